@@ -1,0 +1,98 @@
+/**
+ * What nevertwice throws, and the two words a user's function may throw to say more than an exception can.
+ */
+
+export type ErrorCode =
+  | "IN_FLIGHT"
+  | "FAILED"
+  | "OUTCOME_UNKNOWN"
+  | "KEY_CONFLICT"
+  | "INVALID_KEY"
+  | "INVALID_INPUT"
+  | "LEASE_LOST"
+  | "STORE_UNAVAILABLE"
+  | "CONFIG";
+
+export interface ErrorDetails {
+  readonly key?: string | undefined;
+  readonly cause?: unknown;
+  readonly outcome?: unknown;
+}
+
+/** Every error of nevertwice: a stable `code`, the `key` where one is known, and a sentence that says what to do next. */
+export class NevertwiceError extends Error {
+  override readonly name = "NevertwiceError";
+  readonly code: ErrorCode;
+  readonly key: string | undefined;
+  /** The outcome that `attempt()` would have returned, where the error stands for one. */
+  readonly outcome: unknown;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.key = details.key;
+    this.outcome = details.outcome;
+  }
+}
+
+// Marks travel by registered symbol, not by class: two copies of the package in one process must understand each other.
+const NOT_SENT = Symbol.for("nevertwice.notSent");
+const REJECTED = Symbol.for("nevertwice.rejected");
+
+export interface NotSentOptions {
+  /** When the provider said to come back: a duration ("30s", milliseconds) or a Date. */
+  readonly retryAfter?: string | number | Date;
+}
+
+export interface NotSentMark {
+  readonly cause: unknown;
+  readonly retryAfter: string | number | Date | undefined;
+}
+
+function markedError(message: string, cause: unknown, symbol: symbol, mark: unknown): Error {
+  const error = new Error(message, { cause });
+  Object.defineProperty(error, symbol, { value: mark, enumerable: false });
+  return error;
+}
+
+/** Throw this from `run` or `prepare`: nothing left the house, so another try is safe. */
+export function notSent(cause: unknown, options: NotSentOptions = {}): Error {
+  const mark: NotSentMark = { cause, retryAfter: options.retryAfter };
+  return markedError(`not sent: ${messageOf(cause)}`, cause, NOT_SENT, mark);
+}
+
+/** Throw this from `run` or `prepare`: the effect was refused for good and did not happen. */
+export function rejected(cause: unknown): Error {
+  return markedError(`rejected: ${messageOf(cause)}`, cause, REJECTED, { cause });
+}
+
+export function notSentMark(error: unknown): NotSentMark | undefined {
+  return readMark<NotSentMark>(error, NOT_SENT);
+}
+
+export function rejectedMark(error: unknown): { readonly cause: unknown } | undefined {
+  return readMark<{ readonly cause: unknown }>(error, REJECTED);
+}
+
+function readMark<T>(error: unknown, symbol: symbol): T | undefined {
+  if (typeof error !== "object" || error === null) return undefined;
+  return (error as Record<symbol, T | undefined>)[symbol];
+}
+
+export function messageOf(error: unknown): string {
+  if (error instanceof Error) return error.message || error.name;
+  if (typeof error === "string") return error;
+  try {
+    return JSON.stringify(error) ?? String(error);
+  } catch {
+    return String(error);
+  }
+}
+
+export function isNevertwiceError(error: unknown): error is NevertwiceError {
+  return error instanceof Error && error.name === "NevertwiceError" && "code" in error;
+}
+
+export function configError(message: string, cause?: unknown): NevertwiceError {
+  return new NevertwiceError("CONFIG", message, { cause });
+}

@@ -1,0 +1,99 @@
+import { createHash } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { differing, printInput, toFingerprint } from "./fingerprint.ts";
+
+const input = { leadId: "l1", amount: 5, body: "Hello" };
+const none = { guarded: [], free: [] };
+const stored = (value: unknown, free: readonly string[] = ["body"]) => toFingerprint(printInput(value, free));
+const compare = (a: unknown, b: unknown, free: readonly string[] = ["body"]) =>
+  differing(stored(a, free), printInput(b, free), free);
+
+describe("the fingerprint of an input", () => {
+  it("has a digest of the first 12 bytes for each field", () => {
+    const expected = createHash("sha256").update('"l1"').digest().subarray(0, 12).toString("base64url");
+    expect(stored(input).fields).toEqual({ amount: expect.any(String), body: expect.any(String), leadId: expected });
+  });
+
+  it("K3 tells a changed body apart from a changed intent", () => {
+    expect(compare(input, { ...input })).toEqual(none);
+    expect(compare(input, { ...input, body: "Hi" })).toEqual({ guarded: [], free: ["body"] });
+    expect(compare(input, { ...input, amount: 6, body: "Hi" })).toEqual({ guarded: ["amount"], free: ["body"] });
+  });
+
+  it("names fields that came or went, in order", () => {
+    expect(compare(input, { leadId: "l1", z: 1, a: 2 })).toEqual({ guarded: ["a", "amount", "z"], free: ["body"] });
+  });
+
+  it("K1 does not depend on field order, on Date or ISO string, nor on undefined fields", () => {
+    const at = new Date("2026-01-15T09:35:00Z");
+    expect(compare({ at, id: 1 }, { id: 1, at: at.toISOString(), note: undefined })).toEqual(none);
+  });
+
+  it("survives a free list that changed between releases", () => {
+    const before = stored(input, []);
+    expect(differing(before, printInput(input, ["body"]), ["body"])).toEqual(none);
+    expect(differing(before, printInput({ ...input, body: "Hi" }, ["body"]), ["body"])).toEqual({
+      guarded: [],
+      free: ["body"],
+    });
+    const after = stored(input, ["body"]);
+    expect(differing(after, printInput({ ...input, body: "Hi" }, []), [])).toEqual({ guarded: ["body"], free: [] });
+  });
+
+  it("has no free digest when no free field is there", () => {
+    expect(printInput({ a: 1 }, ["body"]).free).toBeNull();
+    expect(printInput({ a: 1, body: "x" }, ["body"]).free).toEqual(expect.any(String));
+  });
+
+  it("reports an input that is no object as (input)", () => {
+    expect(Object.keys(stored("a").fields)).toEqual([""]);
+    expect(compare("a", "a")).toEqual(none);
+    expect(compare("a", "b")).toEqual({ guarded: ["(input)"], free: [] });
+    expect(compare([1], [2])).toEqual({ guarded: ["(input)"], free: [] });
+    expect(compare(new Date(0), new Date(0).toISOString())).toEqual(none);
+  });
+
+  it("takes no input at all, and null", () => {
+    expect(stored(undefined).fields).toEqual({});
+    expect(compare(undefined, undefined)).toEqual(none);
+    expect(compare(undefined, null)).toEqual({ guarded: ["(input)"], free: [] });
+  });
+
+  it("takes free fields that cannot be compared, as the constant ?", () => {
+    for (const body of [() => 1, 5n, new ReadableStream(), new Map(), Symbol("x")]) {
+      expect(stored({ id: 1, body }).fields.body).toBe("?");
+      expect(compare({ id: 1, body }, { id: 1, body: 6n })).toEqual(none);
+    }
+    expect(compare({ id: 1, body: 5n }, { id: 1, body: "text" })).toEqual({ guarded: [], free: ["body"] });
+  });
+
+  it("refuses guarded fields that cannot be compared with INVALID_INPUT and their path", () => {
+    const run = () => printInput({ order: { lines: [{ n: 5n }] } }, ["body"]);
+    expect(run).toThrow(expect.objectContaining({ code: "INVALID_INPUT" }));
+    expect(run).toThrow(/^input\.order\.lines\[0\]\.n: a BigInt has no JSON form/);
+    expect(() => printInput(new Map(), [])).toThrow(/^input: an instance of Map/);
+    expect(() => printInput(() => 1, [])).toThrow(/^input: a function/);
+  });
+
+  it("keeps a field named __proto__ through JSON", () => {
+    const odd = JSON.parse('{"__proto__":1,"a":2}') as object;
+    const kept = JSON.parse(JSON.stringify(stored(odd))) as ReturnType<typeof stored>;
+    expect(Object.keys(kept.fields)).toEqual(["__proto__", "a"]);
+    expect(differing(kept, printInput(odd, []), [])).toEqual(none);
+    expect(differing(kept, printInput({ a: 2 }, []), [])).toEqual({ guarded: ["__proto__"], free: [] });
+  });
+
+  it("is taken when it is printed: a later change of the input does not reach it", () => {
+    const live = { id: 1, list: [1] };
+    const print = printInput(live, []);
+    live.list.push(2);
+    expect(print.fields()).toEqual(stored({ id: 1, list: [1] }).fields);
+    expect(print.fields()).toBe(print.fields());
+  });
+
+  it("K6 cannot be guessed when there is a secret", () => {
+    const secret = "0123456789abcdef";
+    expect(printInput(input, [], secret).guarded).not.toBe(printInput(input, []).guarded);
+    expect(printInput(input, [], secret).fields()).not.toEqual(printInput(input, []).fields());
+  });
+});

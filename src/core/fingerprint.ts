@@ -1,0 +1,87 @@
+import { canonicalFields, canonicalInput } from "./canonical.ts";
+import { digest } from "./key.ts";
+import type { Fingerprint } from "./record.ts";
+
+/** The digests of one call's input. */
+export interface InputPrint {
+  readonly guarded: string;
+  readonly free: string | null;
+  /** Lazy: only a first write and a mismatch need one digest per field. */
+  fields(): Readonly<Record<string, string>>;
+}
+
+type Secret = string | Uint8Array | undefined;
+type Field = readonly [name: string, text: string | null];
+
+/** Stands for a free field that cannot be compared (a function, a stream, a BigInt). No digest looks like it. */
+const NOT_COMPARABLE = "?";
+const NOT_AN_OBJECT = "";
+
+export function printInput(input: unknown, free: readonly string[], secret?: string | Uint8Array): InputPrint {
+  const fields = inputFields(input, free);
+  let guardedText = "";
+  let freeText = "";
+  for (const [name, text] of fields) {
+    const entry = `${JSON.stringify(name)}:${text ?? NOT_COMPARABLE},`;
+    if (free.includes(name)) freeText += entry;
+    else guardedText += entry;
+  }
+  // The texts are kept, not the input: `run` may change the input before the fields are asked for.
+  let digests: Readonly<Record<string, string>> | undefined;
+  return {
+    guarded: shortDigest(guardedText, secret),
+    free: freeText === "" ? null : shortDigest(freeText, secret),
+    fields() {
+      digests ??= fieldDigests(fields, secret);
+      return digests;
+    },
+  };
+}
+
+function inputFields(input: unknown, free: readonly string[]): readonly Field[] {
+  if (input === undefined) return [];
+  return canonicalFields(input, "input", free) ?? [[NOT_AN_OBJECT, canonicalInput(input, "input")]];
+}
+
+function fieldDigests(fields: readonly Field[], secret: Secret): Readonly<Record<string, string>> {
+  // fromEntries defines, and does not assign: a field named __proto__ stays a field.
+  return Object.fromEntries(
+    fields.map(([name, text]) => [name, text === null ? NOT_COMPARABLE : shortDigest(text, secret)]),
+  );
+}
+
+/** 96 bits: these digests only tell two inputs of one key apart, and there is one set in every record. */
+function shortDigest(text: string, secret: Secret): string {
+  return digest(text, secret).toString("base64url", 0, 12);
+}
+
+export function toFingerprint(print: InputPrint): Fingerprint {
+  return { guarded: print.guarded, free: print.free, fields: print.fields() };
+}
+
+/**
+ * The top-level fields that differ, by the present free list: guarded ones make a conflict, free ones are only told.
+ * The digests of single fields decide, because a release may have moved a field between the two lists since.
+ */
+export function differing(
+  stored: Fingerprint,
+  print: InputPrint,
+  free: readonly string[],
+): { readonly guarded: readonly string[]; readonly free: readonly string[] } {
+  if (stored.guarded === print.guarded && stored.free === print.free) return { guarded: [], free: [] };
+  const fields = print.fields();
+  const names = new Set([...Object.keys(stored.fields), ...Object.keys(fields)]);
+  const differ = [...names].filter((name) => ownDigest(stored.fields, name) !== ownDigest(fields, name)).sort();
+  return {
+    guarded: differ.filter((name) => !free.includes(name)).map(fieldLabel),
+    free: differ.filter((name) => free.includes(name)),
+  };
+}
+
+function ownDigest(fields: Readonly<Record<string, string>>, name: string): string | undefined {
+  return Object.hasOwn(fields, name) ? fields[name] : undefined;
+}
+
+function fieldLabel(name: string): string {
+  return name === NOT_AN_OBJECT ? "(input)" : name;
+}

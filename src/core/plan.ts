@@ -1,0 +1,63 @@
+/** What a caller does next, given the record as it stands. Pure: the engine only carries it out. */
+import type { Policy } from "./policy.ts";
+import { expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
+import { quietInMs, type ResendPermit, windowOver } from "./transition.ts";
+
+export type Step =
+  /** Nothing stands in the way: claim it. */
+  | { readonly do: "claim" }
+  /** Say what is true. */
+  | { readonly do: "answer" }
+  /** Another attempt holds it. */
+  | { readonly do: "wait-for-holder" }
+  /** Something may be done, but not before. */
+  | { readonly do: "wait"; readonly ms: number }
+  /** A holder fell silent: make the doubt visible first. */
+  | { readonly do: "lapse" }
+  | { readonly do: "resend"; readonly permit: ResendPermit }
+  | { readonly do: "probe"; readonly quietForMs: number };
+
+export interface Situation {
+  readonly policy: Policy;
+  readonly at: Instant;
+  /** The first claim of this call: a new round of tries. */
+  readonly newRound: boolean;
+  /** The bytes of the attempt in doubt are at hand, so that a resend can be the same. */
+  readonly sameBytes: boolean;
+}
+
+export function nextStep(record: LedgerRecord | null, situation: Situation): Step {
+  const { at } = situation;
+  if (record === null || expired(record, at.now)) return { do: "claim" };
+  switch (record.state) {
+    case "pending": {
+      const early = record.queued ? (record.dueAt ?? 0) - at.now : 0;
+      return early > 0 ? { do: "wait", ms: early } : { do: "claim" };
+    }
+    case "claimed":
+      return leaseAlive(record, at) ? { do: "wait-for-holder" } : { do: "claim" };
+    case "sent":
+      return leaseAlive(record, at) ? { do: "wait-for-holder" } : { do: "lapse" };
+    case "confirmed":
+      return { do: "answer" };
+    case "failed":
+      return record.final ? { do: "answer" } : { do: "claim" };
+    case "unknown":
+      return settleStep(record, situation);
+  }
+}
+
+function settleStep(record: LedgerRecord, { policy, at, newRound, sameBytes }: Situation): Step {
+  const triesLeft = newRound || record.tries < policy.attempts;
+  if (policy.doubt.kind === "hold") return { do: "answer" };
+  if (policy.doubt.kind === "retry") {
+    return triesLeft ? { do: "resend", permit: { because: "asked-for" } } : { do: "answer" };
+  }
+  const { resendWithinMs, probe } = policy.doubt;
+  if (resendWithinMs !== null && triesLeft && sameBytes && !windowOver(record, resendWithinMs, at)) {
+    return { do: "resend", permit: { because: "provider-key", windowMs: resendWithinMs } };
+  }
+  if (probe === null) return { do: "answer" };
+  const early = quietInMs(record, probe.quietForMs, at);
+  return early > 0 ? { do: "wait", ms: early } : { do: "probe", quietForMs: probe.quietForMs };
+}

@@ -1,0 +1,408 @@
+/**
+ * Random histories through the state machine, under compare-and-swap, with several actors, a steady clock that only
+ * moves on and a wall clock that jumps. The model keeps its own books of who may act until when; it never reads them
+ * from the record.
+ */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { expired, HISTORY_LIMIT, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
+import { type Hold, type Intent, type LedgerEvent, transition } from "./transition.ts";
+
+type Machine = typeof transition;
+
+const LEASE_MS = 100;
+const RUNS = 3_000;
+const ACTORS = ["a", "b", "c"] as const;
+const RESULT = { json: "1" };
+const ERROR = { name: "Error", message: "no" };
+const BY = { by: "ana", reason: "asked" };
+
+// ---- what may happen ----
+
+type Kind = LedgerEvent["type"];
+
+type Step =
+  | { readonly do: "pass"; readonly steadyMs: number; readonly wallMs: number }
+  | { readonly do: "reboot" }
+  /** Reads the record and the clock, to decide on them later. */
+  | { readonly do: "look"; readonly actor: number }
+  | {
+      readonly do: "act";
+      readonly actor: number;
+      readonly kind: Kind;
+      /** Decide on what was looked at before (and at that time), or on the record as it is. */
+      readonly late: boolean;
+      /** Which of the holds ever handed out is used; most often the last. */
+      readonly holdBack: number;
+      readonly choice: number;
+    };
+
+// Weighted towards what moves a record on; the rest comes up often enough in 60 steps.
+const kinds = fc.constantFrom<Kind>(
+  ...(["claim", "claim", "claim", "mark", "mark", "heartbeat", "confirm", "not-sent", "doubt", "doubt"] as const),
+  ...(["lapse", "lapse", "resend", "resend", "probed", "resolve", "retry", "enqueue"] as const),
+);
+
+const steps: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant("pass" as const),
+      steadyMs: fc.nat(150),
+      wallMs: fc.oneof(fc.nat(150), fc.integer({ min: -600_000, max: 3_600_000 })),
+    }),
+  },
+  { weight: 1, arbitrary: fc.constant({ do: "reboot" as const }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("look" as const), actor: fc.nat(2) }) },
+  {
+    weight: 14,
+    arbitrary: fc.record({
+      do: fc.constant("act" as const),
+      actor: fc.nat(2),
+      kind: kinds,
+      late: fc.boolean(),
+      holdBack: fc.oneof(fc.constant(0), fc.nat(3)),
+      choice: fc.nat(5),
+    }),
+  },
+);
+
+function intentOf(choice: number): Intent {
+  const fingerprint = { guarded: "g", free: null, fields: {} };
+  const keepMs = choice % 2 === 0 ? null : 5_000;
+  return { key: "nt1_k", tenant: "", action: "mail", version: 1, scope: null, fingerprint, input: null, keepMs };
+}
+
+function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRecord | null, at: Instant): LedgerEvent {
+  const holder = ACTORS[step.actor] as string;
+  const { choice } = step;
+  const newRound = choice % 2 === 0;
+  switch (step.kind) {
+    case "enqueue":
+      return { type: "enqueue", intent: intentOf(choice), dueAt: at.now + (choice - 2) * 50 };
+    case "claim":
+      return {
+        type: "claim",
+        intent: intentOf(choice),
+        to: choice < 3 ? "claimed" : "sent",
+        holder,
+        leaseMs: LEASE_MS,
+        newRound,
+      };
+    case "resend": {
+      const permit =
+        choice < 3 ? { because: "asked-for" as const } : { because: "provider-key" as const, windowMs: 300 };
+      return { type: "resend", permit, holder, leaseMs: LEASE_MS, newRound };
+    }
+    case "mark":
+      return { type: "mark", hold, leaseMs: LEASE_MS, timeoutMs: choice === 5 ? LEASE_MS + 1 : 80, draft: null };
+    case "heartbeat":
+      return { type: "heartbeat", hold, leaseMs: LEASE_MS };
+    case "confirm":
+      return { type: "confirm", hold, result: RESULT };
+    case "not-sent":
+      return { type: "not-sent", hold, error: ERROR, retryAt: choice < 3 ? at.now : null, final: choice === 5 };
+    case "doubt":
+      return { type: "doubt", hold, why: "reset", error: null };
+    case "lapse":
+      return { type: "lapse" };
+    case "probed": {
+      const answer = choice < 3 ? { as: "done" as const, result: RESULT } : { as: "not-done" as const };
+      return { type: "probed", fence: seen?.fence ?? 0, quietForMs: 40 * choice, answer };
+    }
+    case "resolve":
+      return {
+        type: "resolve",
+        as: (["done", "not-done", "failed"] as const)[choice % 3] ?? "done",
+        result: null,
+        ...BY,
+      };
+    case "retry":
+      return { type: "retry", ...BY };
+  }
+}
+
+// ---- the world ----
+
+interface Seen {
+  readonly record: LedgerRecord | null;
+  readonly version: number;
+  readonly at: Instant;
+}
+
+class World {
+  record: LedgerRecord | null = null;
+  version = 0;
+  at: Instant = { now: 1_000_000, steady: 0, epoch: "boot-0" };
+  boots = 0;
+  readonly seen = new Map<number, Seen>();
+  /** Every hold that was ever handed out, oldest first. */
+  readonly handedOut: Hold[] = [];
+  /** The model's own books: who may act, and until when. */
+  live: { readonly hold: Hold; readonly until: number; readonly epoch: string }[] = [];
+  readonly accepted = new Set<string>();
+  readonly machine: Machine;
+
+  constructor(machine: Machine) {
+    this.machine = machine;
+  }
+
+  step(step: Step): void {
+    if (step.do === "pass") {
+      this.at = { ...this.at, now: this.at.now + step.wallMs, steady: this.at.steady + step.steadyMs };
+    } else if (step.do === "reboot") {
+      // The actors die with the machine, and what they had read with them.
+      this.boots += 1;
+      this.at = { ...this.at, steady: 0, epoch: `boot-${this.boots}` };
+      this.seen.clear();
+    } else if (step.do === "look") {
+      this.seen.set(step.actor, { record: this.record, version: this.version, at: this.at });
+    } else {
+      this.act(step);
+    }
+  }
+
+  act(step: Extract<Step, { do: "act" }>): void {
+    const now: Seen = { record: this.record, version: this.version, at: this.at };
+    const basis = step.late ? (this.seen.get(step.actor) ?? now) : now;
+    const hold = this.handedOut.at(-1 - step.holdBack) ?? { fence: 1, holder: "nobody" };
+    const event = eventOf(step, hold, basis.record, basis.at);
+    const change = this.machine(basis.record, event, basis.at);
+    // Compare-and-swap: a decision made on an older version changes nothing.
+    if (!change.ok || basis.version !== this.version) return;
+    check(this, event, change.record, basis.at);
+    this.book(event, change.record, basis.at);
+    this.record = change.record;
+    this.version += 1;
+    this.accepted.add(`${event.type} → ${change.record.state}`);
+  }
+
+  book(event: LedgerEvent, next: LedgerRecord, at: Instant): void {
+    const until = at.steady + LEASE_MS;
+    if (event.type === "claim" || event.type === "resend") {
+      const hold = { fence: next.fence, holder: event.holder };
+      this.handedOut.push(hold);
+      this.live = [{ hold, until, epoch: at.epoch }];
+    } else if (event.type === "mark" || event.type === "heartbeat") {
+      this.live = [{ hold: event.hold, until, epoch: at.epoch }];
+    } else {
+      this.live = [];
+    }
+  }
+
+  /** Holds whose lease runs, by the model's books. */
+  alive(at: Instant) {
+    return this.live.filter(({ until, epoch }) => epoch === at.epoch && until > at.steady);
+  }
+}
+
+// ---- what must hold ----
+
+function must(condition: boolean, rule: string): void {
+  if (!condition) throw new Error(`broken: ${rule}`);
+}
+
+function check(world: World, event: LedgerEvent, next: LedgerRecord, at: Instant): void {
+  const before = world.record;
+  // Past its keep a record may be begun anew; to any other event it is still the record it was.
+  const begins = event.type === "claim" || event.type === "enqueue";
+  const gone = before === null || (begins && expired(before, at.now));
+  checkPermission(world, event, at, gone);
+  checkCounters(before, event, next, gone);
+  if (!gone) checkWays(before, event, next);
+  checkShape(next, at);
+}
+
+function same(a: Hold, b: Hold): boolean {
+  return a.fence === b.fence && a.holder === b.holder;
+}
+
+function checkPermission(world: World, event: LedgerEvent, at: Instant, gone: boolean): void {
+  const alive = world.alive(at);
+  const before = world.record;
+  switch (event.type) {
+    case "claim":
+    case "resend":
+      must(alive.length === 0, "two attempts were permitted at once");
+      must(gone || !isFinal(before), "an attempt was permitted after a final state");
+      return;
+    case "mark":
+    case "heartbeat":
+      must(
+        alive.some(({ hold }) => same(hold, event.hold)),
+        `${event.type} was permitted without a live hold`,
+      );
+      must(!isFinal(before), "an attempt went on after a final state");
+      return;
+    case "confirm":
+      // Evidence of success ends whatever is under way, whoever brings it.
+      return;
+    case "not-sent":
+    case "doubt":
+      must(
+        alive.every(({ hold }) => same(hold, event.hold)),
+        `${event.type} of one attempt ended another`,
+      );
+      return;
+    default:
+      must(alive.length === 0, `${event.type} took the record from under a live hold`);
+  }
+}
+
+function isFinal(record: LedgerRecord | null): boolean {
+  return record?.state === "confirmed" || (record?.state === "failed" && record.final);
+}
+
+function checkCounters(before: LedgerRecord | null, event: LedgerEvent, next: LedgerRecord, gone: boolean): void {
+  const fence = before?.fence ?? 0;
+  const attempt = gone ? 0 : (before?.attempt ?? 0);
+  const taken = event.type === "claim" || event.type === "resend" ? 1 : 0;
+  must(next.fence >= fence, "the fence went down");
+  must(next.fence === fence + taken, "the fence grows by one at each claim, and only then");
+  must(next.attempt === attempt + taken, "the attempt grows by one at each claim, and only then");
+}
+
+function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord): void {
+  const way = `${before.state} → ${next.state}`;
+  must(before.state !== "confirmed", "a confirmed record changed");
+  must(way !== "sent → claimed" && way !== "unknown → claimed", `${way}: what may have happened was called unsent`);
+  if (before.state === "unknown") {
+    must(["resend", "probed", "resolve", "confirm"].includes(event.type), `a doubt was left by ${event.type}`);
+  }
+  if (way === "sent → pending" || way === "sent → failed") {
+    must(event.type === "not-sent" || event.type === "resolve", `${way} by ${event.type}`);
+  }
+  if (before.doubted && event.type === "not-sent") must(next.state === "unknown", "a resend's failure hid a doubt");
+}
+
+function checkShape(next: LedgerRecord, at: Instant): void {
+  const leased = next.state === "claimed" || next.state === "sent";
+  must(leased ? leaseAlive(next, at) : next.lease === null, `${next.state} with the wrong lease`);
+  const settled = next.state === "confirmed" || next.state === "failed";
+  must(settled ? next.settledAt !== null : next.expiresAt === null, `${next.state} with the wrong expiry`);
+  if (next.state === "sent" || next.state === "unknown")
+    must(next.firstSentAt !== null, `${next.state} without a send mark`);
+  must(next.history.length <= HISTORY_LIMIT, "the history outgrew its bound");
+}
+
+// ---- the property, and machines that must break it ----
+
+function lives(machine: Machine, onEnd: (world: World) => void = () => undefined) {
+  return fc.property(fc.array(steps, { maxLength: 60, size: "max" }), (history) => {
+    const world = new World(machine);
+    for (const step of history) world.step(step);
+    onEnd(world);
+  });
+}
+
+function presentHold(record: LedgerRecord | null): Hold {
+  return { fence: record?.fence ?? 0, holder: record?.holder ?? "" };
+}
+
+const MUTANTS: Readonly<Record<string, readonly [broken: RegExp, machine: Machine]>> = {
+  "a claim does not look at the lease": [
+    /two attempts were permitted at once/,
+    (record, event, at) =>
+      transition(record !== null && event.type === "claim" ? { ...record, lease: null } : record, event, at),
+  ],
+  "leases are judged by the wall clock": [
+    /two attempts|without a live hold|under a live hold/,
+    (record, event, at) => transition(record, event, { ...at, steady: at.now }),
+  ],
+  "a heartbeat does not compare fence and holder": [
+    /heartbeat was permitted without a live hold/,
+    (record, event, at) =>
+      transition(record, event.type === "heartbeat" ? { ...event, hold: presentHold(record) } : event, at),
+  ],
+  "a late rejection counts for the present attempt": [
+    /not-sent of one attempt ended another/,
+    (record, event, at) =>
+      transition(record, event.type === "not-sent" ? { ...event, hold: presentHold(record) } : event, at),
+  ],
+  "a lapsed sent record may be claimed": [
+    /called unsent/,
+    (record, event, at) => {
+      const lapsed = record?.state === "sent" && event.type === "claim" && !leaseAlive(record, at);
+      return transition(lapsed ? { ...record, state: "claimed" } : record, event, at);
+    },
+  ],
+  "a doubt may be claimed": [
+    /called unsent|a doubt was left by claim/,
+    (record, event, at) =>
+      transition(
+        record?.state === "unknown" && event.type === "claim" ? { ...record, state: "pending" } : record,
+        event,
+        at,
+      ),
+  ],
+  "a second success replaces the first": [
+    /a confirmed record changed/,
+    (record, event, at) =>
+      transition(
+        record?.state === "confirmed" && event.type === "confirm" ? { ...record, state: "sent" } : record,
+        event,
+        at,
+      ),
+  ],
+  "a rejected record may be claimed": [
+    /after a final state/,
+    (record, event, at) =>
+      transition(record !== null && event.type === "claim" ? { ...record, final: false } : record, event, at),
+  ],
+  "a takeover keeps the fence": [
+    /the fence grows by one/,
+    (record, event, at) => {
+      const change = transition(record, event, at);
+      if (!change.ok || record === null || event.type !== "claim") return change;
+      return { ok: true, record: { ...change.record, fence: record.fence } };
+    },
+  ],
+  "a resend that failed settles the attempt before it": [
+    /a resend's failure hid a doubt/,
+    (record, event, at) =>
+      transition(record !== null && event.type === "not-sent" ? { ...record, doubted: false } : record, event, at),
+  ],
+};
+
+describe("the state machine under random histories", () => {
+  it(`keeps its promises in ${RUNS} histories`, () => {
+    fc.assert(lives(transition), { numRuns: RUNS });
+  });
+
+  it("the histories reach every state and accept every event, so that the property means something", () => {
+    const reached = new Set<string>();
+    const collect = (world: World) => {
+      for (const way of world.accepted) reached.add(way);
+    };
+    fc.assert(lives(transition, collect), { numRuns: 500, seed: 1 });
+    expect([...reached].sort()).toEqual([
+      "claim → claimed",
+      "claim → sent",
+      "confirm → confirmed",
+      "doubt → unknown",
+      "enqueue → pending",
+      "heartbeat → claimed",
+      "heartbeat → sent",
+      "lapse → unknown",
+      "mark → sent",
+      "not-sent → failed",
+      "not-sent → pending",
+      "not-sent → unknown",
+      "probed → confirmed",
+      "probed → pending",
+      "resend → sent",
+      "resolve → confirmed",
+      "resolve → failed",
+      "resolve → pending",
+      "retry → pending",
+    ]);
+  });
+
+  for (const [name, [broken, machine]] of Object.entries(MUTANTS)) {
+    it(`fails where ${name}`, () => {
+      const run = fc.check(lives(machine), { numRuns: RUNS, seed: 1 });
+      expect(run.failed).toBe(true);
+      expect(String(run.errorInstance)).toMatch(broken);
+    });
+  }
+});

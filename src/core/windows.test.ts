@@ -1,0 +1,184 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type At, billingPeriod, day, month, week, windowOf } from "./windows.ts";
+
+const at = "2026-01-15T09:37:42.123Z";
+const berlin = { timeZone: "Europe/Berlin" };
+
+describe("K4 windows", () => {
+  it("K4 name the day, the ISO week and the month, in UTC unless a zone is given", () => {
+    expect([day(at), week(at), month(at)]).toEqual(["2026-01-15", "2026-W03", "2026-01"]);
+    expect(day("2026-01-31T23:30:00Z", berlin)).toBe("2026-02-01");
+    expect(month("2026-01-31T23:30:00Z", berlin)).toBe("2026-02");
+    expect(day("2026-01-01T02:00:00Z", { timeZone: "America/New_York" })).toBe("2025-12-31");
+  });
+
+  it("K4 take a Date, epoch milliseconds or an ISO text with an offset", () => {
+    const ms = Date.parse(at);
+    expect([day(new Date(at)), day(ms), day("2026-01-15T23:30:00-02:00"), day("2026-01-16 01:30+0200")]).toEqual([
+      "2026-01-15",
+      "2026-01-15",
+      "2026-01-16",
+      "2026-01-15",
+    ]);
+  });
+
+  it.each([
+    ["2021-01-03", "2020-W53"],
+    ["2021-01-04", "2021-W01"],
+    ["2024-12-30", "2025-W01"],
+    ["2016-01-03", "2015-W53"],
+    ["2018-01-01", "2018-W01"],
+    ["2026-12-31", "2026-W53"],
+    ["2027-01-03", "2026-W53"],
+  ])("K4 the ISO week of %s is %s", (date, expected) => {
+    expect(week(`${date}T12:00:00Z`)).toBe(expected);
+  });
+
+  it("K4 windowOf names the window by its first instant and its size", () => {
+    expect(windowOf("5m", at)).toBe("2026-01-15T09:35:00Z/5m");
+    expect(windowOf(300_000, at)).toBe("2026-01-15T09:35:00Z/5m");
+    expect(windowOf("7m", 0)).toBe("1970-01-01T00:00:00Z/7m");
+    expect(windowOf("250ms", at)).toBe("2026-01-15T09:37:42Z/250ms");
+    expect(windowOf("1ms", at)).toBe("2026-01-15T09:37:42.123Z/1ms");
+    expect(windowOf("5m", -1)).toBe("1969-12-31T23:55:00Z/5m");
+  });
+
+  it("K4 sizes that look alike when rounded have different names", () => {
+    expect(windowOf(1_501, 0)).not.toBe(windowOf(1_502, 0));
+  });
+
+  it("K4 windowOf follows the wall clock of a zone", () => {
+    expect(windowOf("1d", at, { timeZone: "Asia/Kolkata" })).toBe("2026-01-14T18:30:00Z/1d");
+    expect(windowOf("1h", at, { timeZone: "Asia/Kolkata" })).toBe("2026-01-15T09:30:00Z/1h");
+    expect(windowOf("6h", at, berlin)).toBe("2026-01-15T05:00:00Z/6h");
+  });
+
+  it("K4 a repeated local hour is two windows", () => {
+    // 25 October 2026, 03:00 becomes 02:00 again in Berlin.
+    expect(windowOf("1h", "2026-10-25T02:30:00+02:00", berlin)).toBe("2026-10-25T00:00:00Z/1h");
+    expect(windowOf("1h", "2026-10-25T02:30:00+01:00", berlin)).toBe("2026-10-25T01:00:00Z/1h");
+    expect(windowOf("15m", "2026-10-25T02:50:00+01:00", berlin)).toBe("2026-10-25T01:45:00Z/15m");
+  });
+
+  it("K4 a long window spans the hour that is repeated or left out", () => {
+    const fall = [
+      "2026-10-25T00:10:00+02:00",
+      "2026-10-25T02:30:00+02:00",
+      "2026-10-25T02:30:00+01:00",
+      "2026-10-25T23:50:00+01:00",
+    ];
+    expect(new Set(fall.map((t) => windowOf("1d", t, berlin)))).toEqual(new Set(["2026-10-24T22:00:00Z/1d"]));
+    const spring = ["2026-03-29T00:10:00+01:00", "2026-03-29T03:10:00+02:00", "2026-03-29T23:50:00+02:00"];
+    expect(new Set(spring.map((t) => windowOf("1d", t, berlin)))).toEqual(new Set(["2026-03-28T23:00:00Z/1d"]));
+    expect(windowOf("2h", "2026-03-29T03:10:00+02:00", berlin)).toBe("2026-03-29T01:00:00Z/2h");
+  });
+
+  it("K4 midnight itself may be repeated (Havana) or left out (Beirut)", () => {
+    const havana = { timeZone: "America/Havana" }; // 1 November 2026, 01:00 becomes 00:00 again
+    const both = ["2026-11-01T00:30:00-04:00", "2026-11-01T00:30:00-05:00", "2026-11-01T15:00:00-05:00"];
+    expect(new Set(both.map((t) => windowOf("1d", t, havana)))).toEqual(new Set(["2026-11-01T04:00:00Z/1d"]));
+    expect(both.slice(0, 2).map((t) => windowOf("1h", t, havana))).toEqual([
+      "2026-11-01T04:00:00Z/1h",
+      "2026-11-01T05:00:00Z/1h",
+    ]);
+    const beirut = { timeZone: "Asia/Beirut" }; // 29 March 2026, 00:00 becomes 01:00
+    expect(windowOf("1d", "2026-03-29T15:00:00+03:00", beirut)).toBe("2026-03-28T22:00:00Z/1d");
+  });
+
+  it("property: K4 in every zone a day window is one name per local day, and it has begun", () => {
+    const zone = fc.constantFrom(
+      "UTC",
+      "Europe/Berlin",
+      "America/Havana",
+      "Asia/Beirut",
+      "Australia/Lord_Howe",
+      "Asia/Kathmandu",
+      "America/Sao_Paulo",
+    );
+    const time = fc.integer({ min: Date.UTC(2015, 0, 1), max: Date.UTC(2030, 0, 1) });
+    const step = fc.integer({ min: 0, max: 90_000_000 });
+    fc.assert(
+      fc.property(zone, time, step, (timeZone, a, ms) => {
+        const b = a + ms;
+        const sameDay = day(a, { timeZone }) === day(b, { timeZone });
+        expect(windowOf("1d", a, { timeZone }) === windowOf("1d", b, { timeZone })).toBe(sameDay);
+        const start = Date.parse(windowOf("1h", a, { timeZone }).split("/")[0] as string);
+        expect(start <= a && a - start <= 5_400_000).toBe(true);
+      }),
+    );
+  });
+
+  it("K4 the billing period begins on its anchor day, or on the last of a shorter month", () => {
+    const period = (t: At, anchorDay: number, timeZone = "UTC") => billingPeriod(t, { anchorDay, timeZone });
+    expect(period("2026-02-01T00:00:00Z", 31)).toBe("2026-01-31/2026-02-28");
+    expect(period("2026-02-28T00:00:00Z", 31)).toBe("2026-02-28/2026-03-31");
+    expect(period("2026-01-14T00:00:00Z", 15)).toBe("2025-12-15/2026-01-15");
+    expect(period("2026-12-31T00:00:00Z", 31)).toBe("2026-12-31/2027-01-31");
+    expect(period("2024-03-01T00:00:00Z", 30)).toBe("2024-02-29/2024-03-30");
+    expect(period("2026-01-14T23:30:00Z", 15, "Europe/Berlin")).toBe("2026-01-15/2026-02-15");
+    expect(billingPeriod(at, { anchorDay: 1 })).toBe("2026-01-01/2026-02-01");
+  });
+
+  it("keeps working over more zones than it remembers", () => {
+    const zones = Intl.supportedValuesOf("timeZone").slice(0, 200);
+    for (const timeZone of [...zones, ...zones]) expect(day(at, { timeZone })).toMatch(/^2026-01-1[456]$/);
+  });
+});
+
+describe("what a window refuses", () => {
+  const never = /takes an explicit instant and never the wall clock/;
+  const refusals: readonly [name: string, value: unknown, message: RegExp][] = [
+    ["no instant", undefined, /^day: no instant was given\./],
+    ["null", null, /^day: this is not a valid instant/],
+    ["an invalid Date", new Date("no"), /^day: this is not a valid instant/],
+    ["NaN", Number.NaN, /^day: this is not a valid instant/],
+    ["an instant out of range", 1e17, /^day: this is not a valid instant/],
+    [
+      "a text without an offset",
+      "2026-01-15T09:00:00",
+      /^day: the text has no offset, so it is another instant in each time zone/,
+    ],
+    ["a date only", "2026-01-15", /^day: the text has no offset/],
+    ["other text", "yesterday", /^day: the text is not an ISO date-time/],
+    ["a day that is none", "2026-02-30T00:00:00Z", /^day: the text names no real date and time/],
+    ["an hour that is none", "2026-02-20T25:00:00Z", /^day: the text names no real date and time/],
+    ["seconds", 1_768_469_700, /^day: the number looks like seconds, .*multiply it by 1000/],
+    ["an object", {}, /^day: this is not a valid instant/],
+  ];
+
+  it.each(refusals)("refuses %s", (_, value, message) => {
+    const run = () => day(value as At);
+    expect(run).toThrow(expect.objectContaining({ code: "INVALID_KEY" }));
+    expect(run).toThrow(message);
+    expect(run).toThrow(never);
+  });
+
+  it("every window refuses a missing instant, by its own name", () => {
+    const missing = undefined as unknown as At;
+    expect(() => week(missing)).toThrow(/^week: no instant/);
+    expect(() => month(missing)).toThrow(/^month: no instant/);
+    expect(() => windowOf("5m", missing)).toThrow(/^windowOf: no instant/);
+    expect(() => billingPeriod(missing, { anchorDay: 1 })).toThrow(/^billingPeriod: no instant/);
+  });
+
+  it.each(["Mars/Olympus", "", 5])("refuses the time zone %j by name", (timeZone) => {
+    const run = () => day(at, { timeZone: timeZone as string });
+    expect(run).toThrow(expect.objectContaining({ code: "CONFIG" }));
+    expect(run).toThrow(`timeZone: ${JSON.stringify(timeZone)} is not a time zone`);
+  });
+
+  it("refuses a zoned size that does not divide a day, and sizes that are none", () => {
+    for (const size of ["7m", "5h", "2d", "1w"]) {
+      expect(() => windowOf(size, at, berlin)).toThrow(/the size must divide a day evenly/);
+    }
+    expect(() => windowOf("soon", at)).toThrow(/^windowOf: "soon" is not a duration/);
+    expect(() => windowOf(0, at)).toThrow(/at least 1ms/);
+  });
+
+  it.each([0, 32, 1.5, "1", undefined])("refuses the anchor day %j", (anchorDay) => {
+    expect(() => billingPeriod(at, { anchorDay: anchorDay as number })).toThrow(
+      /^billingPeriod: anchorDay must be a whole number from 1 to 31/,
+    );
+  });
+});
