@@ -1,0 +1,151 @@
+/** What `nt.action()` hands out: a function that runs once, and the ways to look at it and to settle it. */
+import { configError, isNevertwiceError } from "../core/errors.ts";
+import { isKey } from "../core/key.ts";
+import { type Absent, errorForOutcome, type Outcome } from "../core/outcome.ts";
+import type { Stored } from "../core/store.ts";
+import { type Call, type CallDefaults, type CallOptions, makeCall, warnOfCallTimeParts } from "./call.ts";
+import type { Definition } from "./definition.ts";
+import { causeOf, type Engine, isRemembered } from "./engine.ts";
+import { checkSignature, type Resolution, resolveDoubt } from "./operate.ts";
+import { parseInput } from "./standard-schema.ts";
+import { runInTransaction } from "./transactional.ts";
+
+export interface ResendOptions extends CallOptions {
+  /** Who sends it again, and why: kept in the record's history. */
+  readonly by: string;
+  readonly reason: string;
+}
+
+export interface Action<I, R> {
+  /** Runs once; a repeat returns the first result. Throws where `attempt` would return anything but `done`. */
+  (input: I, options?: CallOptions): Promise<R>;
+  readonly actionName: string;
+  /** The same, but an expected outcome never throws. */
+  attempt(input: I, options?: CallOptions): Promise<Outcome<R>>;
+  /** What the ledger says; never runs anything. */
+  status(target: I | { readonly key: string }, options?: CallOptions): Promise<Outcome<R> | Absent>;
+  /** On purpose once more: the next version of the intent. Refused while the latest version is in flight or in doubt. */
+  resend(input: I, options: ResendOptions): Promise<R>;
+  /** Settles a doubt by a named person or program. */
+  resolve(target: I | { readonly key: string }, resolution: Resolution<R>, options?: CallOptions): Promise<Outcome<R>>;
+  /** The key this input has. */
+  keyOf(input: I, options?: CallOptions): Promise<string>;
+}
+
+export interface ActionServices {
+  readonly engine: Engine;
+  readonly defaults: CallDefaults;
+  /** Called at the first use, so that a program that only imports actions opens nothing. */
+  readonly used: () => void;
+}
+
+export function createAction<I, R>(definition: Definition, services: ActionServices): Action<I, R> {
+  const { engine } = services;
+  const calls = new Calls(definition, services);
+
+  const attempt = async (input: I, options: CallOptions = {}): Promise<Outcome<R>> => {
+    services.used();
+    const call = await calls.make(input, options);
+    const outcome = options.tx === undefined ? engine.outcome(call) : runInTransaction(engine, call, options.tx);
+    return (await outcome) as Outcome<R>;
+  };
+
+  const run = async (input: I, options?: CallOptions): Promise<R> =>
+    resultOrThrow(await attempt(input, options), definition.name);
+
+  const methods = {
+    actionName: definition.name,
+    attempt,
+    async status(target: I | { readonly key: string }, options: CallOptions = {}) {
+      return (await engine.status(await calls.keyOf(target, options))) as Outcome<R> | Absent;
+    },
+    async resend(input: I, { by, reason, ...options }: ResendOptions) {
+      services.used();
+      checkSignature({ by, reason }, `${definition.name}.resend`);
+      const call = await calls.nextVersion(input, options);
+      const outcome = (await engine.outcome({ ...call, resend: { by, reason } })) as Outcome<R>;
+      return resultOrThrow(outcome, definition.name);
+    },
+    async resolve(target: I | { readonly key: string }, resolution: Resolution<R>, options: CallOptions = {}) {
+      const key = await calls.keyOf(target, options);
+      return (await resolveDoubt(engine, key, resolution)) as Outcome<R>;
+    },
+    keyOf: async (input: I, options: CallOptions = {}) => (await calls.make(input, options)).key,
+  };
+  // `name` of a function is not writable, but it is configurable: stack traces and logs then show the action.
+  Object.defineProperty(run, "name", { value: definition.name });
+  return Object.assign(run, methods);
+}
+
+function resultOrThrow<R>(outcome: Outcome<R>, action: string): R {
+  if (outcome.status === "done") return outcome.result;
+  const cause = outcome.status === "failed" ? outcome.error : causeOf(outcome);
+  // A failure of this very call carries the user's own error: thrown as it came. A remembered one is ours to describe.
+  if (outcome.status === "failed" && !isRemembered(cause)) {
+    rememberOutcome(cause, outcome);
+    throw cause;
+  }
+  throw errorForOutcome(outcome, action, cause);
+}
+
+const outcomes = new WeakMap<object, Outcome<unknown>>();
+
+function rememberOutcome(error: unknown, outcome: Outcome<unknown>): void {
+  if (typeof error === "object" && error !== null) outcomes.set(error, outcome);
+}
+
+/** The outcome behind an error that an action threw, the user's own errors included. */
+export function outcomeOf(error: unknown): Outcome<unknown> | undefined {
+  if (isNevertwiceError(error)) return error.outcome as Outcome<unknown> | undefined;
+  return typeof error === "object" && error !== null ? outcomes.get(error) : undefined;
+}
+
+// A resend looks for the latest version in steps of this many, and never further than the last.
+const VERSIONS_A_LOOK = 16;
+const MAX_VERSIONS = 10_000;
+
+class Calls {
+  readonly #definition: Definition;
+  readonly #services: ActionServices;
+
+  constructor(definition: Definition, services: ActionServices) {
+    this.#definition = definition;
+    this.#services = services;
+  }
+
+  async make(given: unknown, options: CallOptions): Promise<Call> {
+    const { schema, name } = this.#definition;
+    const input = schema === undefined ? given : await parseInput(schema, given, name);
+    const { warnings, ledger } = this.#services.engine.services;
+    const call = makeCall(this.#definition, given, input, options, this.#services.defaults);
+    warnOfCallTimeParts(this.#definition, input, ledger.instant().now, warnings);
+    return call;
+  }
+
+  async keyOf(target: unknown, options: CallOptions): Promise<string> {
+    const key = (target as { key?: unknown } | null)?.key;
+    if (typeof key === "string" && isKey(key) && Object.keys(target as object).length === 1) return key;
+    return (await this.make(target, options)).key;
+  }
+
+  /** The version a resend gets: one above the latest, or the latest itself while it is not settled. */
+  async nextVersion(given: unknown, options: CallOptions): Promise<Call> {
+    const first = options.version ?? 1;
+    for (let from = first; from < first + MAX_VERSIONS; from += VERSIONS_A_LOOK) {
+      const versions = Array.from({ length: VERSIONS_A_LOOK }, (_, i) => from + i);
+      const calls = await Promise.all(versions.map((version) => this.make(given, { ...options, version })));
+      const stored = await Promise.all(calls.map((call) => this.#services.engine.services.ledger.read(call.key)));
+      const free = stored.findIndex((one) => one === null);
+      if (free === -1) continue;
+      const latest = free === 0 ? null : (stored[free - 1] as Stored);
+      return (latest === null || settledForGood(latest) ? calls[free] : calls[free - 1]) as Call;
+    }
+    throw configError(
+      `${this.#definition.name}: more than ${MAX_VERSIONS} versions of one intent. Put what makes them different into its key.`,
+    );
+  }
+}
+
+function settledForGood(stored: Stored): boolean {
+  return stored.record.state === "confirmed" || (stored.record.state === "failed" && stored.record.final);
+}

@@ -1,0 +1,129 @@
+/** One caller's wish, with everything that follows from its input: key, fingerprint, policy. */
+import { callTimeSuspicions, partsDiffer } from "../core/call-time.ts";
+import { type Duration, durationMs } from "../core/duration.ts";
+import { configError } from "../core/errors.ts";
+import { type InputPrint, printInput, toFingerprint } from "../core/fingerprint.ts";
+import { deriveKey } from "../core/key.ts";
+import { keyParts } from "../core/key-parts.ts";
+import type { LedgerRecord } from "../core/record.ts";
+import type { Intent } from "../core/transition.ts";
+import type { Definition } from "./definition.ts";
+import type { Warnings } from "./events.ts";
+import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
+
+export interface CallOptions {
+  /** A run, session or thread id: the same intent in another scope is another intent. */
+  readonly scope?: string;
+  /** 1 unless a deliberate resend raised it. */
+  readonly version?: number;
+  readonly tenant?: string;
+  readonly wait?: Duration;
+  /** The caller's own open transaction: claim, effect and confirm commit with it. */
+  readonly tx?: unknown;
+}
+
+export interface Call {
+  readonly definition: Definition;
+  readonly key: string;
+  readonly tenant: string;
+  readonly version: number;
+  readonly scope: string | null;
+  /** Parsed. */
+  readonly input: unknown;
+  /** As given, before parsing: what the ledger keeps. */
+  readonly given: unknown;
+  readonly print: InputPrint;
+  readonly waitMs: number;
+  /** A deliberate resend says who and why. */
+  readonly resend?: { readonly by: string; readonly reason: string };
+}
+
+export interface CallDefaults {
+  readonly tenant: string;
+  readonly secret: string | Uint8Array | undefined;
+}
+
+const OPTIONS = new Set(["scope", "version", "tenant", "wait", "tx"]);
+
+export function makeCall(
+  definition: Definition,
+  given: unknown,
+  input: unknown,
+  options: CallOptions,
+  defaults: CallDefaults,
+): Call {
+  for (const option in options) {
+    if (!OPTIONS.has(option)) {
+      throw configError(
+        `${definition.name}: there is no call option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
+      );
+    }
+  }
+  const tenant = options.tenant ?? defaults.tenant;
+  const version = options.version ?? 1;
+  const scope = options.scope ?? null;
+  const parts = keyParts(definition.key, input, definition.free, definition.name);
+  return {
+    definition,
+    key: deriveKey({ tenant, action: definition.name, version, scope, parts, secret: defaults.secret }),
+    tenant,
+    version,
+    scope,
+    input,
+    given,
+    print: printInput(input, definition.free, defaults.secret),
+    waitMs:
+      options.wait === undefined ? definition.policy.waitMs : durationMs(options.wait, `${definition.name}: wait`),
+  };
+}
+
+// The key function is run twice for the first few inputs only: enough to catch a random part, too little to cost.
+const CHECKED_CALLS = 3;
+const checked = new WeakMap<Definition, number>();
+
+/** K5: says so when a part of the key looks made at call time, which would defeat the whole thing. */
+export function warnOfCallTimeParts(definition: Definition, input: unknown, now: number, warnings: Warnings): void {
+  const seen = checked.get(definition) ?? 0;
+  if (seen >= CHECKED_CALLS || warnings.said("CALL_TIME_KEY", definition.name)) return;
+  checked.set(definition, seen + 1);
+  const parts = keyParts(definition.key, input, definition.free, definition.name);
+  const again =
+    typeof definition.key === "function" ? keyParts(definition.key, input, definition.free, definition.name) : parts;
+  const fix =
+    "Derive every part from the intent (ids, a template, day(at)), never from the call; otherwise each retry gets a new key and runs again.";
+  if (partsDiffer(parts, again)) {
+    warnings.warn(
+      "CALL_TIME_KEY",
+      definition.name,
+      `action ${definition.name}: its key function gave two different keys for one input. ${fix}`,
+    );
+    return;
+  }
+  const names = Array.isArray(definition.key) ? (definition.key as readonly string[]) : undefined;
+  const [first] = callTimeSuspicions({ parts, names, input, now });
+  if (first) {
+    const which =
+      first.name === null ? `part ${first.part + 1} of its key` : `the key field ${JSON.stringify(first.name)}`;
+    warnings.warn(
+      "CALL_TIME_KEY",
+      definition.name,
+      `action ${definition.name}: ${which} looks made at call time (${first.why}). ${fix}`,
+    );
+  }
+}
+
+/** What the ledger is told about the call when it claims; the input is bound to the fence the claim will get. */
+export function intentOf(call: Call, current: LedgerRecord | null, payloads: Payloads): Intent {
+  const { key, tenant, version, scope, definition } = call;
+  const fence = (current?.fence ?? 0) + 1;
+  return {
+    key,
+    tenant,
+    action: definition.name,
+    version,
+    scope,
+    fingerprint: toFingerprint(call.print),
+    input: payloads.store(call.given, "input", DEFAULT_LIMITS.inputBytes, { tenant, key, fence }),
+    keepMs: definition.policy.keepMs,
+  };
+}

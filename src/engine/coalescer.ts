@@ -1,0 +1,94 @@
+/**
+ * Callers of the same tick share one round trip and one commit. A lone caller pays exactly one round trip: no timer is
+ * held to wait for company. A batch that fails for the sake of one row is split, so that its neighbours succeed.
+ */
+
+interface Waiting<Request, Response> {
+  readonly request: Request;
+  readonly key: string;
+  readonly resolve: (response: Response) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export interface CoalescerOptions<Request, Response> {
+  readonly keyOf: (request: Request) => string;
+  readonly flush: (batch: readonly Request[]) => Promise<readonly Response[]>;
+  readonly maxBatch: number;
+  /** Batches under way at once: two keep the store busy while the next batch gathers. */
+  readonly maxInFlight: number;
+  /** Whether a failed batch may succeed in halves; false for a store that is down altogether. */
+  readonly splittable: (error: unknown) => boolean;
+}
+
+export class Coalescer<Request, Response> {
+  readonly #options: CoalescerOptions<Request, Response>;
+  #waiting: Waiting<Request, Response>[] = [];
+  #inFlight = 0;
+  #scheduled = false;
+
+  constructor(options: CoalescerOptions<Request, Response>) {
+    this.#options = options;
+  }
+
+  submit(request: Request): Promise<Response> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ request, key: this.#options.keyOf(request), resolve, reject });
+      this.#schedule();
+    });
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#waiting.length === 0 || this.#inFlight >= this.#options.maxInFlight) return;
+    this.#scheduled = true;
+    // setImmediate, not a microtask: every promise callback of this tick gets to add its request first.
+    setImmediate(() => {
+      this.#scheduled = false;
+      if (this.#inFlight >= this.#options.maxInFlight) return;
+      void this.#send(this.#nextBatch());
+    });
+  }
+
+  /** Sorted by key (so that no two batches lock rows in opposite order); a key appears once in a batch. */
+  #nextBatch(): Waiting<Request, Response>[] {
+    const { maxBatch } = this.#options;
+    const batch: Waiting<Request, Response>[] = [];
+    const later: Waiting<Request, Response>[] = [];
+    const keys = new Set<string>();
+    for (const one of this.#waiting) {
+      if (batch.length >= maxBatch || keys.has(one.key)) later.push(one);
+      else {
+        keys.add(one.key);
+        batch.push(one);
+      }
+    }
+    this.#waiting = later;
+    return batch.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+  }
+
+  async #send(batch: Waiting<Request, Response>[]): Promise<void> {
+    this.#inFlight += 1;
+    this.#schedule();
+    try {
+      await this.#settle(batch);
+    } finally {
+      this.#inFlight -= 1;
+      this.#schedule();
+    }
+  }
+
+  async #settle(batch: Waiting<Request, Response>[]): Promise<void> {
+    try {
+      const responses = await this.#options.flush(batch.map((one) => one.request));
+      for (let i = 0; i < batch.length; i += 1)
+        (batch[i] as Waiting<Request, Response>).resolve(responses[i] as Response);
+    } catch (error) {
+      if (batch.length === 1 || !this.#options.splittable(error)) {
+        for (const one of batch) one.reject(error);
+        return;
+      }
+      const middle = batch.length >> 1;
+      await this.#settle(batch.slice(0, middle));
+      await this.#settle(batch.slice(middle));
+    }
+  }
+}

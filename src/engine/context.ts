@@ -1,0 +1,40 @@
+/** What a running attempt knows about itself, and how deep code gets at it. */
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { ProviderKeyFormat } from "../core/provider-key.ts";
+
+export interface Logger {
+  debug(message: string, data?: unknown): void;
+  info(message: string, data?: unknown): void;
+  warn(message: string, data?: unknown): void;
+  error(message: string, data?: unknown): void;
+}
+
+const nothing = () => {};
+export const silentLogger: Logger = { debug: nothing, info: nothing, warn: nothing, error: nothing };
+
+export interface AttemptContext {
+  /** The intent's key: hand it to a provider that honours idempotency keys. */
+  readonly key: string;
+  readonly attempt: number;
+  readonly fence: number;
+  /** Aborted when the attempt times out or loses its lease. */
+  readonly signal: AbortSignal;
+  /** The key in the form a provider takes. */
+  providerKey(format?: ProviderKeyFormat): string;
+  /** Epoch ms by which the attempt must have its answer. */
+  readonly deadline: number;
+  /** With `mark: "manual"`: await it right before the effect. What throws before it was surely not sent. */
+  sent(): Promise<void>;
+  readonly log: Logger;
+}
+
+const running = new AsyncLocalStorage<AttemptContext>();
+
+/** The attempt this code runs in, so that a function deep below can pass its key on; undefined outside of one. */
+export function currentAttempt(): AttemptContext | undefined {
+  return running.getStore();
+}
+
+export function runAs<T>(context: AttemptContext, work: () => T): T {
+  return running.run(context, work);
+}

@@ -1,0 +1,123 @@
+/** An action as the engine knows it: the user's options, checked and resolved once. */
+import { configError } from "../core/errors.ts";
+import type { KeyOption } from "../core/key-parts.ts";
+import { type Policy, type PolicyOptions, type ProbeAnswer, resolvePolicy } from "../core/policy.ts";
+import type { AttemptContext } from "./context.ts";
+import type { StandardSchema } from "./standard-schema.ts";
+
+export type Verdictish = "not-sent" | "rejected" | "doubt";
+
+export type Probe<I, R> = (input: I, context: ProbeContext) => ProbeAnswer<R> | Promise<ProbeAnswer<R>>;
+
+export interface ProbeContext {
+  readonly key: string;
+  readonly attempt: number;
+  /** Epoch ms: the first and the last time the effect may have left. */
+  readonly firstSentAt: number;
+  readonly lastSentAt: number;
+  readonly signal: AbortSignal;
+  providerKey: AttemptContext["providerKey"];
+}
+
+export interface ActionOptions<I, R, D = undefined> extends PolicyOptions<Probe<I, R>> {
+  /** Any Standard Schema (zod, valibot, arktype …). */
+  readonly input?: StandardSchema<unknown, I>;
+  /** What makes two calls the same intent: field names, or a function of the input. Without it, every field that is not free. */
+  readonly key?: KeyOption<I>;
+  /** Fields that may be reworded; all others must match on a repeat. */
+  readonly free?: readonly (I extends object ? keyof I & string : string)[];
+  /** "manual": `run` calls ctx.sent() right before the effect. */
+  readonly mark?: "auto" | "manual";
+  /** Runs before the send mark, so it is safe to run again. Its draft is stored with the mark and handed to `run`. */
+  readonly prepare?: (input: I, context: AttemptContext) => D | Promise<D>;
+  readonly run: (input: I, context: AttemptContext, draft: D) => R | Promise<R>;
+  /** A second opinion on an error; undefined leaves it to the built-in rules. */
+  readonly classify?: (error: unknown) => Verdictish | undefined;
+}
+
+export interface Definition {
+  readonly name: string;
+  readonly policy: Policy;
+  readonly key: KeyOption<unknown> | undefined;
+  readonly free: readonly string[];
+  readonly schema: StandardSchema<unknown, unknown> | undefined;
+  readonly manual: boolean;
+  readonly prepare: ((input: unknown, context: AttemptContext) => unknown) | undefined;
+  readonly run: (input: unknown, context: AttemptContext, draft: unknown) => unknown;
+  readonly probe: Probe<unknown, unknown> | undefined;
+  readonly classify: ((error: unknown) => Verdictish | undefined) | undefined;
+}
+
+const KNOWN = new Set(
+  "input key free keep lease timeout wait doubt retry prepare run mark classify whenStoreDown".split(" "),
+);
+
+export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R, D>): Definition {
+  const where = `action ${JSON.stringify(name)}`;
+  if (typeof name !== "string" || name.trim() === "" || name.length > 200) {
+    throw configError(
+      `an action's name must be a string of 1 to 200 characters that is not blank; got ${JSON.stringify(name)}.`,
+    );
+  }
+  if (typeof options !== "object" || options === null || typeof options.run !== "function") {
+    throw configError(
+      `${where}: run is missing. Give it the function that has the effect: { run: async (input, ctx) => … }.`,
+    );
+  }
+  for (const option of Object.keys(options)) {
+    if (!KNOWN.has(option)) {
+      throw configError(
+        `${where}: there is no option ${JSON.stringify(option)}. The options are: ${[...KNOWN].join(", ")}.`,
+      );
+    }
+  }
+  checkShapes(options, where);
+  const doubt = options.doubt;
+  return {
+    name,
+    policy: resolvePolicy(options, where),
+    key: options.key as KeyOption<unknown> | undefined,
+    free: options.free ?? [],
+    schema: options.input,
+    manual: options.mark === "manual",
+    prepare: options.prepare as Definition["prepare"],
+    run: options.run as Definition["run"],
+    probe: (typeof doubt === "object" ? doubt.probe : undefined) as Definition["probe"],
+    classify: options.classify,
+  };
+}
+
+function checkShapes<I, R, D>(options: ActionOptions<I, R, D>, where: string): void {
+  const { input, key, free, mark, prepare, classify } = options;
+  if (input !== undefined && typeof input?.["~standard"]?.validate !== "function") {
+    throw configError(
+      `${where}: input is not a Standard Schema. Pass a schema of zod ≥ 3.24, valibot ≥ 1, arktype ≥ 2 or another that has "~standard".`,
+    );
+  }
+  if (key !== undefined && typeof key !== "function" && !isNameList(key)) {
+    throw configError(
+      `${where}: key takes a list of field names, such as ["leadId", "template"], or a function that returns a list of parts.`,
+    );
+  }
+  if (free !== undefined && !isNameList(free)) throw configError(`${where}: free takes a list of field names.`);
+  const both = Array.isArray(key) ? key.filter((name) => (free as readonly unknown[] | undefined)?.includes(name)) : [];
+  if (both.length > 0)
+    throw configError(
+      `${where}: ${both.join(", ")} cannot be in key and in free: a field that may change cannot name the intent.`,
+    );
+  if (mark !== undefined && mark !== "auto" && mark !== "manual")
+    throw configError(`${where}: mark takes "auto" or "manual".`);
+  if (prepare !== undefined && typeof prepare !== "function")
+    throw configError(`${where}: prepare must be a function.`);
+  if (prepare !== undefined && mark === "manual") {
+    throw configError(
+      `${where}: prepare and mark: "manual" are two ways to say the same thing. Keep prepare, or call ctx.sent() in run.`,
+    );
+  }
+  if (classify !== undefined && typeof classify !== "function")
+    throw configError(`${where}: classify must be a function.`);
+}
+
+function isNameList(value: unknown): boolean {
+  return Array.isArray(value) && value.every((name) => typeof name === "string" && name !== "");
+}

@@ -1,0 +1,377 @@
+/**
+ * From a call to its outcome: look, claim, run, settle, and wait where another attempt holds the intent. What to do next
+ * is decided by core's plan; this file only carries it out, inside the caller's wait budget.
+ */
+import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { differing } from "../core/fingerprint.ts";
+import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
+import { nextStep, type Step } from "../core/plan.ts";
+import { backoffMs } from "../core/policy.ts";
+import { providerKey } from "../core/provider-key.ts";
+import { expired, type LedgerRecord } from "../core/record.ts";
+import type { Stored } from "../core/store.ts";
+import { fromStoredError } from "../core/stored-error.ts";
+import type { ResendPermit } from "../core/transition.ts";
+import { type Call, intentOf } from "./call.ts";
+import { sleep } from "./clock.ts";
+import { type AttemptContext, runAs } from "./context.ts";
+import { type End, type ExecutionServices, execute } from "./execution.ts";
+import { Flights } from "./flights.ts";
+import { askProbe } from "./probe.ts";
+import { ReplayCache } from "./replay-cache.ts";
+import { parseInput } from "./standard-schema.ts";
+
+export interface EngineServices extends ExecutionServices {
+  readonly newHolder: () => string;
+}
+
+const FIRST_POLL_MS = 5;
+const LONGEST_POLL_MS = 250;
+// Every turn of the loop changes the record, waits or returns; a call that turns this often is being starved.
+const MAX_TURNS = 10_000;
+
+export class Engine {
+  readonly services: EngineServices;
+  readonly #flights = new Flights();
+  readonly #replays = new ReplayCache();
+
+  constructor(services: EngineServices) {
+    this.services = services;
+  }
+
+  /** The calls under way, for a graceful close. */
+  idle(): Promise<void> {
+    return this.#flights.idle();
+  }
+
+  /** Runs the intent, or joins whoever runs it in this process. */
+  async outcome(call: Call): Promise<Outcome<unknown>> {
+    const flight = this.#flights.get(call.key);
+    if (flight === undefined) return this.#flights.start(call.key, call.print, () => this.#drive(call));
+    const differs = differing(flight.fingerprint(), call.print, call.definition.free);
+    if (differs.guarded.length > 0) return this.#conflict(call, differs.guarded);
+    const joined = await flight.join(this.services.clock, call.waitMs);
+    if (joined !== null) return this.#joined(call, joined, differs.free);
+    this.services.events.emit({ type: "in_flight", action: call.definition.name, key: call.key });
+    return this.#inFlightNow(call);
+  }
+
+  /** What the ledger says, without touching anything. */
+  async status(key: string): Promise<Outcome<unknown> | Absent> {
+    const stored = await this.services.ledger.read(key);
+    return stored === null ? { status: "absent", key } : this.describe(stored.record);
+  }
+
+  describe(record: LedgerRecord): Outcome<unknown> | Absent {
+    return outcomeOfRecord<unknown>(record, this.services.ledger.instant(), {
+      result: (of) => this.services.payloads.load(of, "result"),
+      error: (of) => rememberedError(of),
+    });
+  }
+
+  /** Settles a doubt from the ledger alone, as the sweeper does: with the stored input, and only as the policy allows. */
+  async settle(call: Call, stored: Stored): Promise<Outcome<unknown>> {
+    return this.#flights.start(call.key, call.print, () => this.#drive(call, stored, false));
+  }
+
+  async #drive(call: Call, seen?: Stored, newRound = true): Promise<Outcome<unknown>> {
+    let stored = seen ?? this.#replays.get(call.key, this.services.ledger.instant().now);
+    let fresh = newRound;
+    const budget = new WaitBudget(this.services, call.waitMs);
+    for (let turn = 0; turn < MAX_TURNS; turn += 1) {
+      const conflict = this.#conflictWith(call, stored);
+      if (conflict !== null) return conflict;
+      const turned = await this.#turn(call, stored, fresh, budget);
+      if ("outcome" in turned) return turned.outcome;
+      stored = turned.stored;
+      fresh = turned.fresh;
+    }
+    throw new NevertwiceError(
+      "STORE_UNAVAILABLE",
+      `${call.definition.name}: its record kept changing under this call. Call again.`,
+      { key: call.key },
+    );
+  }
+
+  async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
+    const at = this.services.ledger.instant();
+    const sameBytes = stored !== null && this.#sameBytes(call, stored.record);
+    const step: Step = nextStep(stored?.record ?? null, {
+      policy: call.definition.policy,
+      at,
+      newRound: fresh,
+      sameBytes,
+    });
+    switch (step.do) {
+      case "answer":
+        return { outcome: this.#answer(call, (stored as Stored).record) };
+      case "claim":
+        return this.#claim(call, stored, fresh, budget);
+      case "resend":
+        return this.#resend(call, stored as Stored, step.permit, fresh, budget);
+      case "lapse": {
+        const applied = await this.services.ledger.apply(stored, { type: "lapse" });
+        if (applied.ok) this.#emitUnknown(applied.stored.record);
+        return { stored: applied.stored, fresh };
+      }
+      case "probe":
+        return this.#probe(call, stored as Stored, step.quietForMs);
+      case "wait-for-holder":
+        if (!(await budget.poll())) return { outcome: this.#answer(call, (stored as Stored).record) };
+        return { stored: await this.services.ledger.read(call.key), fresh };
+      case "wait":
+        if (!(await budget.pause(step.ms))) return { outcome: this.#answer(call, (stored as Stored).record) };
+        return { stored: await this.services.ledger.read(call.key), fresh };
+    }
+  }
+
+  async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
+    const { ledger, payloads, newHolder } = this.services;
+    const { definition } = call;
+    const holder = newHolder();
+    try {
+      const applied = await ledger.apply(stored, (current) => {
+        const usable = current !== null && this.#conflictWith(call, { record: current, version: 0 }) === null;
+        return {
+          type: "claim",
+          // Never lay our input over another intent's record: the plan's next look reports the conflict.
+          ...(current === null || usable ? { intent: intentOf(call, current, payloads) } : {}),
+          to: definition.manual || definition.prepare ? "claimed" : "sent",
+          holder,
+          leaseMs: definition.policy.leaseMs,
+          newRound: fresh,
+          ...(call.resend ?? {}),
+        };
+      });
+      if (!applied.ok) return { stored: applied.stored, fresh };
+      if (this.#conflictWith(call, applied.stored) !== null) return { stored: applied.stored, fresh };
+      return this.#after(call, await execute(this.services, call, applied.stored, call.input), budget);
+    } catch (error) {
+      if (definition.policy.failOpen && isStoreDown(error)) return { outcome: await this.#bypass(call) };
+      throw error;
+    }
+  }
+
+  async #resend(call: Call, stored: Stored, permit: ResendPermit, fresh: boolean, budget: WaitBudget): Promise<Turned> {
+    const { ledger, newHolder } = this.services;
+    const { leaseMs } = call.definition.policy;
+    const applied = await ledger.apply(stored, {
+      type: "resend",
+      permit,
+      holder: newHolder(),
+      leaseMs,
+      newRound: fresh,
+    });
+    if (!applied.ok) return { stored: applied.stored, fresh };
+    const input =
+      permit.because === "provider-key" ? await this.#originalInput(call, applied.stored.record) : call.input;
+    return this.#after(call, await execute(this.services, call, applied.stored, input), budget);
+  }
+
+  /** What follows from an attempt's end: an outcome, or another turn inside the budget. */
+  async #after(call: Call, end: End, budget: WaitBudget): Promise<Turned> {
+    const { policy } = call.definition;
+    switch (end.kind) {
+      case "done":
+        if (end.stored) this.#replays.put(end.stored);
+        return { outcome: end.outcome };
+      case "moved":
+        return { stored: end.stored, fresh: false };
+      case "failed": {
+        const pauseMs = end.retryAt === null ? null : end.retryAt - this.services.ledger.instant().now;
+        if (pauseMs !== null && (await budget.pause(pauseMs))) return { stored: end.stored, fresh: false };
+        const { error, final, retryAt } = end;
+        return { outcome: { status: "failed", key: call.key, error, final, ...(retryAt !== null && { retryAt }) } };
+      }
+      case "unknown": {
+        const { tries } = end.stored.record;
+        const pauseMs = backoffMs(policy, tries, null, this.services.random);
+        const settling = policy.doubt.kind !== "hold" && tries < policy.attempts;
+        if (settling && (await budget.pause(pauseMs))) return { stored: end.stored, fresh: false };
+        return { outcome: withCause(this.describe(end.stored.record) as Outcome<unknown>, end.error) };
+      }
+    }
+  }
+
+  async #probe(call: Call, stored: Stored, quietForMs: number): Promise<Turned> {
+    const { ledger, payloads, events } = this.services;
+    const { record } = stored;
+    const answer = await askProbe(this.services, call, record);
+    if (answer.as === "unknown") return { outcome: this.#answer(call, record) };
+    const bound = { tenant: record.tenant, key: record.key, fence: record.fence };
+    const fact =
+      answer.as === "done"
+        ? { as: "done" as const, result: payloads.store(answer.result, "result", 1 << 20, bound) }
+        : answer;
+    const applied = await ledger.apply(stored, { type: "probed", fence: record.fence, quietForMs, answer: fact });
+    if (applied.ok)
+      events.emit({ type: "settled", action: record.action, key: record.key, as: answer.as, how: "probe" });
+    return { stored: applied.stored, fresh: false };
+  }
+
+  #answer(call: Call, record: LedgerRecord): Outcome<unknown> {
+    const outcome = this.describe(record) as Outcome<unknown>;
+    const { events } = this.services;
+    const action = call.definition.name;
+    if (outcome.status === "done") {
+      this.#replays.put({ record, version: 0 });
+      events.emit({ type: "replayed", action, key: call.key, attempt: record.attempt });
+      const { free } = differing(record.fingerprint, call.print, call.definition.free);
+      return free.length > 0 ? { ...outcome, differs: free } : outcome;
+    }
+    if (outcome.status === "in_flight") events.emit({ type: "in_flight", action, key: call.key });
+    return outcome;
+  }
+
+  #joined(call: Call, outcome: Outcome<unknown>, freeDiffers: readonly string[]): Outcome<unknown> {
+    if (outcome.status !== "done") return outcome;
+    this.services.events.emit({
+      type: "replayed",
+      action: call.definition.name,
+      key: call.key,
+      attempt: outcome.attempt,
+    });
+    return { ...outcome, replayed: true, ...(freeDiffers.length > 0 && { differs: freeDiffers }) };
+  }
+
+  async #inFlightNow(call: Call): Promise<Outcome<unknown>> {
+    const outcome = await this.status(call.key);
+    if (outcome.status !== "absent") return outcome;
+    // Not in the ledger yet: the claim itself is still on its way.
+    const { now } = this.services.ledger.instant();
+    return { status: "in_flight", key: call.key, since: now, until: now + call.definition.policy.leaseMs };
+  }
+
+  #conflictWith(call: Call, stored: Stored | null): Outcome<unknown> | null {
+    if (stored === null || expired(stored.record, this.services.ledger.instant().now)) return null;
+    const { guarded } = differing(stored.record.fingerprint, call.print, call.definition.free);
+    if (guarded.length === 0) return null;
+    // Known not to have happened, and nobody is at it: the corrected input may go ahead.
+    if (stored.record.state === "failed" && !stored.record.final) return null;
+    return this.#conflict(call, guarded);
+  }
+
+  #conflict(call: Call, differs: readonly string[]): Outcome<unknown> {
+    this.services.events.emit({ type: "conflict", action: call.definition.name, key: call.key, differs });
+    return { status: "conflict", key: call.key, differs };
+  }
+
+  /** A resend under the provider's key must carry the bytes of the first send, reworded free fields or not. */
+  #sameBytes(call: Call, record: LedgerRecord): boolean {
+    if (call.definition.prepare && record.draft !== null && "omitted" in record.draft) return false;
+    if (record.input !== null && "omitted" in record.input) {
+      return differing(record.fingerprint, call.print, call.definition.free).free.length === 0;
+    }
+    return true;
+  }
+
+  async #originalInput(call: Call, record: LedgerRecord): Promise<unknown> {
+    if (differing(record.fingerprint, call.print, call.definition.free).free.length === 0) return call.input;
+    const given = this.services.payloads.load(record, "input").value;
+    const { schema, name } = call.definition;
+    return schema === undefined ? given : parseInput(schema, given, name);
+  }
+
+  /** O10: the store is down, and this action would rather run unguarded than not at all. */
+  async #bypass(call: Call): Promise<Outcome<unknown>> {
+    const { events, ledger, logger } = this.services;
+    const { definition, key, input } = call;
+    events.emit({ type: "bypassed", action: definition.name, key });
+    const abort = new AbortController();
+    const deadline = ledger.instant().now + definition.policy.timeoutMs;
+    const context: AttemptContext = {
+      key,
+      attempt: 1,
+      fence: 0,
+      signal: abort.signal,
+      providerKey: (format) => providerKey(key, format),
+      deadline,
+      sent: async () => {},
+      log: logger,
+    };
+    try {
+      const result = await runAs(context, async () => {
+        const draft = definition.prepare ? await definition.prepare(input, context) : undefined;
+        return definition.run(input, context, draft);
+      });
+      return { status: "done", key, result, replayed: false, attempt: 1, at: ledger.instant().now };
+    } catch (error) {
+      const since = ledger.instant().now;
+      return withCause(
+        {
+          status: "unknown",
+          key,
+          since,
+          attempt: 1,
+          why: "it failed while the ledger was down, and nothing was recorded",
+        },
+        error,
+      );
+    }
+  }
+
+  #emitUnknown(record: LedgerRecord): void {
+    const { action, key, attempt, why } = record;
+    this.services.events.emit({ type: "unknown", action, key, attempt, why: why ?? "" });
+  }
+}
+
+type Turned = { readonly outcome: Outcome<unknown> } | { readonly stored: Stored | null; readonly fresh: boolean };
+
+function isStoreDown(error: unknown): boolean {
+  return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
+}
+
+// The user's own error behind an outcome in doubt: reachable for action(), invisible in the outcome's data.
+const causes = new WeakMap<object, unknown>();
+
+function withCause(outcome: Outcome<unknown>, cause: unknown): Outcome<unknown> {
+  if (cause !== null && cause !== undefined) causes.set(outcome, cause);
+  return outcome;
+}
+
+export function causeOf(outcome: object): unknown {
+  return causes.get(outcome);
+}
+
+// Errors read back from the ledger, so that action() does not pass one off as thrown by this very call.
+const remembered = new WeakSet<object>();
+
+function rememberedError(record: LedgerRecord): Error {
+  const error = fromStoredError(record.error ?? { name: "Error", message: "no error was recorded" });
+  remembered.add(error);
+  return error;
+}
+
+export function isRemembered(error: unknown): boolean {
+  return typeof error === "object" && error !== null && remembered.has(error);
+}
+
+/** How long a call may go on waiting; what would end after it is not begun. */
+class WaitBudget {
+  readonly #services: EngineServices;
+  readonly #endsAt: number;
+  #pollMs = FIRST_POLL_MS;
+
+  constructor(services: EngineServices, waitMs: number) {
+    this.#services = services;
+    this.#endsAt = services.clock.monotonic() + waitMs;
+  }
+
+  async pause(ms: number): Promise<boolean> {
+    const { clock } = this.#services;
+    if (clock.monotonic() + ms > this.#endsAt) return false;
+    await sleep(clock, Math.max(0, ms));
+    return true;
+  }
+
+  /** A little longer each time, with jitter, so that a crowd of waiters spreads out. */
+  async poll(): Promise<boolean> {
+    const { clock, random } = this.#services;
+    const left = this.#endsAt - clock.monotonic();
+    if (left <= 0) return false;
+    await sleep(clock, Math.min(left, this.#pollMs * (0.5 + random())));
+    this.#pollMs = Math.min(LONGEST_POLL_MS, this.#pollMs * 1.6);
+    return true;
+  }
+}

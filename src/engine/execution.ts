@@ -1,0 +1,437 @@
+/**
+ * One attempt, from its claim to its settlement: (prepare → mark) → run → settle. What ends here is always written to
+ * the ledger before the caller hears of it.
+ */
+import { classify } from "../core/classify.ts";
+import { formatDuration } from "../core/duration.ts";
+import { configError, isNevertwiceError, NevertwiceError, rejectedMark } from "../core/errors.ts";
+import type { Outcome } from "../core/outcome.ts";
+import { backoffMs } from "../core/policy.ts";
+import { providerKey } from "../core/provider-key.ts";
+import type { LedgerRecord } from "../core/record.ts";
+import type { Stored } from "../core/store.ts";
+import { toStoredError } from "../core/stored-error.ts";
+import { type Hold, type LedgerEvent, transition } from "../core/transition.ts";
+import type { Call } from "./call.ts";
+import type { Clock } from "./clock.ts";
+import { type AttemptContext, type Logger, runAs } from "./context.ts";
+import type { Events, Warnings } from "./events.ts";
+import type { Ledger } from "./ledger.ts";
+import { DEFAULT_LIMITS, losesMeaningAsJson, type Payloads } from "./payloads.ts";
+import { Pulse } from "./pulse.ts";
+import type { Untold } from "./untold.ts";
+
+export type End =
+  | { readonly kind: "done"; readonly outcome: Outcome<unknown>; readonly stored: Stored | null }
+  | {
+      readonly kind: "failed";
+      readonly stored: Stored;
+      readonly error: unknown;
+      readonly final: boolean;
+      readonly retryAt: number | null;
+    }
+  | { readonly kind: "unknown"; readonly stored: Stored; readonly error: unknown }
+  /** The lease was lost before anything was sent: look at the record again. */
+  | { readonly kind: "moved"; readonly stored: Stored | null };
+
+export interface ExecutionServices {
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly payloads: Payloads;
+  readonly events: Events;
+  readonly warnings: Warnings;
+  readonly logger: Logger;
+  readonly untold: Untold;
+}
+
+export async function execute(services: ExecutionServices, call: Call, claimed: Stored, input: unknown): Promise<End> {
+  const pulse = new Pulse({
+    ledger: services.ledger,
+    clock: services.clock,
+    leaseMs: call.definition.policy.leaseMs,
+    stored: claimed,
+  });
+  const execution = new Execution(services, call, pulse, input);
+  try {
+    return await execution.run();
+  } finally {
+    pulse.end();
+  }
+}
+
+class Execution {
+  readonly #services: ExecutionServices;
+  readonly #call: Call;
+  readonly #pulse: Pulse;
+  readonly #input: unknown;
+  readonly #startedAt: number;
+  #marking: Promise<void> | null = null;
+
+  constructor(services: ExecutionServices, call: Call, pulse: Pulse, input: unknown) {
+    this.#services = services;
+    this.#call = call;
+    this.#pulse = pulse;
+    this.#input = input;
+    this.#startedAt = services.clock.monotonic();
+  }
+
+  async run(): Promise<End> {
+    const { definition } = this.#call;
+    let draft: unknown;
+    if (this.#record.state === "claimed" && definition.prepare) {
+      const prepared = await this.#prepare(definition.prepare);
+      if ("end" in prepared) return prepared.end;
+      draft = prepared.draft;
+    } else {
+      draft = this.#services.payloads.load(this.#record, "draft").value;
+    }
+    if (!(await this.#hasRoom())) return this.#tooLate();
+    return this.#effect(draft);
+  }
+
+  get #record(): LedgerRecord {
+    return this.#pulse.stored.record;
+  }
+
+  async #prepare(
+    prepare: (input: unknown, context: AttemptContext) => unknown,
+  ): Promise<{ draft: unknown } | { end: End }> {
+    const { timeoutMs } = this.#call.definition.policy;
+    this.#pulse.limit(timeoutMs);
+    const context = this.#context();
+    try {
+      const ended = await this.#pulse.race(invoke(() => runAs(context, () => prepare(this.#input, context))));
+      if (ended.kind === "timeout") return { end: await this.#notSent(this.#timeoutError("prepare"), null) };
+      if (ended.kind === "lease-lost") return { end: await this.#moved() };
+      const marked = await this.#mark(ended.value);
+      return marked ? { draft: ended.value } : { end: await this.#moved() };
+    } catch (error) {
+      if (storeIsDown(error)) throw error;
+      return { end: await this.#beforeMark(error) };
+    }
+  }
+
+  /** Durable before the first byte leaves. */
+  async #mark(draft: unknown): Promise<boolean> {
+    const { policy } = this.#call.definition;
+    const { record } = this.#pulse.stored;
+    const bound = { tenant: record.tenant, key: record.key, fence: record.fence };
+    const applied = await this.#services.ledger.apply(this.#pulse.stored, {
+      type: "mark",
+      hold: this.#pulse.hold,
+      leaseMs: policy.leaseMs,
+      timeoutMs: policy.timeoutMs,
+      draft: this.#services.payloads.store(draft, "draft", DEFAULT_LIMITS.inputBytes, bound),
+    });
+    if (applied.ok) this.#pulse.stored = applied.stored;
+    return applied.ok;
+  }
+
+  /** F16: an event loop that stood still may have slept through its lease; then nothing may be sent any more. */
+  async #hasRoom(): Promise<boolean> {
+    const { lease } = this.#record;
+    const at = this.#services.ledger.instant();
+    if (lease !== null && lease.epoch === at.epoch && lease.until - at.steady >= this.#call.definition.policy.timeoutMs)
+      return true;
+    return this.#pulse.renew();
+  }
+
+  async #tooLate(): Promise<End> {
+    this.#leaseLost();
+    return this.#notSent(
+      new NevertwiceError("LEASE_LOST", "the process stood still past its lease; nothing was sent.", {
+        key: this.#call.key,
+      }),
+      null,
+    );
+  }
+
+  async #effect(draft: unknown): Promise<End> {
+    const { definition } = this.#call;
+    this.#pulse.limit(definition.policy.timeoutMs);
+    const context = this.#context();
+    const work = invoke(() => runAs(context, () => definition.run(this.#input, context, draft)));
+    try {
+      const ended = await this.#pulse.race(work);
+      if (ended.kind === "returned") return await this.#succeeded(ended.value);
+      this.#welcomeLateSuccess(work);
+      if (!this.#mayHaveLeft()) {
+        return ended.kind === "timeout" ? await this.#notSent(this.#timeoutError("run"), null) : await this.#moved();
+      }
+      if (ended.kind === "timeout")
+        return await this.#doubt(`no answer within ${formatDuration(definition.policy.timeoutMs)}`, null);
+      this.#leaseLost();
+      return await this.#doubt("its lease was lost while it ran", null);
+    } catch (error) {
+      if (error instanceof Unrecorded) throw error.cause;
+      return this.#mayHaveLeft() ? this.#afterMark(error) : this.#beforeMark(error);
+    }
+  }
+
+  #mayHaveLeft(): boolean {
+    return this.#record.state === "sent";
+  }
+
+  async #succeeded(value: unknown): Promise<End> {
+    // What fails from here on is our own bookkeeping: it must not be taken for an error of the effect.
+    try {
+      if (!this.#mayHaveLeft()) return await this.#returnedWithoutMark();
+      return await this.#confirm(value);
+    } catch (error) {
+      throw new Unrecorded(error);
+    }
+  }
+
+  async #confirm(value: unknown): Promise<End> {
+    const { ledger, events, untold } = this.#services;
+    const { key, definition } = this.#call;
+    this.#warnOfOddResult(value);
+    const event = { type: "confirm", hold: this.#pulse.hold, result: this.#resultPayload(value) } as const;
+    const done = { status: "done", key, result: value, replayed: false, attempt: this.#record.attempt } as const;
+    try {
+      const applied = await ledger.apply(this.#pulse.stored, event);
+      if (!applied.ok) return this.#secondSuccess(value, applied.stored);
+      const ms = this.#services.clock.monotonic() - this.#startedAt;
+      events.emit({ type: "executed", action: definition.name, key, attempt: done.attempt, ms });
+      const { record } = applied.stored;
+      return { kind: "done", outcome: { ...done, at: record.settledAt ?? record.updatedAt }, stored: applied.stored };
+    } catch (error) {
+      if (!storeIsDown(error)) throw error;
+      // It happened, and that is what the caller must hear. The ledger is told as soon as it listens again.
+      events.emit({ type: "confirm_delayed", action: definition.name, key });
+      untold.add({ key, event });
+      return { kind: "done", outcome: { ...done, at: ledger.instant().now }, stored: null };
+    }
+  }
+
+  #resultPayload(value: unknown) {
+    const { tenant, key, fence } = this.#record;
+    return this.#services.payloads.store(value, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
+  }
+
+  /** Somebody else's success is on record already: one effect seen twice, or two effects. */
+  #secondSuccess(value: unknown, stored: Stored | null): End {
+    const { events, payloads } = this.#services;
+    const { key, definition } = this.#call;
+    const record = stored?.record;
+    const first = record ? payloads.load(record, "result").value : undefined;
+    if (record?.state === "confirmed" && !sameEffect(first, value)) {
+      events.emit({ type: "duplicate_detected", action: definition.name, key });
+    }
+    const at = record?.settledAt ?? this.#services.ledger.instant().now;
+    const known = record?.state === "confirmed";
+    const outcome = {
+      status: "done",
+      key,
+      result: known ? first : value,
+      replayed: known,
+      attempt: this.#record.attempt,
+      at,
+    } as const;
+    return { kind: "done", outcome, stored };
+  }
+
+  async #returnedWithoutMark(): Promise<End> {
+    if (await this.#mark(undefined))
+      await this.#doubt("run returned without ctx.sent(), so the effect may have happened unmarked", null);
+    throw configError(
+      `${this.#call.definition.name}: mark is "manual" and run returned without ctx.sent(). Call \`await ctx.sent()\` right before the effect; this attempt (${this.#call.key}) is held as unknown until somebody resolves it.`,
+    );
+  }
+
+  async #afterMark(error: unknown): Promise<End> {
+    const verdict = this.#verdict(error);
+    switch (verdict.kind) {
+      case "doubt":
+        return this.#doubt(verdict.why, error);
+      case "rejected":
+        return this.#settleFailed(verdict.cause, { retryAt: null, final: true });
+      case "refused":
+        return this.#settleFailed(verdict.cause, { retryAt: null, final: false });
+      case "not-sent":
+        return this.#notSent(verdict.cause, verdict.retryAfterMs);
+    }
+  }
+
+  /** Whatever it is, it was thrown before the send mark: surely nothing happened. */
+  async #beforeMark(error: unknown): Promise<End> {
+    if (isNevertwiceError(error) && error.code === "LEASE_LOST") return this.#moved();
+    const verdict = this.#verdict(error);
+    if (verdict.kind === "rejected" || rejectedMark(error)) {
+      return this.#settleFailed(verdict.kind === "rejected" ? verdict.cause : error, { retryAt: null, final: true });
+    }
+    if (verdict.kind === "refused") return this.#settleFailed(verdict.cause, { retryAt: null, final: false });
+    return verdict.kind === "not-sent"
+      ? this.#notSent(verdict.cause, verdict.retryAfterMs)
+      : this.#notSent(error, null);
+  }
+
+  #verdict(error: unknown) {
+    const own = this.#call.definition.classify?.(error);
+    if (own === "not-sent") return { kind: "not-sent", retryAfterMs: null, cause: error } as const;
+    if (own === "rejected") return { kind: "rejected", cause: error } as const;
+    if (own === "doubt") return { kind: "doubt", why: "the action calls this error doubt" } as const;
+    return classify(error, this.#services.ledger.instant().now);
+  }
+
+  #notSent(error: unknown, retryAfterMs: number | null): Promise<End> {
+    const { policy } = this.#call.definition;
+    const { tries } = this.#record;
+    if (tries >= policy.attempts) return this.#settleFailed(error, { retryAt: null, final: false });
+    const { ledger, random } = this.#services;
+    const retryAt = ledger.instant().now + backoffMs(policy, tries, retryAfterMs, random);
+    return this.#settleFailed(error, { retryAt, final: false });
+  }
+
+  async #settleFailed(error: unknown, { retryAt, final }: { retryAt: number | null; final: boolean }): Promise<End> {
+    const event = { type: "not-sent", hold: this.#pulse.hold, error: toStoredError(error), retryAt, final } as const;
+    const stored = await this.#tell(event);
+    if ("moved" in stored) return { kind: "moved", stored: stored.moved };
+    if (stored.record.state === "unknown") return { kind: "unknown", stored, error };
+    const { key, definition } = this.#call;
+    this.#services.events.emit({ type: "failed", action: definition.name, key, attempt: this.#record.attempt, final });
+    return { kind: "failed", stored, error, final, retryAt };
+  }
+
+  async #doubt(why: string, error: unknown): Promise<End> {
+    const stored = await this.#tell({
+      type: "doubt",
+      hold: this.#pulse.hold,
+      why,
+      error: error === null ? null : toStoredError(error),
+    });
+    if ("moved" in stored) return { kind: "moved", stored: stored.moved };
+    const { key, definition } = this.#call;
+    this.#services.events.emit({ type: "unknown", action: definition.name, key, attempt: this.#record.attempt, why });
+    return { kind: "unknown", stored, error };
+  }
+
+  /** A store that is down now is told later; the caller hears the same truth meanwhile. */
+  async #tell(
+    event: Extract<LedgerEvent, { readonly type: "not-sent" | "doubt" }>,
+  ): Promise<Stored | { moved: Stored | null }> {
+    const { ledger, untold } = this.#services;
+    try {
+      const applied = await ledger.apply(this.#pulse.stored, event);
+      return applied.ok ? applied.stored : { moved: applied.stored };
+    } catch (error) {
+      if (!storeIsDown(error)) throw error;
+      untold.add({ key: this.#call.key, event });
+      const change = transition(this.#record, event, ledger.instant());
+      return change.ok ? { record: change.record, version: this.#pulse.stored.version } : { moved: this.#pulse.stored };
+    }
+  }
+
+  async #moved(): Promise<End> {
+    this.#leaseLost();
+    return { kind: "moved", stored: await this.#services.ledger.read(this.#call.key) };
+  }
+
+  #leaseLost(): void {
+    const { key, definition } = this.#call;
+    this.#services.events.emit({ type: "lease_lost", action: definition.name, key, attempt: this.#record.attempt });
+  }
+
+  /** F26: the caller has gone, the answer came after all. */
+  #welcomeLateSuccess(work: Promise<unknown>): void {
+    const { ledger, events, payloads } = this.#services;
+    const { key, definition } = this.#call;
+    const hold: Hold = this.#pulse.hold;
+    const tell = async (value: unknown) => {
+      const current = await ledger.read(key);
+      const applied = await ledger.apply(current, { type: "confirm", hold, result: this.#resultPayload(value) });
+      if (applied.ok) events.emit({ type: "settled", action: definition.name, key, as: "done", how: "late-success" });
+      else if (applied.stored && !sameEffect(payloads.load(applied.stored.record, "result").value, value)) {
+        events.emit({ type: "duplicate_detected", action: definition.name, key });
+      }
+    };
+    // A late failure proves nothing, and a store that is down leaves the doubt standing, where a person sees it.
+    work.then(tell).catch(() => {});
+  }
+
+  #warnOfOddResult(value: unknown): void {
+    const odd = losesMeaningAsJson(value);
+    if (odd === null) return;
+    const { name } = this.#call.definition;
+    this.#services.warnings.warn(
+      "RESULT_NOT_PLAIN",
+      name,
+      `action ${name}: run returned a ${odd}, which cannot be stored: a repeat would get an empty object. Return plain data, such as the provider's id.`,
+    );
+  }
+
+  #timeoutError(phase: string): Error {
+    return new DOMException(
+      `${phase} took longer than ${formatDuration(this.#call.definition.policy.timeoutMs)}.`,
+      "TimeoutError",
+    );
+  }
+
+  #context(): AttemptContext {
+    const { policy, manual } = this.#call.definition;
+    const { key, attempt, fence } = this.#record;
+    const pulse = this.#pulse;
+    return {
+      key,
+      attempt,
+      fence,
+      get signal() {
+        return pulse.signal;
+      },
+      providerKey: (format) => providerKey(key, format),
+      deadline: this.#services.ledger.instant().now + policy.timeoutMs,
+      sent: manual ? () => this.#markedByHand() : async () => {},
+      log: this.#services.logger,
+    };
+  }
+
+  #markedByHand(): Promise<void> {
+    this.#marking ??= this.#mark(undefined).then((marked) => {
+      if (marked) return;
+      throw new NevertwiceError(
+        "LEASE_LOST",
+        "the send mark was refused: this attempt no longer holds its lease. Nothing may be sent.",
+        {
+          key: this.#call.key,
+        },
+      );
+    });
+    return this.#marking;
+  }
+}
+
+/** Our own failure after the effect's success, kept apart from the effect's errors. */
+class Unrecorded extends Error {
+  constructor(cause: unknown) {
+    super("unrecorded", { cause });
+  }
+}
+
+function storeIsDown(error: unknown): boolean {
+  return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
+}
+
+async function invoke<T>(work: () => T | Promise<T>): Promise<T> {
+  return work();
+}
+
+const ID_FIELDS = ["id", "messageId", "message_id", "sid", "ts", "chargeId"] as const;
+
+/** The provider's own id decides where both results have one; otherwise the whole result does. */
+function sameEffect(first: unknown, second: unknown): boolean {
+  const one = idOf(first);
+  const two = idOf(second);
+  if (one !== undefined && two !== undefined) return one === two;
+  return JSON.stringify(first) === JSON.stringify(second);
+}
+
+function idOf(result: unknown): string | undefined {
+  if (typeof result === "string") return result;
+  if (typeof result !== "object" || result === null) return undefined;
+  for (const field of ID_FIELDS) {
+    const id = (result as Record<string, unknown>)[field];
+    if (typeof id === "string" || typeof id === "number") return String(id);
+  }
+  return undefined;
+}

@@ -1,0 +1,154 @@
+/**
+ * The store as the engine uses it: events go in, compare-and-swap goes out. Concurrent callers share round trips, a
+ * store that is down is recognised, and a write whose reply was lost is recognised as our own.
+ */
+import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
+import type { Instant, LedgerRecord } from "../core/record.ts";
+import { instantOf, type Put, type PutResult, type Store, type Stored } from "../core/store.ts";
+import { type LedgerEvent, type Refusal, transition } from "../core/transition.ts";
+import { Breaker } from "./breaker.ts";
+import { type Clock, sleep } from "./clock.ts";
+import { Coalescer } from "./coalescer.ts";
+import type { Events } from "./events.ts";
+
+export type Applied =
+  | { readonly ok: true; readonly stored: Stored }
+  | { readonly ok: false; readonly refusal: Refusal; readonly stored: Stored | null };
+
+/** An event, or how to make one from the record as it stands (a sealed input is bound to the fence it will get). */
+export type EventSource = LedgerEvent | ((current: LedgerRecord | null) => LedgerEvent);
+
+export interface LedgerOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly events: Events;
+  readonly random: () => number;
+}
+
+const MAX_WRITE_BATCH = 500;
+// Reads are cheap and answered in memory order; smaller batches let the event loop breathe between them.
+const MAX_READ_BATCH = 128;
+const MAX_IN_FLIGHT = 2;
+// A swap that loses this often is not unlucky, it is starved: better an error than an endless loop.
+const MAX_SWAPS = 64;
+const WRITE_TRIES = 3;
+const WRITE_RETRY_MS = 25;
+
+export class Ledger {
+  readonly store: Store;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  readonly #breaker: Breaker;
+  readonly #reads: Coalescer<string, Stored | null>;
+  readonly #writes: Coalescer<Put, PutResult>;
+
+  constructor({ store, clock, events, random }: LedgerOptions) {
+    this.store = store;
+    this.#clock = clock;
+    this.#random = random;
+    this.#breaker = new Breaker(clock, {
+      failures: 5,
+      openMs: 500,
+      maxOpenMs: 30_000,
+      onChange: (state, error) => {
+        if (state === "open") events.emit({ type: "store_down", store: store.name, error });
+        if (state === "closed") events.emit({ type: "store_up", store: store.name });
+      },
+    });
+    const shared = { maxInFlight: MAX_IN_FLIGHT, splittable: (error: unknown) => !storeWide(error) };
+    this.#reads = new Coalescer({
+      ...shared,
+      maxBatch: MAX_READ_BATCH,
+      keyOf: (key) => key,
+      flush: (keys) => this.#guarded(keys.length, () => store.read(keys)),
+    });
+    this.#writes = new Coalescer({
+      ...shared,
+      maxBatch: MAX_WRITE_BATCH,
+      keyOf: (put) => put.record.key,
+      flush: (puts) => this.#guarded(puts.length, () => store.write(puts)),
+    });
+  }
+
+  instant(): Instant {
+    return instantOf(this.store);
+  }
+
+  read(key: string): Promise<Stored | null> {
+    return this.#reads.submit(key);
+  }
+
+  /** Carries an event out on the record as it stands, however often others get in between. */
+  async apply(seen: Stored | null, source: EventSource): Promise<Applied> {
+    let stored = seen;
+    for (let swap = 0; swap < MAX_SWAPS; swap += 1) {
+      const event = typeof source === "function" ? source(stored?.record ?? null) : source;
+      const change = transition(stored?.record ?? null, event, this.instant());
+      if (!change.ok) return { ok: false, refusal: change.refusal, stored };
+      const result = await this.#put({ record: change.record, expected: stored?.version ?? null });
+      if (result.ok) return { ok: true, stored: { record: change.record, version: result.version } };
+      if (result.current !== null && sameWrite(result.current.record, change.record)) {
+        return { ok: true, stored: result.current };
+      }
+      stored = result.current;
+    }
+    throw new NevertwiceError(
+      "STORE_UNAVAILABLE",
+      `the ledger changed ${MAX_SWAPS} times under one write. Nothing was run by this call; call again.`,
+      seen === null ? {} : { key: seen.record.key },
+    );
+  }
+
+  /** A write without an answer is written again: if the first one arrived, the conflict shows our own record. */
+  async #put(put: Put): Promise<PutResult> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.#writes.submit(put);
+      } catch (error) {
+        if (tries >= WRITE_TRIES || !storeWide(error) || this.#breaker.state !== "closed") throw error;
+        await sleep(this.#clock, WRITE_RETRY_MS * tries * (0.5 + this.#random()));
+      }
+    }
+  }
+
+  async #guarded<T>(size: number, work: () => Promise<T>): Promise<T> {
+    if (!this.#breaker.allows())
+      throw this.#unavailable(this.#breaker.lastError, "; it failed repeatedly and is given a pause");
+    try {
+      const answer = await work();
+      this.#breaker.succeeded();
+      return answer;
+    } catch (error) {
+      // An error the store did not name may be about one row: let the coalescer look for it before blaming the store.
+      if (!isNevertwiceError(error) && size > 1) throw error;
+      const named = isNevertwiceError(error) ? error : this.#unavailable(error, "");
+      if (storeWide(named)) this.#breaker.failed(named);
+      throw named;
+    }
+  }
+
+  #unavailable(cause: unknown, more: string): NevertwiceError {
+    const why = isNevertwiceError(cause) ? cause.message : messageOf(cause);
+    return new NevertwiceError(
+      "STORE_UNAVAILABLE",
+      `the ledger (${this.store.name}) did not answer${more}: ${why} Nothing is run without it. Restore the store and call again, or let the action run unguarded with whenStoreDown: "run".`,
+      { cause },
+    );
+  }
+}
+
+function storeWide(error: unknown): boolean {
+  return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
+}
+
+/** The row in the store is the one we wrote: the reply was lost, not the write. */
+function sameWrite(theirs: LedgerRecord, ours: LedgerRecord): boolean {
+  return (
+    theirs.fence === ours.fence &&
+    theirs.holder === ours.holder &&
+    theirs.state === ours.state &&
+    theirs.attempt === ours.attempt &&
+    theirs.updatedAt === ours.updatedAt &&
+    theirs.lease?.until === ours.lease?.until
+  );
+}

@@ -1,0 +1,68 @@
+/** Values in and out of the ledger: bounded, as JSON, sealed when asked. */
+import { messageOf } from "../core/errors.ts";
+import type { LedgerRecord, Payload } from "../core/record.ts";
+import type { Sealer } from "../core/seal.ts";
+
+export interface PayloadLimits {
+  readonly inputBytes: number;
+  readonly resultBytes: number;
+}
+
+export const DEFAULT_LIMITS: PayloadLimits = { inputBytes: 256 * 1024, resultBytes: 1024 * 1024 };
+
+type Field = "input" | "draft" | "result";
+type Bound = { readonly tenant: string; readonly key: string; readonly fence: number };
+
+export class Payloads {
+  readonly #sealer: Sealer | null;
+
+  constructor(sealer: Sealer | null) {
+    this.#sealer = sealer;
+  }
+
+  /** `undefined` is stored as nothing at all, and comes back as `undefined`. */
+  store(value: unknown, field: Field, maxBytes: number, bound: Bound): Payload | null {
+    if (value === undefined) return null;
+    const payload = toPayload(value, maxBytes);
+    return this.#sealer === null ? payload : this.#sealer.seal(payload, { ...bound, field });
+  }
+
+  load(record: LedgerRecord, field: Field): { value: unknown; omitted?: string } {
+    const payload = record[field];
+    if (payload === null) return { value: undefined };
+    const open =
+      this.#sealer === null ? payload : this.#sealer.open(payload, { tenant: record.tenant, key: record.key, field });
+    if ("json" in open) return { value: JSON.parse(open.json) };
+    if ("omitted" in open) return { value: undefined, omitted: open.omitted };
+    return { value: undefined, omitted: "it is sealed, and no key was given: pass the same `encrypt` that sealed it" };
+  }
+}
+
+function toPayload(value: unknown, maxBytes: number): Payload {
+  let json: string | undefined;
+  try {
+    json = JSON.stringify(value);
+  } catch (error) {
+    return { omitted: `it cannot be written as JSON (${messageOf(error)})` };
+  }
+  if (json === undefined) return { omitted: `a ${typeof value} cannot be written as JSON` };
+  if (json.length > maxBytes || (json.length > maxBytes / 3 && Buffer.byteLength(json) > maxBytes)) {
+    return { omitted: `it is larger than ${maxBytes} bytes` };
+  }
+  return { json };
+}
+
+/** Results that turn into "{}" on the way through JSON; the caller is better warned than surprised at the first replay. */
+export function losesMeaningAsJson(value: unknown): string | null {
+  if (typeof value !== "object" || value === null) return null;
+  const name = (value as object).constructor?.name;
+  if (
+    name === "Response" ||
+    name === "ReadableStream" ||
+    name === "Map" ||
+    name === "Set" ||
+    name === "IncomingMessage"
+  )
+    return name;
+  return null;
+}

@@ -1,0 +1,34 @@
+/**
+ * The last confirmed records of this process. A confirmed record never changes until `keep` is over, so a repeat may be
+ * answered without asking the store. Bounded in number and in size.
+ */
+import { expired } from "../core/record.ts";
+import type { Stored } from "../core/store.ts";
+
+const MAX_RECORDS = 1_000;
+const MAX_PAYLOAD_CHARS = 4_096;
+
+export class ReplayCache {
+  readonly #records = new Map<string, Stored>();
+
+  get(key: string, now: number): Stored | null {
+    const stored = this.#records.get(key);
+    if (stored === undefined) return null;
+    if (!expired(stored.record, now)) return stored;
+    this.#records.delete(key);
+    return null;
+  }
+
+  put(stored: Stored): void {
+    const { key, result, state } = stored.record;
+    if (state !== "confirmed" || (result !== null && "json" in result && result.json.length > MAX_PAYLOAD_CHARS))
+      return;
+    // A Map keeps insertion order: the first key is the one that was put longest ago.
+    if (this.#records.size >= MAX_RECORDS && !this.#records.has(key)) {
+      const oldest = this.#records.keys().next().value;
+      if (oldest !== undefined) this.#records.delete(oldest);
+    }
+    // A replay needs no input; leaving it out keeps the cache small.
+    this.#records.set(key, { ...stored, record: { ...stored.record, input: null, draft: null, history: [] } });
+  }
+}

@@ -1,0 +1,67 @@
+export type { Duration } from "./core/duration.ts";
+export {
+  type ErrorCode,
+  isNevertwiceError,
+  NevertwiceError,
+  type NotSentOptions,
+  notSent,
+  rejected,
+} from "./core/errors.ts";
+export type { KeyOption } from "./core/key-parts.ts";
+export type { Absent, Outcome } from "./core/outcome.ts";
+export {
+  type DoubtOption,
+  keepFor,
+  type PolicyOptions,
+  type ProbeAnswer,
+  type RetryOptions,
+  type SettleOptions,
+} from "./core/policy.ts";
+export type { ProviderKeyFormat } from "./core/provider-key.ts";
+export type {
+  Fingerprint,
+  HistoryEntry,
+  Instant,
+  Lease,
+  LedgerRecord,
+  Payload,
+  State,
+  SteadyMark,
+  StoredError,
+} from "./core/record.ts";
+export type { EncryptKey, EncryptOption } from "./core/seal.ts";
+export type {
+  ActionStats,
+  Finding,
+  LeaseQuery,
+  LedgerStats,
+  ListQuery,
+  Page,
+  Put,
+  PutResult,
+  Store,
+  Stored,
+  StoreTraits,
+  SweepQuery,
+  TransactionalStore,
+  TransactionView,
+} from "./core/store.ts";
+export {
+  type At,
+  type BillingOptions,
+  billingPeriod,
+  day,
+  month,
+  week,
+  windowOf,
+  type ZoneOptions,
+} from "./core/windows.ts";
+export { type Action, outcomeOf, type ResendOptions } from "./engine/action.ts";
+export type { CallOptions } from "./engine/call.ts";
+export { type AttemptContext, currentAttempt, type Logger } from "./engine/context.ts";
+export type { ActionOptions, Probe, ProbeContext } from "./engine/definition.ts";
+export type { EngineEvent, EventListener } from "./engine/events.ts";
+export type { Resolution, Signature } from "./engine/operate.ts";
+export type { StandardSchema } from "./engine/standard-schema.ts";
+export type { SweepReport } from "./engine/sweeper.ts";
+export { type Nevertwice, type NevertwiceOptions, nevertwice, type OnceOptions } from "./nevertwice.ts";

@@ -1,0 +1,222 @@
+/** Puts the engine together over a store: what `nevertwice()` returns. */
+import { randomBytes } from "node:crypto";
+import type { Duration } from "./core/duration.ts";
+import { durationMs } from "./core/duration.ts";
+import { configError } from "./core/errors.ts";
+import type { Absent, Outcome } from "./core/outcome.ts";
+import { type PolicyOptions, policyWarnings } from "./core/policy.ts";
+import { type EncryptOption, sealer } from "./core/seal.ts";
+import type { Store } from "./core/store.ts";
+import { type Action, createAction } from "./engine/action.ts";
+import type { CallOptions } from "./engine/call.ts";
+import { systemClock } from "./engine/clock.ts";
+import { type AttemptContext, type Logger, silentLogger } from "./engine/context.ts";
+import { type ActionOptions, type Definition, defineAction, type Probe } from "./engine/definition.ts";
+import { Engine } from "./engine/engine.ts";
+import { type EventListener, Events, Warnings } from "./engine/events.ts";
+import { Ledger } from "./engine/ledger.ts";
+import { type Resolution, resolveDoubt, retryFailed, type Signature } from "./engine/operate.ts";
+import { Payloads } from "./engine/payloads.ts";
+import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
+import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
+import { Untold } from "./engine/untold.ts";
+import { openStore } from "./open-store.ts";
+
+export interface NevertwiceOptions {
+  /** A store, or where one is: "sqlite:app.db", "memory:". Default: $NEVERTWICE_STORE, else SQLite at .nevertwice/ledger.db. */
+  readonly store?: string | Store;
+  /** Part of every key; a call may name another. */
+  readonly tenant?: string;
+  /** Makes keys unguessable (HMAC). Changing it changes every key. */
+  readonly secret?: string | Uint8Array;
+  /** Seals stored inputs, drafts and results (AES-256-GCM). A list rotates: the first seals, all open. */
+  readonly encrypt?: EncryptOption;
+  readonly logger?: Logger;
+  readonly onWarning?: (warning: { readonly code: string; readonly action: string; readonly message: string }) => void;
+  /** How often silent holders are looked for in the background; false: only when sweep() is called. */
+  readonly sweep?: Duration | false;
+}
+
+export interface Nevertwice {
+  readonly store: Store;
+  action<S extends StandardSchema<unknown, unknown>, R, D = undefined>(
+    name: string,
+    options: ActionOptions<InferOutput<S>, R, D> & { readonly input: S },
+  ): Action<InferInput<S>, R>;
+  action<I, R, D = undefined>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
+  /** Ad hoc: `parts` name the intent, `run` has the effect. */
+  once<R>(
+    name: string,
+    parts: readonly unknown[],
+    run: (context: AttemptContext) => R | Promise<R>,
+    options?: OnceOptions,
+  ): Promise<R>;
+  status(target: { readonly key: string }): Promise<Outcome<unknown> | Absent>;
+  resolve(target: { readonly key: string }, resolution: Resolution<unknown>): Promise<Outcome<unknown> | Absent>;
+  /** Brings a failed record back. */
+  retry(target: { readonly key: string }, signature: Signature): Promise<Outcome<unknown> | Absent>;
+  /** One pass of the sweeper, now. */
+  sweep(): Promise<SweepReport>;
+  /** Everything that happens, for metrics and alerts. Returns the way to stop listening. */
+  on(listener: EventListener): () => void;
+  /** Waits for what runs, tells the ledger what it does not know yet, closes the store. */
+  close(): Promise<void>;
+}
+
+export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
+  readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
+} & CallOptions;
+
+const OPTIONS = new Set("store tenant secret encrypt logger onWarning sweep".split(" "));
+const DEFAULT_SWEEP = "30s";
+
+export function nevertwice(options: NevertwiceOptions = {}): Nevertwice {
+  checkOptions(options);
+  return new Instance(options);
+}
+
+function checkOptions(options: NevertwiceOptions): void {
+  for (const option of Object.keys(options)) {
+    if (!OPTIONS.has(option)) {
+      throw configError(
+        `nevertwice(): there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
+      );
+    }
+  }
+  const { tenant } = options;
+  if (tenant !== undefined && (typeof tenant !== "string" || tenant.trim() === "")) {
+    throw configError(
+      `nevertwice(): tenant is ${JSON.stringify(tenant)}; give a name that is not blank, or leave it out.`,
+    );
+  }
+}
+
+class Instance implements Nevertwice {
+  readonly store: Store;
+  readonly #engine: Engine;
+  readonly #defaults: { readonly tenant: string; readonly secret: string | Uint8Array | undefined };
+  readonly #definitions = new Map<string, Definition>();
+  readonly #adHoc = new Map<string, Definition>();
+  readonly #sweeper: Sweeper;
+  readonly #loop: SweepLoop | null;
+  readonly #services;
+  #closing: Promise<void> | null = null;
+
+  constructor(options: NevertwiceOptions) {
+    this.store = openStore(options.store);
+    this.#defaults = { tenant: options.tenant ?? "", secret: options.secret };
+    const events = new Events();
+    const clock = systemClock;
+    const random = Math.random;
+    const ledger = new Ledger({ store: this.store, clock, events, random });
+    this.#engine = new Engine({
+      ledger,
+      clock,
+      random,
+      events,
+      payloads: new Payloads(options.encrypt === undefined ? null : sealer(options.encrypt)),
+      warnings: new Warnings(events, options.onWarning),
+      logger: options.logger ?? silentLogger,
+      untold: new Untold(ledger, clock),
+      newHolder: holderIds(),
+    });
+    this.#sweeper = new Sweeper(this.#engine, this.#definitions, this.#defaults);
+    const everyMs = options.sweep === false ? null : durationMs(options.sweep ?? DEFAULT_SWEEP, "nevertwice(): sweep");
+    const onError = (error: unknown) =>
+      this.#engine.services.logger.warn(`nevertwice: a sweep failed: ${String(error)}`);
+    this.#loop = everyMs === null ? null : new SweepLoop({ sweeper: this.#sweeper, clock, everyMs, random, onError });
+    this.#services = { engine: this.#engine, defaults: this.#defaults, used: () => this.#loop?.start() };
+  }
+
+  // The overloads differ only in what they infer; behind them stands one function.
+  readonly action = (<I, R, D>(name: string, options: ActionOptions<I, R, D>) =>
+    this.#define(name, options)) as Nevertwice["action"];
+
+  #define<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R> {
+    const definition = defineAction(name, options);
+    if (this.#definitions.has(name)) {
+      throw configError(
+        `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats.`,
+      );
+    }
+    this.#definitions.set(name, definition);
+    for (const warning of policyWarnings(definition.policy, name)) {
+      this.#engine.services.warnings.warn(warning.code, name, warning.message);
+    }
+    return createAction<I, R>(definition, this.#services);
+  }
+
+  async once<R>(
+    name: string,
+    parts: readonly unknown[],
+    run: (context: AttemptContext) => R | Promise<R>,
+    options: OnceOptions = {},
+  ): Promise<R> {
+    if (typeof run !== "function")
+      throw configError(
+        `once(${JSON.stringify(name)}, …): the third argument must be the function that has the effect.`,
+      );
+    const { scope, version, tenant, wait, tx, ...policy } = options;
+    const definition = defineAction<undefined, R, undefined>(name, {
+      ...(policy as PolicyOptions<Probe<undefined, R>>),
+      key: () => parts,
+      run: (_input, context) => run(context),
+    });
+    this.#warnOnce(definition);
+    const given = { scope, version, tenant, wait, tx };
+    const set = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+    return createAction<undefined, R>(definition, this.#services)(undefined, set as CallOptions);
+  }
+
+  status({ key }: { readonly key: string }) {
+    return this.#engine.status(key);
+  }
+
+  resolve({ key }: { readonly key: string }, resolution: Resolution<unknown>) {
+    return resolveDoubt(this.#engine, key, resolution);
+  }
+
+  retry({ key }: { readonly key: string }, signature: Signature) {
+    return retryFailed(this.#engine, key, signature);
+  }
+
+  sweep(): Promise<SweepReport> {
+    return this.#sweeper.tick();
+  }
+
+  on(listener: EventListener): () => void {
+    return this.#engine.services.events.on(listener);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#loop?.stop();
+    await this.#engine.idle();
+    const { untold } = this.#engine.services;
+    untold.stop();
+    if (untold.size > 0) await untold.tick();
+    await this.store.close();
+  }
+
+  #warnOnce(definition: Definition): void {
+    if (this.#adHoc.has(definition.name)) return;
+    this.#adHoc.set(definition.name, definition);
+    for (const warning of policyWarnings(definition.policy, definition.name)) {
+      this.#engine.services.warnings.warn(warning.code, definition.name, warning.message);
+    }
+  }
+}
+
+/** Random ids at a counter's price: one draw of 96 random bits per process, one number per claim. */
+function holderIds(): () => string {
+  const prefix = `${randomBytes(12).toString("base64url")}.`;
+  let count = 0;
+  return () => {
+    count += 1;
+    return prefix + count.toString(36);
+  };
+}

@@ -1,0 +1,119 @@
+/** A ledger in a Map: for tests, and for dedupe inside one process. It survives nothing. */
+import { NevertwiceError } from "../core/errors.ts";
+import type { Instant, LedgerRecord } from "../core/record.ts";
+import { dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
+import type {
+  LeaseQuery,
+  LedgerStats,
+  ListQuery,
+  Page,
+  Put,
+  PutResult,
+  Store,
+  Stored,
+  StoreTraits,
+  SweepQuery,
+} from "../core/store.ts";
+import { transition } from "../core/transition.ts";
+
+export interface MemoryStoreOptions {
+  /** Tests pass their own; otherwise wall time and the process's monotonic clock. */
+  readonly clock?: { instant(): Instant };
+}
+
+export function memoryStore(options: MemoryStoreOptions = {}): Store {
+  return new MemoryStore(options.clock ?? processClock);
+}
+
+// The monotonic clock counts from the start of the process, so that moment names its epoch.
+const EPOCH = `process-${performance.timeOrigin}`;
+
+const processClock = {
+  instant: (): Instant => ({ now: Date.now(), steady: performance.now(), epoch: EPOCH }),
+};
+
+class MemoryStore implements Store {
+  readonly name = "memory";
+  readonly traits: StoreTraits = { hosts: "one", survives: "nothing", clock: "client", dueIndex: false };
+  readonly #rows = new Map<string, Stored>();
+  readonly #clock: { instant(): Instant };
+  // One counter for all rows: a row that was swept and begun again must not meet a writer who holds its old version.
+  #revision = 0;
+  #closed = false;
+
+  constructor(clock: { instant(): Instant }) {
+    this.#clock = clock;
+  }
+
+  now(): number {
+    return this.#clock.instant().now;
+  }
+
+  instant(): Instant {
+    return this.#clock.instant();
+  }
+
+  async read(keys: readonly string[]): Promise<(Stored | null)[]> {
+    this.#refuseWhenClosed();
+    return keys.map((key) => this.#rows.get(key) ?? null);
+  }
+
+  async write(puts: readonly Put[]): Promise<PutResult[]> {
+    this.#refuseWhenClosed();
+    return puts.map((put) => this.#swap(put));
+  }
+
+  async lease(query: LeaseQuery): Promise<Stored[]> {
+    this.#refuseWhenClosed();
+    const at = this.#clock.instant();
+    const { to, holder, leaseMs } = query;
+    return dueRows([...this.#rows.values()], query, at).flatMap(({ record }) => {
+      const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
+      return change.ok ? [this.#set(change.record)] : [];
+    });
+  }
+
+  async list(query: ListQuery): Promise<Page> {
+    this.#refuseWhenClosed();
+    return pageOf([...this.#rows.values()], query, this.#clock.instant());
+  }
+
+  async stats(): Promise<LedgerStats> {
+    this.#refuseWhenClosed();
+    return statsOf([...this.#rows.values()], this.#clock.instant());
+  }
+
+  async sweep(query: SweepQuery): Promise<number> {
+    this.#refuseWhenClosed();
+    const gone = sweepableRows([...this.#rows.values()], query, this.now());
+    for (const { record } of gone) this.#rows.delete(record.key);
+    return gone.length;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#rows.clear();
+  }
+
+  #swap({ record, expected }: Put): PutResult {
+    const current = this.#rows.get(record.key) ?? null;
+    if ((current?.version ?? null) !== expected) return { ok: false, current };
+    return { ok: true, version: this.#set(record).version };
+  }
+
+  /** A frozen copy: whoever holds the record, before or after, can't change what the ledger says. */
+  #set(record: LedgerRecord): Stored {
+    this.#revision += 1;
+    const row = Object.freeze({ record: Object.freeze({ ...record }), version: this.#revision });
+    this.#rows.set(record.key, row);
+    return row;
+  }
+
+  #refuseWhenClosed(): void {
+    if (!this.#closed) return;
+    throw new NevertwiceError(
+      "STORE_UNAVAILABLE",
+      "The memory ledger is closed. Open a new one with memoryStore(); what it held is gone.",
+    );
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * Opening the ledger's file: durable settings set and checked on every open, the schema brought up to date, and a file
+ * that is gone, cut short, damaged or newer than this program refused, never replaced.
+ */
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { basename, dirname } from "node:path";
+import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { isBusy, isCorrupt, type SqliteDriver, type SqliteHandle } from "./sqlite-driver.ts";
+import { SqliteLedger } from "./sqlite-ledger.ts";
+import { hasSchema, migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
+
+export interface OpenedFile {
+  readonly db: SqliteHandle;
+  readonly ledger: SqliteLedger;
+  /** The file's identity on disk, to notice when it is removed or replaced under us. */
+  readonly inode: string;
+}
+
+export interface OpenOptions {
+  readonly path: string;
+  readonly driver: SqliteDriver;
+  /** How long a lock of another process is waited for while opening. */
+  readonly busyMs: number;
+  /** The worker thread opens what the main thread has checked already. */
+  readonly check: boolean;
+  /** Pages in the write-ahead log at which this connection checkpoints; 0: never, somebody else does. */
+  readonly autoCheckpoint: number;
+}
+
+// A small file is checked whole at each open (about 10 ms per 8 MiB); a large one row by row as it is read, and by doctor.
+const CHECK_WHOLE_BELOW_BYTES = 8 * 1024 * 1024;
+
+export function openFile(options: OpenOptions): OpenedFile {
+  const { path, driver, busyMs } = options;
+  const expectedId = options.check ? beforeOpening(path) : null;
+  let db: SqliteHandle;
+  try {
+    db = driver.open(path);
+  } catch (error) {
+    throw cannotOpen(path, error);
+  }
+  try {
+    db.exec(`PRAGMA busy_timeout = ${busyMs}`);
+    setDurable(db, path);
+    db.exec(`PRAGMA wal_autocheckpoint = ${options.autoCheckpoint}`);
+    const ledger = new SqliteLedger(db, path);
+    if (options.check) afterOpening(db, ledger, path, expectedId);
+    db.exec("PRAGMA busy_timeout = 0");
+    return { db, ledger, inode: inodeOf(path) ?? "" };
+  } catch (error) {
+    closeQuietly(db);
+    throw isNevertwiceError(error) ? error : cannotOpen(path, error);
+  }
+}
+
+/** Without WAL and FULL the ledger would promise what it cannot keep, so both are read back, not believed. */
+function setDurable(db: SqliteHandle, path: string): void {
+  const mode = firstValue(db, "PRAGMA journal_mode = WAL");
+  if (mode !== "wal") {
+    throw configError(
+      `the ledger ${path} cannot use write-ahead logging (its journal mode stays ${String(mode)}). Put it on a local disk: network file systems and in-memory databases do not carry it.`,
+    );
+  }
+  db.exec("PRAGMA synchronous = FULL");
+  const synchronous = firstValue(db, "PRAGMA synchronous");
+  if (Number(synchronous) < 2) {
+    throw configError(
+      `the ledger ${path} runs with synchronous=${String(synchronous)}; a power loss could take acknowledged records back. FULL could not be set.`,
+    );
+  }
+}
+
+export function firstValue(db: SqliteHandle, pragma: string): unknown {
+  const [row] = db.prepare(pragma).all() as Record<string, unknown>[];
+  return row === undefined ? undefined : Object.values(row)[0];
+}
+
+// ---- the file itself ----
+
+/** Beside the ledger lies a small file with its id: if it is there and the ledger is not, the ledger was lost. */
+function idFile(path: string): string {
+  return `${path}.id`;
+}
+
+function beforeOpening(path: string): string | null {
+  const folder = dirname(path);
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (error) {
+    throw cannotOpen(path, error);
+  }
+  if (!existsSync(idFile(path))) return null;
+  const expected = readFileSync(idFile(path), "utf8").trim();
+  const size = existsSync(path) ? statSync(path).size : -1;
+  if (size > 0) return expected;
+  const what = size === 0 ? "is empty" : "is gone";
+  throw new NevertwiceError(
+    "STORE_UNAVAILABLE",
+    `the ledger ${path} ${what}, but ${basename(idFile(path))} beside it says that there was one. Starting over would run again what was already done. Restore the file; if you mean to begin anew, remove ${idFile(path)} too.`,
+  );
+}
+
+function afterOpening(db: SqliteHandle, ledger: SqliteLedger, path: string, expectedId: string | null): void {
+  refuseNewer(readSchema(db), path);
+  if (expectedId !== null && !hasSchema(db)) throw notTheLedger(path);
+  if (statSync(path).size <= CHECK_WHOLE_BELOW_BYTES && hasSchema(db)) {
+    const damage = ledger.check();
+    if (damage !== null) throw damagedFile(path, damage);
+  }
+  let state = readSchema(db);
+  if (state?.version !== SCHEMA_VERSION) state = ledger.transaction(() => migrate(db, path));
+  if (expectedId !== null && expectedId !== state.ledgerId) throw notTheLedger(path);
+  if (expectedId === null) writeDurably(idFile(path), `${state.ledgerId}\n`);
+}
+
+function writeDurably(path: string, text: string): void {
+  // Written beside and renamed, so that a crash leaves no half id to be taken for another ledger's.
+  const temporary = `${path}.${process.pid}.new`;
+  const file = openSync(temporary, "w");
+  try {
+    writeSync(file, text);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  renameSync(temporary, path);
+}
+
+export function inodeOf(path: string): string | null {
+  try {
+    const { dev, ino } = statSync(path);
+    return `${dev}:${ino}`;
+  } catch {
+    return null;
+  }
+}
+
+export function closeQuietly(db: SqliteHandle): void {
+  try {
+    db.close?.();
+  } catch {
+    // Already closed, or a statement still open at exit: the file is consistent either way.
+  }
+}
+
+// ---- what can be wrong with it ----
+
+export function storeError(error: unknown, path: string): NevertwiceError {
+  if (isNevertwiceError(error)) return error;
+  if (isCorrupt(error)) return damagedFile(path, messageOf(error));
+  if (isBusy(error)) {
+    return new NevertwiceError(
+      "STORE_UNAVAILABLE",
+      `the ledger ${path} was locked by another process for too long. Nothing was run. Look for a program that holds a transaction open on it, then call again.`,
+      { cause: error },
+    );
+  }
+  return new NevertwiceError(
+    "STORE_UNAVAILABLE",
+    `the ledger ${path} could not be read or written: ${messageOf(error)}. Nothing was run by this call.`,
+    { cause: error },
+  );
+}
+
+function damagedFile(path: string, what: string): NevertwiceError {
+  return new NevertwiceError(
+    "STORE_UNAVAILABLE",
+    `the ledger ${path} is damaged (${what.split("\n")[0]}). It was left as it is, and nothing was run. Restore it from a backup; nevertwice doctor tells more.`,
+  );
+}
+
+function notTheLedger(path: string): NevertwiceError {
+  return new NevertwiceError(
+    "STORE_UNAVAILABLE",
+    `${path} is not the ledger that ${basename(idFile(path))} beside it belongs to: the file was replaced. Restore the right one; if you mean to use this one, remove ${idFile(path)}.`,
+  );
+}
+
+function cannotOpen(path: string, error: unknown): NevertwiceError {
+  if (isCorrupt(error) || isBusy(error)) return storeError(error, path);
+  const { code } = (error ?? {}) as { code?: unknown };
+  if (
+    code === "EROFS" ||
+    code === "EACCES" ||
+    code === "EPERM" ||
+    /readonly|unable to open|permission/i.test(messageOf(error))
+  ) {
+    return configError(
+      `the ledger ${path} cannot be opened for writing (${messageOf(error)}). Give its folder write access, or name another place: nevertwice({ store: "sqlite:/path/to/ledger.db" }) or NEVERTWICE_STORE.`,
+      error,
+    );
+  }
+  return storeError(error, path);
+}

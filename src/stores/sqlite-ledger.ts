@@ -1,0 +1,290 @@
+/**
+ * The ledger's operations on one SQLite connection, synchronous. The same code serves the event loop, the worker thread
+ * and the caller's own transaction.
+ *
+ * A row just written is never read with `.get()`: it steps once and resets, and an error of the commit that happens at
+ * the reset is swallowed. `.run()` and `.all()` step to the end.
+ */
+import { configError, NevertwiceError } from "../core/errors.ts";
+import { type Instant, STATES, type State } from "../core/record.ts";
+import type {
+  ActionStats,
+  LeaseQuery,
+  LedgerStats,
+  ListQuery,
+  Put,
+  PutResult,
+  Stored,
+  SweepQuery,
+} from "../core/store.ts";
+import { transition } from "../core/transition.ts";
+import type { SqliteHandle, SqliteStatement } from "./sqlite-driver.ts";
+import { COLUMNS, decodeRow, encodeRow, type Row } from "./sqlite-row.ts";
+
+const SELECT = `SELECT id, ${COLUMNS.join(", ")} FROM nevertwice_records`;
+const INSERT = `INSERT INTO nevertwice_records (${COLUMNS.join(", ")}) VALUES (${COLUMNS.map(() => "?").join(", ")}) ON CONFLICT (key) DO NOTHING`;
+const UPDATE = `UPDATE nevertwice_records SET ${COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE key = ? AND rev = ?`;
+
+/** A put, encoded where the record lives, so that a worker thread only binds values. */
+export interface RowPut {
+  readonly row: readonly (string | number | null)[];
+  readonly key: string;
+  readonly rev: number;
+  readonly expected: number | null;
+}
+
+export type RowPutResult =
+  | { readonly ok: true; readonly version: number }
+  | { readonly ok: false; readonly row: Row | null };
+
+export function encodePut(put: Put): RowPut {
+  // A first revision that no earlier row of this key can have had, also after a sweep: time in ms, times 4096, plus chance.
+  const rev = put.expected === null ? Date.now() * 4_096 + Math.floor(Math.random() * 4_096) : put.expected + 1;
+  return { row: encodeRow(put.record, rev), key: put.record.key, rev, expected: put.expected };
+}
+
+export function decodePutResult(result: RowPutResult, where: string): PutResult {
+  if (result.ok) return result;
+  return { ok: false, current: result.row === null ? null : decodeRow(result.row, where) };
+}
+
+export class SqliteLedger {
+  readonly #db: SqliteHandle;
+  readonly #where: string;
+  readonly #statements = new Map<string, SqliteStatement>();
+
+  constructor(db: SqliteHandle, where: string) {
+    this.#db = db;
+    this.#where = where;
+  }
+
+  readRows(keys: readonly string[]): (Row | null)[] {
+    const select = this.#prepare(`${SELECT} WHERE key = ?`);
+    return keys.map((key) => (select.all(key)[0] as Row | undefined) ?? null);
+  }
+
+  read(keys: readonly string[]): (Stored | null)[] {
+    return this.readRows(keys).map((row) => (row === null ? null : decodeRow(row, this.#where)));
+  }
+
+  /** One transaction for the batch; each put succeeds or conflicts on its own. */
+  write(puts: readonly RowPut[]): RowPutResult[] {
+    // A single statement is its own transaction: one caller pays for one statement.
+    if (puts.length === 1) return [this.#put(puts[0] as RowPut)];
+    return this.transaction(() => puts.map((put) => this.#put(put)));
+  }
+
+  /** Inside a transaction somebody else began. */
+  writeWithin(puts: readonly RowPut[]): RowPutResult[] {
+    return puts.map((put) => this.#put(put));
+  }
+
+  #put(put: RowPut): RowPutResult {
+    const { changes } =
+      put.expected === null
+        ? this.#prepare(INSERT).run(...put.row)
+        : this.#prepare(UPDATE).run(...put.row, put.key, put.expected);
+    if (Number(changes) === 1) return { ok: true, version: put.rev };
+    return { ok: false, row: this.readRows([put.key])[0] ?? null };
+  }
+
+  lease(query: LeaseQuery, at: Instant): Stored[] {
+    requirePositive(query.limit, "lease.limit");
+    return this.transaction(() => {
+      const leased: Stored[] = [];
+      for (const { record, version } of this.#leasable(query, at)) {
+        if (leased.length >= query.limit) break;
+        const { to, holder, leaseMs } = query;
+        const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
+        if (!change.ok) continue;
+        const [result] = this.writeWithin([encodePut({ record: change.record, expected: version })]);
+        if (result?.ok) leased.push({ record: change.record, version: result.version });
+      }
+      return leased;
+    });
+  }
+
+  /** Due work by its index, oldest first; then claims whose holder fell silent before sending. */
+  *#leasable(query: LeaseQuery, at: Instant): Iterable<Stored> {
+    const where = ["json_extract(doc, '$.queued') = 1"];
+    const values: unknown[] = [];
+    if (query.tenant !== undefined) {
+      where.push("tenant = ?");
+      values.push(query.tenant);
+    }
+    if (query.actions !== undefined) {
+      where.push("action IN (SELECT value FROM json_each(?))");
+      values.push(JSON.stringify(query.actions));
+    }
+    const filter = where.join(" AND ");
+    const due = `${SELECT} WHERE state = 'pending' AND attention_at <= ? AND ${filter} ORDER BY attention_at, id LIMIT ?`;
+    const lapsed = `${SELECT} WHERE state = 'claimed' AND lease_until IS NOT NULL AND (lease_until <= ? OR lease_epoch <> ?) AND ${filter} ORDER BY id LIMIT ?`;
+    yield* this.#decodeAll(this.#prepare(due).all(at.now, ...values, query.limit));
+    yield* this.#decodeAll(this.#prepare(lapsed).all(at.steady, at.epoch, ...values, query.limit));
+  }
+
+  list(query: ListQuery, at: Instant): { items: Stored[]; cursor: string | null } {
+    requirePositive(query.limit, "list.limit");
+    const { where, values } = listFilter(query, at);
+    const newest = (query.order ?? "newest") === "newest";
+    if (query.cursor !== undefined) {
+      where.push(newest ? "id < ?" : "id > ?");
+      values.push(cursorId(query.cursor));
+    }
+    const filter = where.length === 0 ? "" : ` WHERE ${where.join(" AND ")}`;
+    const sql = `${SELECT}${filter} ORDER BY id ${newest ? "DESC" : "ASC"} LIMIT ?`;
+    const rows = this.#prepare(sql).all(...values, query.limit + 1) as (Row & { id: number })[];
+    const page = rows.slice(0, query.limit);
+    const last = page.at(-1);
+    return { items: [...this.#decodeAll(page)], cursor: rows.length > query.limit && last ? String(last.id) : null };
+  }
+
+  stats(at: Instant): LedgerStats {
+    const counts = this.#prepare(
+      "SELECT action, state, count(*) AS n FROM nevertwice_records GROUP BY action, state",
+    ).all() as {
+      action: string;
+      state: State;
+      n: number;
+    }[];
+    const actions = new Map<string, { total: number; states: Record<State, number> }>();
+    const states = emptyCounts();
+    let total = 0;
+    for (const { action, state, n } of counts) {
+      const one = actions.get(action) ?? { total: 0, states: emptyCounts() };
+      actions.set(action, one);
+      one.total += n;
+      one.states[state] += n;
+      states[state] += n;
+      total += n;
+    }
+    const oldest = (state: State) =>
+      (
+        this.#prepare(
+          "SELECT min(attention_at) AS at FROM nevertwice_records WHERE state = ? AND attention_at IS NOT NULL",
+        ).all(state)[0] as { at: number | null }
+      ).at;
+    const lapsed = this.#prepare(
+      "SELECT count(*) AS n FROM nevertwice_records WHERE lease_until IS NOT NULL AND (lease_until <= ? OR lease_epoch <> ?)",
+    ).all(at.steady, at.epoch)[0] as { n: number };
+    const byAction: ActionStats[] = [...actions]
+      .map(([action, one]) => ({ action, ...one }))
+      .sort((a, b) => b.total - a.total);
+    return {
+      total,
+      states,
+      actions: byAction,
+      lapsed: lapsed.n,
+      oldestPendingAt: oldest("pending"),
+      oldestUnknownAt: oldest("unknown"),
+    };
+  }
+
+  sweep(query: SweepQuery, at: Instant): number {
+    requirePositive(query.limit, "sweep.limit");
+    const sql = `DELETE FROM nevertwice_records WHERE id IN (
+      SELECT id FROM nevertwice_records WHERE expires_at IS NOT NULL AND expires_at <= ? AND state IN ('confirmed', 'failed')
+      ORDER BY expires_at LIMIT ?)`;
+    return Number(this.#prepare(sql).run(at.now, query.limit).changes);
+  }
+
+  /** Everything in the file agrees with itself; the first disagreement otherwise. */
+  check(): string | null {
+    const [first] = this.#db.prepare("PRAGMA integrity_check(1)").all() as { integrity_check: string }[];
+    if (first?.integrity_check !== "ok") return first?.integrity_check ?? "no answer";
+    let after = 0;
+    for (;;) {
+      const rows = this.#prepare(`${SELECT} WHERE id > ? ORDER BY id LIMIT 1000`).all(after) as (Row & {
+        id: number;
+      })[];
+      if (rows.length === 0) return null;
+      try {
+        for (const row of rows) decodeRow(row, this.#where);
+      } catch (error) {
+        return (error as Error).message;
+      }
+      after = (rows.at(-1) as { id: number }).id;
+    }
+  }
+
+  transaction<T>(work: () => T): T {
+    this.#prepare("BEGIN IMMEDIATE").run();
+    try {
+      const answer = work();
+      this.#prepare("COMMIT").run();
+      return answer;
+    } catch (error) {
+      try {
+        this.#prepare("ROLLBACK").run();
+      } catch {
+        // SQLite has rolled back by itself (a full disk, an I/O error); the first error is the one to tell.
+      }
+      throw error;
+    }
+  }
+
+  *#decodeAll(rows: unknown[]): Iterable<Stored> {
+    for (const row of rows as Row[]) yield decodeRow(row, this.#where);
+  }
+
+  #prepare(sql: string): SqliteStatement {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      statement = this.#db.prepare(sql);
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+}
+
+function listFilter(query: ListQuery, at: Instant): { where: string[]; values: unknown[] } {
+  const where: string[] = [];
+  const values: unknown[] = [];
+  const equal = (column: string, value: string | undefined) => {
+    if (value === undefined) return;
+    where.push(`${column} = ?`);
+    values.push(value);
+  };
+  equal("tenant", query.tenant);
+  equal("action", query.action);
+  equal("scope", query.scope);
+  if (query.states !== undefined) {
+    where.push("state IN (SELECT value FROM json_each(?))");
+    values.push(JSON.stringify(query.states));
+    // Said again in the words of the partial index, which SQLite's planner needs to see to use it.
+    if (
+      query.states.length > 0 &&
+      query.states.every((state) => state === "unknown" || state === "failed" || state === "pending")
+    ) {
+      where.push("attention_at IS NOT NULL");
+    }
+  }
+  if (query.lapsed === true) {
+    where.push("state IN ('claimed', 'sent') AND lease_until IS NOT NULL AND (lease_until <= ? OR lease_epoch <> ?)");
+    values.push(at.steady, at.epoch);
+  }
+  if (query.keyPrefix !== undefined) {
+    where.push("key >= ? AND key < ?");
+    values.push(query.keyPrefix, `${query.keyPrefix}\uffff`);
+  }
+  return { where, values };
+}
+
+function cursorId(cursor: string): number {
+  const id = Number(cursor);
+  if (!Number.isSafeInteger(id) || id < 0 || cursor.trim() === "") {
+    throw configError(
+      `list: ${JSON.stringify(cursor)} is not a cursor of this store. Use the cursor of the page before, as it came.`,
+    );
+  }
+  return id;
+}
+
+function requirePositive(value: number, where: string): void {
+  if (Number.isSafeInteger(value) && value > 0) return;
+  throw new NevertwiceError("CONFIG", `${where} is ${String(value)}; it takes a whole number above zero.`);
+}
+
+function emptyCounts(): Record<State, number> {
+  return Object.fromEntries(STATES.map((state) => [state, 0])) as Record<State, number>;
+}

@@ -1,0 +1,108 @@
+/** A record as a row and back, with a checksum: a flipped bit is noticed, never read as something else. */
+import { crc32 } from "node:zlib";
+import { NevertwiceError } from "../core/errors.ts";
+import { attentionAt, type LedgerRecord, type Payload } from "../core/record.ts";
+import type { Stored } from "../core/store.ts";
+
+export const COLUMNS = [
+  "key",
+  "rev",
+  "tenant",
+  "action",
+  "scope",
+  "state",
+  "lease_until",
+  "lease_epoch",
+  "attention_at",
+  "expires_at",
+  "created_at",
+  "doc",
+  "input",
+  "draft",
+  "result",
+  "sum",
+] as const;
+
+export type Row = Readonly<Record<(typeof COLUMNS)[number], string | number | null>>;
+
+/** Values in the order of COLUMNS. */
+export function encodeRow(record: LedgerRecord, rev: number): (string | number | null)[] {
+  const { key, tenant, action, scope, state, lease, expiresAt, createdAt, input, draft, result, ...rest } = record;
+  const values: (string | number | null)[] = [
+    key,
+    rev,
+    tenant,
+    action,
+    scope,
+    state,
+    lease?.until ?? null,
+    lease?.epoch ?? null,
+    attentionAt(record),
+    expiresAt,
+    createdAt,
+    JSON.stringify(rest),
+    encodePayload(input),
+    encodePayload(draft),
+    encodePayload(result),
+  ];
+  values.push(checksum(values));
+  return values;
+}
+
+export function decodeRow(row: Row, where: string): Stored {
+  const values = COLUMNS.map((column) => row[column]);
+  if (checksum(values.slice(0, -1)) !== row.sum) throw damaged(row.key, where);
+  let rest: Omit<
+    LedgerRecord,
+    "key" | "tenant" | "action" | "scope" | "state" | "lease" | "expiresAt" | "createdAt" | "input" | "draft" | "result"
+  >;
+  try {
+    rest = JSON.parse(row.doc as string);
+  } catch {
+    throw damaged(row.key, where);
+  }
+  const record: LedgerRecord = {
+    ...rest,
+    key: row.key as string,
+    tenant: row.tenant as string,
+    action: row.action as string,
+    scope: row.scope as string | null,
+    state: row.state as LedgerRecord["state"],
+    lease: row.lease_until === null ? null : { until: row.lease_until as number, epoch: row.lease_epoch as string },
+    expiresAt: row.expires_at as number | null,
+    createdAt: row.created_at as number,
+    input: decodePayload(row.input as string | null),
+    draft: decodePayload(row.draft as string | null),
+    result: decodePayload(row.result as string | null),
+  };
+  return { record, version: row.rev as number };
+}
+
+function checksum(values: readonly (string | number | null)[]): number {
+  // The unit separator keeps ("ab", "c") and ("a", "bc") apart.
+  return crc32(values.join("\u001f"));
+}
+
+// JSON text starts with none of these, so a plain payload reads as plain JSON in the sqlite3 shell.
+const SEALED = "ntseal";
+const OMITTED = "!";
+
+function encodePayload(payload: Payload | null): string | null {
+  if (payload === null) return null;
+  if ("json" in payload) return payload.json;
+  return "sealed" in payload ? payload.sealed : OMITTED + payload.omitted;
+}
+
+function decodePayload(text: string | null): Payload | null {
+  if (text === null) return null;
+  if (text.startsWith(OMITTED)) return { omitted: text.slice(OMITTED.length) };
+  return text.startsWith(SEALED) ? { sealed: text } : { json: text };
+}
+
+function damaged(key: unknown, where: string): NevertwiceError {
+  return new NevertwiceError(
+    "STORE_UNAVAILABLE",
+    `the ledger ${where} is damaged: the row of ${String(key)} does not match its checksum. Nothing was run. Restore the file from a backup, and see what else is wrong with: nevertwice doctor`,
+    typeof key === "string" ? { key } : {},
+  );
+}

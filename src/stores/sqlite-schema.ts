@@ -1,0 +1,77 @@
+/** The ledger's tables, and how they came about. Forward only: a migration that has shipped is never edited. */
+import { randomUUID } from "node:crypto";
+import { configError } from "../core/errors.ts";
+import type { SqliteHandle } from "./sqlite-driver.ts";
+
+const MIGRATIONS: readonly string[] = [
+  // 1. One row per intent. What people and workers look for has columns of its own; the rest is one JSON document.
+  //
+  //    rowid order is creation order, so `ls` needs no index. `attention_at` is set for due work, doubts and dead
+  //    letters only: a plain claim and confirm never touch its index. The lease's index holds live attempts alone (one
+  //    page, usually), the expiry's grows at its right edge.
+  `CREATE TABLE nevertwice_records (
+     id           INTEGER PRIMARY KEY,
+     key          TEXT NOT NULL UNIQUE,
+     rev          INTEGER NOT NULL,
+     tenant       TEXT NOT NULL,
+     action       TEXT NOT NULL,
+     scope        TEXT,
+     state        TEXT NOT NULL,
+     lease_until  REAL,
+     lease_epoch  TEXT,
+     attention_at INTEGER,
+     expires_at   INTEGER,
+     created_at   INTEGER NOT NULL,
+     doc          TEXT NOT NULL,
+     input        TEXT,
+     draft        TEXT,
+     result       TEXT,
+     sum          INTEGER NOT NULL
+   );
+   CREATE INDEX nevertwice_attention ON nevertwice_records (state, attention_at) WHERE attention_at IS NOT NULL;
+   CREATE INDEX nevertwice_leases ON nevertwice_records (lease_until) WHERE lease_until IS NOT NULL;
+   CREATE INDEX nevertwice_expiry ON nevertwice_records (expires_at) WHERE expires_at IS NOT NULL;`,
+];
+
+export const SCHEMA_VERSION = MIGRATIONS.length;
+
+export interface SchemaState {
+  readonly version: number;
+  readonly ledgerId: string;
+}
+
+export function hasSchema(db: SqliteHandle): boolean {
+  return db.prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'nevertwice_meta'").all().length > 0;
+}
+
+/** Null where there is no ledger yet. */
+export function readSchema(db: SqliteHandle): SchemaState | null {
+  if (!hasSchema(db)) return null;
+  const rows = db.prepare("SELECT name, value FROM nevertwice_meta").all() as { name: string; value: string }[];
+  const meta = new Map(rows.map((row) => [row.name, row.value]));
+  return { version: Number(meta.get("schema_version") ?? 0), ledgerId: meta.get("ledger_id") ?? "" };
+}
+
+/** To be called inside a write transaction: several processes may start at once, one of them migrates. */
+export function migrate(db: SqliteHandle, where: string): SchemaState {
+  const state = readSchema(db);
+  refuseNewer(state, where);
+  if (state?.version === SCHEMA_VERSION) return state;
+  if (state === null) {
+    db.exec("CREATE TABLE nevertwice_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID");
+    db.prepare("INSERT INTO nevertwice_meta (name, value) VALUES ('ledger_id', ?)").run(randomUUID());
+  }
+  for (let version = state?.version ?? 0; version < SCHEMA_VERSION; version += 1)
+    db.exec(MIGRATIONS[version] as string);
+  db.prepare("INSERT OR REPLACE INTO nevertwice_meta (name, value) VALUES ('schema_version', ?)").run(
+    String(SCHEMA_VERSION),
+  );
+  return readSchema(db) as SchemaState;
+}
+
+export function refuseNewer(state: SchemaState | null, where: string): void {
+  if (state === null || state.version <= SCHEMA_VERSION) return;
+  throw configError(
+    `the ledger ${where} was written by a newer nevertwice (its schema is ${state.version}, this release knows ${SCHEMA_VERSION}). It was left untouched. Upgrade this program: npm install nevertwice@latest`,
+  );
+}

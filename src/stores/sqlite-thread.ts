@@ -1,0 +1,69 @@
+/** The main thread's side: requests out, replies in, and the process free to exit when nothing is under way. */
+import { Worker } from "node:worker_threads";
+import { type ErrorCode, messageOf, NevertwiceError } from "../core/errors.ts";
+import type { WorkerReply, WorkerRequest } from "./sqlite-worker.ts";
+
+type Unnumbered<T> = T extends WorkerRequest ? Omit<T, "id"> : never;
+
+interface Waiting {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class SqliteThread {
+  readonly #worker: Worker;
+  readonly #waiting = new Map<number, Waiting>();
+  #lastId = 0;
+  #dead: NevertwiceError | null = null;
+
+  constructor(options: { path: string; busyMs: number }) {
+    this.#worker = new Worker(new URL("./sqlite-worker.js", import.meta.url), { workerData: options });
+    this.#worker.unref();
+    this.#worker.on("message", (reply: WorkerReply) => this.#settle(reply));
+    this.#worker.on("error", (error) => this.#died(messageOf(error)));
+    this.#worker.on("exit", (code) => this.#died(`its thread ended with code ${code}`));
+  }
+
+  get busy(): boolean {
+    return this.#waiting.size > 0;
+  }
+
+  get alive(): boolean {
+    return this.#dead === null;
+  }
+
+  request<T>(request: Unnumbered<WorkerRequest>): Promise<T> {
+    if (this.#dead) return Promise.reject(this.#dead);
+    this.#lastId += 1;
+    const id = this.#lastId;
+    // Somebody waits: the process must not exit before the answer.
+    if (this.#waiting.size === 0) this.#worker.ref();
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject });
+      this.#worker.postMessage({ ...request, id });
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#dead) return;
+    await this.request({ op: "close" });
+    await this.#worker.terminate();
+  }
+
+  #settle({ id, value, error }: WorkerReply): void {
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    if (this.#waiting.size === 0) this.#worker.unref();
+    if (error) waiting?.reject(new NevertwiceError(error.code as ErrorCode, error.message));
+    else waiting?.resolve(value);
+  }
+
+  #died(why: string): void {
+    this.#dead ??= new NevertwiceError(
+      "STORE_UNAVAILABLE",
+      `the ledger's thread is gone: ${why}. Nothing was run by this call.`,
+    );
+    for (const { reject } of this.#waiting.values()) reject(this.#dead);
+    this.#waiting.clear();
+  }
+}
