@@ -15,13 +15,17 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 const LONGEST_MS = 100 * 365.25 * 86_400_000;
 
 export function durationMs(value: Duration, where: string): number {
-  const ms = typeof value === "number" ? value : parse(value);
+  const ms = typeof value === "number" ? value : parse(value as unknown);
   if (ms === undefined || !Number.isFinite(ms) || ms < 0 || ms > LONGEST_MS) {
     throw configError(
-      `${where}: ${JSON.stringify(value)} is not a duration. Write a number of milliseconds, or a number with a unit: "250ms", "30s", "5m", "24h", "7d", "2w".`,
+      `${where}: ${shown(value)} is not a duration. Write a number of milliseconds, or a number with a unit: "250ms", "30s", "5m", "24h", "7d", "2w".`,
     );
   }
   return Math.round(ms);
+}
+
+function shown(value: unknown): string {
+  return typeof value === "string" ? JSON.stringify(value) : String(value);
 }
 
 function parse(text: unknown): number | undefined {

@@ -27,12 +27,13 @@ export interface Situation {
 }
 
 export function nextStep(record: LedgerRecord | null, situation: Situation): Step {
-  const { at } = situation;
+  const { at, newRound, policy } = situation;
   if (record === null || expired(record, at.now)) return { do: "claim" };
   switch (record.state) {
     case "pending": {
       const early = record.queued ? (record.dueAt ?? 0) - at.now : 0;
-      return early > 0 ? { do: "wait", ms: early } : { do: "claim" };
+      if (early > 0) return { do: "wait", ms: early };
+      return newRound || record.tries < policy.attempts ? { do: "claim" } : { do: "answer" };
     }
     case "claimed":
       return leaseAlive(record, at) ? { do: "wait-for-holder" } : { do: "claim" };

@@ -136,7 +136,7 @@ function resolveDoubt<Probe>(doubt: DoubtOption<Probe>, where: string): DoubtPol
   if (doubt === "hold" || doubt === "retry") return { kind: doubt };
   if (typeof doubt !== "object" || doubt === null || (doubt.resendWithin === undefined && doubt.probe === undefined)) {
     throw configError(
-      `${where}: doubt is ${JSON.stringify(doubt)}; it takes "hold", "retry", { resendWithin: "24h" } or { probe, quietFor: "2m" }.`,
+      `${where}: doubt is ${typeof doubt === "bigint" ? String(doubt) : JSON.stringify(doubt)}; it takes "hold", "retry", { resendWithin: "24h" } or { probe, quietFor: "2m" }.`,
     );
   }
   if (doubt.probe !== undefined && typeof doubt.probe !== "function") {
@@ -171,7 +171,7 @@ export interface PolicyWarning {
   readonly message: string;
 }
 
-const MONEY = /(^|[^a-z])(pay|payment|payout|charge|refund|invoice|transfer|capture|purchase|debit|bill)/i;
+const MONEY = /(^|[^a-z])(pay|payment|payout|charge|refund|invoice|purchase|debit|bill)(s|ing)?([^a-z]|$)/i;
 const MONEY_KEEP_MS = 30 * 86_400_000;
 
 export function policyWarnings(policy: Policy, action: string): PolicyWarning[] {

@@ -242,8 +242,8 @@ function heartbeat(current: LedgerRecord, event: EventOf<"heartbeat">, at: Insta
 
 function confirm(current: LedgerRecord, event: EventOf<"confirm">, at: Instant): Change {
   if (current.state === "confirmed") return refuse("final");
-  // A fence above the present one was never handed out by this record: it is not evidence about this intent.
-  if (event.hold.fence > current.fence) return refuse("stale");
+  // A fence that this record never handed out is not evidence about this intent.
+  if (event.hold.fence < 1 || event.hold.fence > current.fence) return refuse("stale");
   const late = current.state !== "sent" || !holds(current, event.hold);
   const record = settled(current, "confirmed", at, { result: event.result, error: null });
   return accept(record, late ? note(current, "late-success", "confirmed", at) : null);
@@ -448,8 +448,11 @@ function settled(
   at: Instant,
   facts: { result?: Payload | null; error: StoredError | null; final?: boolean },
 ): LedgerRecord {
+  // Failed means surely not sent: a later try starts the provider's window, and its draft, afresh.
+  const unsent = state === "failed" ? { firstSentAt: null, lastSentAt: null, firstSentMark: null, draft: null } : {};
   return {
     ...record,
+    ...unsent,
     state,
     updatedAt: at.now,
     lease: null,

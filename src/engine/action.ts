@@ -45,7 +45,8 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
 
   const attempt = async (input: I, options: CallOptions = {}): Promise<Outcome<R>> => {
     services.used();
-    const call = await calls.make(input, options);
+    const made = calls.make(input, options);
+    const call = made instanceof Promise ? await made : made;
     const outcome = options.tx === undefined ? engine.outcome(call) : runInTransaction(engine, call, options.tx);
     return (await outcome) as Outcome<R>;
   };
@@ -113,9 +114,14 @@ class Calls {
     this.#services = services;
   }
 
-  async make(given: unknown, options: CallOptions): Promise<Call> {
+  /** At once where there is no schema to ask: the hot path. */
+  make(given: unknown, options: CallOptions): Call | Promise<Call> {
     const { schema, name } = this.#definition;
-    const input = schema === undefined ? given : await parseInput(schema, given, name);
+    if (schema === undefined) return this.#make(given, given, options);
+    return parseInput(schema, given, name).then((input) => this.#make(given, input, options));
+  }
+
+  #make(given: unknown, input: unknown, options: CallOptions): Call {
     const { warnings, ledger } = this.#services.engine.services;
     const call = makeCall(this.#definition, given, input, options, this.#services.defaults);
     warnOfCallTimeParts(this.#definition, input, ledger.instant().now, warnings);

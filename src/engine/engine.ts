@@ -16,7 +16,7 @@ import { type Call, intentOf } from "./call.ts";
 import { sleep } from "./clock.ts";
 import { type AttemptContext, runAs } from "./context.ts";
 import { type End, type ExecutionServices, execute } from "./execution.ts";
-import { Flights } from "./flights.ts";
+import { type Flight, Flights } from "./flights.ts";
 import { askProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
 import { parseInput } from "./standard-schema.ts";
@@ -45,9 +45,13 @@ export class Engine {
   }
 
   /** Runs the intent, or joins whoever runs it in this process. */
-  async outcome(call: Call): Promise<Outcome<unknown>> {
+  outcome(call: Call): Promise<Outcome<unknown>> {
     const flight = this.#flights.get(call.key);
-    if (flight === undefined) return this.#flights.start(call.key, call.print, () => this.#drive(call));
+    if (flight !== undefined) return this.#join(call, flight);
+    return this.#flights.start(call.key, call.print, () => this.#drive(call));
+  }
+
+  async #join(call: Call, flight: Flight): Promise<Outcome<unknown>> {
     const differs = differing(flight.fingerprint(), call.print, call.definition.free);
     if (differs.guarded.length > 0) return this.#conflict(call, differs.guarded);
     const joined = await flight.join(this.services.clock, call.waitMs);
@@ -71,16 +75,18 @@ export class Engine {
 
   /** Settles a doubt from the ledger alone, as the sweeper does: with the stored input, and only as the policy allows. */
   async settle(call: Call, stored: Stored): Promise<Outcome<unknown>> {
-    return this.#flights.start(call.key, call.print, () => this.#drive(call, stored, false));
+    return this.#flights.start(call.key, call.print, () => this.#drive(call, stored));
   }
 
-  async #drive(call: Call, seen?: Stored, newRound = true): Promise<Outcome<unknown>> {
-    let stored = seen ?? this.#replays.get(call.key, this.services.ledger.instant().now);
-    let fresh = newRound;
+  /** `doubtful` given: only settle that doubt. What turns out not to have happened is left to the next call. */
+  async #drive(call: Call, doubtful?: Stored): Promise<Outcome<unknown>> {
+    let stored = doubtful ?? this.#replays.get(call.key, this.services.ledger.instant().now);
+    let fresh = doubtful === undefined;
     const budget = new WaitBudget(this.services, call.waitMs);
     for (let turn = 0; turn < MAX_TURNS; turn += 1) {
       const conflict = this.#conflictWith(call, stored);
       if (conflict !== null) return conflict;
+      if (doubtful && stored && stored.record.state !== "unknown") return this.#answer(call, stored.record);
       const turned = await this.#turn(call, stored, fresh, budget);
       if ("outcome" in turned) return turned.outcome;
       stored = turned.stored;
@@ -115,7 +121,7 @@ export class Engine {
         return { stored: applied.stored, fresh };
       }
       case "probe":
-        return this.#probe(call, stored as Stored, step.quietForMs);
+        return this.#probe(call, stored as Stored, step.quietForMs, fresh);
       case "wait-for-holder":
         if (!(await budget.poll())) return { outcome: this.#answer(call, (stored as Stored).record) };
         return { stored: await this.services.ledger.read(call.key), fresh };
@@ -193,7 +199,7 @@ export class Engine {
     }
   }
 
-  async #probe(call: Call, stored: Stored, quietForMs: number): Promise<Turned> {
+  async #probe(call: Call, stored: Stored, quietForMs: number, fresh: boolean): Promise<Turned> {
     const { ledger, payloads, events } = this.services;
     const { record } = stored;
     const answer = await askProbe(this.services, call, record);
@@ -206,7 +212,7 @@ export class Engine {
     const applied = await ledger.apply(stored, { type: "probed", fence: record.fence, quietForMs, answer: fact });
     if (applied.ok)
       events.emit({ type: "settled", action: record.action, key: record.key, as: answer.as, how: "probe" });
-    return { stored: applied.stored, fresh: false };
+    return { stored: applied.stored, fresh };
   }
 
   #answer(call: Call, record: LedgerRecord): Outcome<unknown> {

@@ -86,7 +86,7 @@ class Execution {
     } else {
       draft = this.#services.payloads.load(this.#record, "draft").value;
     }
-    if (!(await this.#hasRoom())) return this.#tooLate();
+    if (!this.#hasRoom() && !(await this.#pulse.renew())) return this.#tooLate();
     return this.#effect(draft);
   }
 
@@ -129,12 +129,12 @@ class Execution {
   }
 
   /** F16: an event loop that stood still may have slept through its lease; then nothing may be sent any more. */
-  async #hasRoom(): Promise<boolean> {
+  #hasRoom(): boolean {
     const { lease } = this.#record;
     const at = this.#services.ledger.instant();
-    if (lease !== null && lease.epoch === at.epoch && lease.until - at.steady >= this.#call.definition.policy.timeoutMs)
-      return true;
-    return this.#pulse.renew();
+    return (
+      lease !== null && lease.epoch === at.epoch && lease.until - at.steady >= this.#call.definition.policy.timeoutMs
+    );
   }
 
   async #tooLate(): Promise<End> {

@@ -4,7 +4,7 @@ import type { Outcome } from "../core/outcome.ts";
 import type { Fingerprint } from "../core/record.ts";
 import type { Clock } from "./clock.ts";
 
-class Flight {
+export class Flight {
   readonly #print: InputPrint;
   readonly promise: Promise<Outcome<unknown>>;
 

@@ -19,17 +19,21 @@ import type {
 } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
 import type { SqliteHandle, SqliteStatement } from "./sqlite-driver.ts";
-import { COLUMNS, decodeRow, encodeRow, type Row } from "./sqlite-row.ts";
+import { COLUMNS, decodeRow, encodeRow, type Row, type RowValues } from "./sqlite-row.ts";
 
 const SELECT = `SELECT id, ${COLUMNS.join(", ")} FROM nevertwice_records`;
 const INSERT = `INSERT INTO nevertwice_records (${COLUMNS.join(", ")}) VALUES (${COLUMNS.map(() => "?").join(", ")}) ON CONFLICT (key) DO NOTHING`;
-const UPDATE = `UPDATE nevertwice_records SET ${COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE key = ? AND rev = ?`;
+// What a key fixes (itself, tenant, action, scope) is not set again: naming an indexed column in SET costs an index
+// entry removed and written, changed or not (10 µs of 35 measured).
+const FIXED: readonly string[] = ["key", "tenant", "action", "scope"];
+const CHANGING = COLUMNS.map((column, index) => ({ column, index })).filter(({ column }) => !FIXED.includes(column));
+const UPDATE = `UPDATE nevertwice_records SET ${CHANGING.map(({ column }) => `${column} = ?`).join(", ")} WHERE key = ? AND rev = ?`;
+const KEY = COLUMNS.indexOf("key");
+const REV = COLUMNS.indexOf("rev");
 
 /** A put, encoded where the record lives, so that a worker thread only binds values. */
 export interface RowPut {
-  readonly row: readonly (string | number | null)[];
-  readonly key: string;
-  readonly rev: number;
+  readonly row: RowValues;
   readonly expected: number | null;
 }
 
@@ -40,7 +44,7 @@ export type RowPutResult =
 export function encodePut(put: Put): RowPut {
   // A first revision that no earlier row of this key can have had, also after a sweep: time in ms, times 4096, plus chance.
   const rev = put.expected === null ? Date.now() * 4_096 + Math.floor(Math.random() * 4_096) : put.expected + 1;
-  return { row: encodeRow(put.record, rev), key: put.record.key, rev, expected: put.expected };
+  return { row: encodeRow(put.record, rev), expected: put.expected };
 }
 
 export function decodePutResult(result: RowPutResult, where: string): PutResult {
@@ -79,13 +83,14 @@ export class SqliteLedger {
     return puts.map((put) => this.#put(put));
   }
 
-  #put(put: RowPut): RowPutResult {
+  #put({ row, expected }: RowPut): RowPutResult {
+    const key = row[KEY] as string;
     const { changes } =
-      put.expected === null
-        ? this.#prepare(INSERT).run(...put.row)
-        : this.#prepare(UPDATE).run(...put.row, put.key, put.expected);
-    if (Number(changes) === 1) return { ok: true, version: put.rev };
-    return { ok: false, row: this.readRows([put.key])[0] ?? null };
+      expected === null
+        ? this.#prepare(INSERT).run(...row)
+        : this.#prepare(UPDATE).run(...CHANGING.map(({ index }) => row[index]), key, expected);
+    if (Number(changes) === 1) return { ok: true, version: row[REV] as number };
+    return { ok: false, row: this.readRows([key])[0] ?? null };
   }
 
   lease(query: LeaseQuery, at: Instant): Stored[] {

@@ -42,8 +42,10 @@ export interface SqliteStoreOptions {
 const DEFAULT_BUSY_MS = 10_000;
 // Up to here a batch commits on the loop: the rows cost less than the hop to the thread (70 µs measured).
 const INLINE_ROWS = 4;
-// A disk whose commits take longer than this is kept off the loop for a while.
+// A disk whose commits take longer than this on average is kept off the loop for a while. The average forgets slowly
+// (one hiccup in a hundred commits is not a slow disk).
 const SLOW_COMMIT_MS = 2;
+const COMMIT_WEIGHT = 0.05;
 const OFF_LOOP_MS = 10_000;
 const COMMITS_PER_CHECKPOINT = 500;
 const LOOK_AT_FILE_MS = 250;
@@ -78,6 +80,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   #thread: SqliteThread | null = null;
   #closed = false;
   #offLoopUntil = 0;
+  #commitMs = 0;
   #commits = 0;
   #lookedAt = 0;
   readonly #views = new WeakMap<SqliteHandle, SqliteLedger>();
@@ -265,13 +268,19 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     try {
       const results = (this.#file as OpenedFile).ledger.write(rows);
       const tookMs = performance.now() - started;
-      if (tookMs > SLOW_COMMIT_MS) this.#offLoopUntil = started + OFF_LOOP_MS;
+      this.#commitMs += COMMIT_WEIGHT * (tookMs - this.#commitMs);
+      if (this.#commitMs > SLOW_COMMIT_MS) this.#stayOffLoop(started);
       if (this.#owned) this.#checkpointNowAndThen();
       return results;
     } catch (error) {
       if (this.#owned && isBusy(error)) return null;
       throw storeError(error, this.#path);
     }
+  }
+
+  #stayOffLoop(now: number): void {
+    this.#offLoopUntil = now + OFF_LOOP_MS;
+    this.#commitMs = 0;
   }
 
   #checkpointNowAndThen(): void {

@@ -1,0 +1,46 @@
+// What every benchmark needs: a throwaway folder, callers in parallel, the event loop's delay, a table.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { monitorEventLoopDelay, performance } from "node:perf_hooks";
+
+export async function inFolder(work) {
+  const folder = mkdtempSync(join(tmpdir(), "nevertwice-bench-"));
+  try {
+    return await work(folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** `callers` loops share `total` calls; the loop's delay is watched meanwhile. */
+export async function drive({ total, callers, call }) {
+  const delay = monitorEventLoopDelay({ resolution: 1 });
+  let next = 0;
+  const caller = async () => {
+    while (next < total) {
+      const i = next;
+      next += 1;
+      await call(i);
+    }
+  };
+  delay.enable();
+  const started = performance.now();
+  await Promise.all(Array.from({ length: callers }, caller));
+  const seconds = (performance.now() - started) / 1_000;
+  delay.disable();
+  const loop = { p50: delay.percentile(50) / 1e6, p99: delay.percentile(99) / 1e6 };
+  return { rate: total / seconds, loop };
+}
+
+/** The median of an odd number of runs: one hiccup of the machine does not decide. */
+export function median(results) {
+  return results.toSorted((a, b) => a.rate - b.rate)[Math.floor(results.length / 2)];
+}
+
+export function table(rows) {
+  const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => String(row[column]).length)));
+  const line = (row) => row.map((cell, i) => (i === 0 ? String(cell).padEnd(widths[i]) : String(cell).padStart(widths[i]))).join("  ");
+  const [head, ...body] = rows;
+  return [line(head), widths.map((width) => "-".repeat(width)).join("  "), ...body.map(line)].join("\n");
+}

@@ -1,0 +1,56 @@
+// Guarded calls on the embedded store against hand-written SQL on the same driver, the same durability, in one run.
+import { join } from "node:path";
+import { nevertwice } from "nevertwice";
+import { handWritten } from "./hand-written.mjs";
+import { drive, inFolder, median } from "./measure.mjs";
+
+const ROUNDS = 3;
+const effect = async () => ({ id: "msg_1" });
+
+export async function sqliteBench({ total }) {
+  const runs = [];
+  for (let round = 0; round < ROUNDS; round += 1) runs.push(await inFolder((folder) => oneRound(folder, total)));
+  const names = Object.keys(runs[0]);
+  const results = Object.fromEntries(names.map((name) => [name, median(runs.map((run) => run[name]))]));
+  const hand = results["hand-written, 256 callers"].rate;
+  const handOne = results["hand-written, 1 caller"].rate;
+  return [
+    row("hand-written, 1 caller", results, null, null),
+    row("nevertwice, 1 caller", results, handOne, 0.8),
+    row("hand-written, 256 callers", results, null, null),
+    row("nevertwice, 256 callers", results, hand, 8),
+    row("repeat, same process, 256 callers", results, hand, 20),
+    row("repeat, from the file, 256 callers", results, hand, 20),
+  ];
+}
+
+function row(name, results, base, target) {
+  const { rate, loop } = results[name];
+  return { name, rate, loop, ratio: base === null ? null : rate / base, target };
+}
+
+async function oneRound(folder, total) {
+  const hand = handWritten(join(folder, "hand.db"));
+  const path = `sqlite:${join(folder, "ledger.db")}`;
+  const nt = nevertwice({ store: path, sweep: false });
+  const guarded = nt.action("bench", { key: ["id"], run: effect });
+  const few = Math.ceil(total / 10);
+  const results = {};
+  // Warm-up: both sides get their code compiled before anything counts.
+  await drive({ total: few, callers: 256, call: (i) => hand.once(`warm-${i}`, effect) });
+  await drive({ total: few, callers: 256, call: (i) => guarded({ id: `warm-${i}` }) });
+
+  results["hand-written, 1 caller"] = await drive({ total: few, callers: 1, call: (i) => hand.once(`one-${i}`, effect) });
+  results["nevertwice, 1 caller"] = await drive({ total: few, callers: 1, call: (i) => guarded({ id: `one-${i}` }) });
+  results["hand-written, 256 callers"] = await drive({ total: few, callers: 256, call: (i) => hand.once(`many-${i}`, effect) });
+  results["nevertwice, 256 callers"] = await drive({ total, callers: 256, call: (i) => guarded({ id: `many-${i}` }) });
+  results["repeat, same process, 256 callers"] = await drive({ total, callers: 256, call: (i) => guarded({ id: `many-${total - 1 - (i % 500)}` }) });
+  hand.close();
+  await nt.close();
+  // Another instance has nothing in memory: every repeat is read from the file.
+  const other = nevertwice({ store: path, sweep: false });
+  const again = other.action("bench", { key: ["id"], run: effect });
+  results["repeat, from the file, 256 callers"] = await drive({ total, callers: 256, call: (i) => again({ id: `many-${i}` }) });
+  await other.close();
+  return results;
+}
