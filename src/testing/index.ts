@@ -1,8 +1,3 @@
-export {
-  type ConformanceLedger,
-  type ConformanceOffer,
-  type ConformanceOptions,
-  sampleRecord,
-  storeConformance,
-  type TestRunner,
-} from "./conformance.ts";
+export { storeConformance } from "./conformance.ts";
+export type { ConformanceLedger, ConformanceOffer, ConformanceOptions, TestRunner } from "./harness.ts";
+export { sampleRecord } from "./sample-record.ts";
