@@ -78,6 +78,8 @@ export interface LedgerStats {
 export interface SweepQuery {
   /** At most this many records are removed by one call. */
   readonly limit: number;
+  /** Look until nothing is left to remove; without it a store may look at a part only, and go on from there next time. */
+  readonly thorough?: boolean;
 }
 
 export interface Finding {
@@ -102,7 +104,7 @@ export interface Store {
   lease(query: LeaseQuery): Promise<Stored[]>;
   list(query: ListQuery): Promise<Page>;
   stats(): Promise<LedgerStats>;
-  /** Removes settled records past their `keep`; returns how many. 0 means that none is left. */
+  /** Removes settled records past their `keep`; returns how many. From a thorough sweep, 0 means that none is left. */
   sweep(query: SweepQuery): Promise<number>;
   /** What `doctor` shows: where the ledger lies, how it is set up, whether it is sound. */
   inspect?(): Promise<readonly Finding[]>;

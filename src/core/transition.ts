@@ -449,7 +449,7 @@ function settled(
   facts: { result?: Payload | null; error: StoredError | null; final?: boolean },
 ): LedgerRecord {
   // Failed means surely not sent: a later try starts the provider's window, and its draft, afresh.
-  const unsent = state === "failed" ? { firstSentAt: null, lastSentAt: null, firstSentMark: null, draft: null } : {};
+  const unsent = state === "failed" ? { firstSentAt: null, lastSentAt: null, draft: null } : {};
   return {
     ...record,
     ...unsent,
@@ -460,6 +460,8 @@ function settled(
     doubtSince: null,
     doubtMark: null,
     why: null,
+    // Settled: no window runs any more, and a shorter row stays on its page.
+    firstSentMark: null,
     settledAt: at.now,
     expiresAt: record.keepMs === null ? null : at.now + record.keepMs,
     doubted: false,

@@ -25,6 +25,7 @@ export class Coalescer<Request, Response> {
   #waiting: Waiting<Request, Response>[] = [];
   #inFlight = 0;
   #scheduled = false;
+  #alone = true;
 
   constructor(options: CoalescerOptions<Request, Response>) {
     this.#options = options;
@@ -40,12 +41,18 @@ export class Coalescer<Request, Response> {
   #schedule(): void {
     if (this.#scheduled || this.#waiting.length === 0 || this.#inFlight >= this.#options.maxInFlight) return;
     this.#scheduled = true;
-    // setImmediate, not a microtask: every promise callback of this tick gets to add its request first.
-    setImmediate(() => {
-      this.#scheduled = false;
-      if (this.#inFlight >= this.#options.maxInFlight) return;
-      void this.#send(this.#nextBatch());
-    });
+    // In company: setImmediate, so that every promise callback of this tick gets to add its request first. Alone (the
+    // last batch was one request): at once, since a turn of the event loop would cost a lone caller more than it saves.
+    if (this.#alone && this.#inFlight === 0) queueMicrotask(() => this.#flush());
+    else setImmediate(() => this.#flush());
+  }
+
+  #flush(): void {
+    this.#scheduled = false;
+    if (this.#inFlight >= this.#options.maxInFlight) return;
+    const batch = this.#nextBatch();
+    this.#alone = batch.length === 1 && this.#waiting.length === 0;
+    void this.#send(batch);
   }
 
   /** Sorted by key (so that no two batches lock rows in opposite order); a key appears once in a batch. */

@@ -27,9 +27,20 @@ const INSERT = `INSERT INTO nevertwice_records (${COLUMNS.join(", ")}) VALUES ($
 // entry removed and written, changed or not (10 µs of 35 measured).
 const FIXED: readonly string[] = ["key", "tenant", "action", "scope"];
 const CHANGING = COLUMNS.map((column, index) => ({ column, index })).filter(({ column }) => !FIXED.includes(column));
-const UPDATE = `UPDATE nevertwice_records SET ${CHANGING.map(({ column }) => `${column} = ?`).join(", ")} WHERE key = ? AND rev = ?`;
+const UPDATE = `UPDATE nevertwice_records SET ${CHANGING.map(({ column }) => `${column} = ?`).join(", ")}, lease_watch = ? WHERE key = ? AND rev = ?`;
+const LEASE_UNTIL = COLUMNS.indexOf("lease_until");
 const KEY = COLUMNS.indexOf("key");
 const REV = COLUMNS.indexOf("rev");
+
+/** The rows whose lease may be over: the watched ones, and those too young to be watched yet. */
+const LAPSED = `id IN (
+    SELECT id FROM nevertwice_records WHERE lease_watch IS NOT NULL
+    UNION ALL
+    SELECT id FROM nevertwice_records WHERE id > (SELECT CAST(value AS INTEGER) FROM nevertwice_meta WHERE name = 'watched_to'))
+  AND lease_until IS NOT NULL AND (lease_until <= ? OR lease_epoch <> ?)`;
+
+// Rows looked at in one transaction by a sweep: a few milliseconds, so that no writer waits long for it.
+const SWEEP_WINDOW = 5_000;
 
 /** A put, encoded where the record lives, so that a worker thread only binds values. */
 export interface RowPut {
@@ -56,6 +67,7 @@ export class SqliteLedger {
   readonly #db: SqliteHandle;
   readonly #where: string;
   readonly #statements = new Map<string, SqliteStatement>();
+  #sweptTo = 0;
 
   constructor(db: SqliteHandle, where: string) {
     this.#db = db;
@@ -88,7 +100,7 @@ export class SqliteLedger {
     const { changes } =
       expected === null
         ? this.#prepare(INSERT).run(...row)
-        : this.#prepare(UPDATE).run(...CHANGING.map(({ index }) => row[index]), key, expected);
+        : this.#prepare(UPDATE).run(...CHANGING.map(({ index }) => row[index]), row[LEASE_UNTIL], key, expected);
     if (Number(changes) === 1) return { ok: true, version: row[REV] as number };
     return { ok: false, row: this.readRows([key])[0] ?? null };
   }
@@ -123,7 +135,7 @@ export class SqliteLedger {
     }
     const filter = where.join(" AND ");
     const due = `${SELECT} WHERE state = 'pending' AND attention_at <= ? AND ${filter} ORDER BY attention_at, id LIMIT ?`;
-    const lapsed = `${SELECT} WHERE state = 'claimed' AND lease_until IS NOT NULL AND (lease_until <= ? OR lease_epoch <> ?) AND ${filter} ORDER BY id LIMIT ?`;
+    const lapsed = `${SELECT} WHERE ${LAPSED} AND state = 'claimed' AND ${filter} ORDER BY id LIMIT ?`;
     yield* this.#decodeAll(this.#prepare(due).all(at.now, ...values, query.limit));
     yield* this.#decodeAll(this.#prepare(lapsed).all(at.steady, at.epoch, ...values, query.limit));
   }
@@ -169,9 +181,10 @@ export class SqliteLedger {
           "SELECT min(attention_at) AS at FROM nevertwice_records WHERE state = ? AND attention_at IS NOT NULL",
         ).all(state)[0] as { at: number | null }
       ).at;
-    const lapsed = this.#prepare(
-      "SELECT count(*) AS n FROM nevertwice_records WHERE lease_until IS NOT NULL AND (lease_until <= ? OR lease_epoch <> ?)",
-    ).all(at.steady, at.epoch)[0] as { n: number };
+    const lapsed = this.#prepare(`SELECT count(*) AS n FROM nevertwice_records WHERE ${LAPSED}`).all(
+      at.steady,
+      at.epoch,
+    )[0] as { n: number };
     const byAction: ActionStats[] = [...actions]
       .map(([action, one]) => ({ action, ...one }))
       .sort((a, b) => b.total - a.total);
@@ -185,12 +198,62 @@ export class SqliteLedger {
     };
   }
 
+  /**
+   * Removes what is past its `keep`, window by window, going round the table from where the last sweep stopped. It ends
+   * when the limit is reached, when a whole round is done, or, for a background pass, when a window held little to remove.
+   */
   sweep(query: SweepQuery, at: Instant): number {
     requirePositive(query.limit, "sweep.limit");
+    this.transaction(() => this.#watchYoungClaims());
+    let removed = 0;
+    const started = this.#sweptTo;
+    let wrapped = false;
+    while (removed < query.limit) {
+      const window = this.transaction(() => this.#sweepWindow(query.limit - removed, at));
+      removed += window.removed;
+      if (window.end) {
+        if (wrapped || started === 0) break;
+        wrapped = true;
+      }
+      if (wrapped && this.#sweptTo >= started) break;
+      if (query.thorough !== true && window.removed < window.seen / 4) break;
+    }
+    return removed;
+  }
+
+  #sweepWindow(limit: number, at: Instant): { removed: number; seen: number; end: boolean } {
+    const from = this.#sweptTo;
+    const last = this.#prepare(
+      `SELECT count(*) AS seen, max(id) AS id FROM (SELECT id FROM nevertwice_records WHERE id > ? ORDER BY id LIMIT ${SWEEP_WINDOW})`,
+    ).all(from)[0] as { seen: number; id: number | null };
+    const end = last.seen < SWEEP_WINDOW;
     const sql = `DELETE FROM nevertwice_records WHERE id IN (
-      SELECT id FROM nevertwice_records WHERE expires_at IS NOT NULL AND expires_at <= ? AND state IN ('confirmed', 'failed')
-      ORDER BY expires_at LIMIT ?)`;
-    return Number(this.#prepare(sql).run(at.now, query.limit).changes);
+      SELECT id FROM nevertwice_records WHERE id > ? AND id <= ? AND expires_at <= ? AND state IN ('confirmed', 'failed') LIMIT ?)`;
+    const removed = last.id === null ? 0 : Number(this.#prepare(sql).run(from, last.id, at.now, limit).changes);
+    if (removed > 0) this.#keepMarkBelowNewRows();
+    // A window cut short by the limit is looked at again.
+    if (removed < limit) this.#sweptTo = end ? 0 : (last.id as number);
+    return { removed, seen: last.seen, end: end && removed < limit };
+  }
+
+  /** Claims that live longer than a sweep get into the lease index, and the mark moves past them. */
+  #watchYoungClaims(): void {
+    const mark = "(SELECT CAST(value AS INTEGER) FROM nevertwice_meta WHERE name = 'watched_to')";
+    this.#prepare(
+      `UPDATE nevertwice_records SET lease_watch = lease_until WHERE id > ${mark} AND lease_until IS NOT NULL AND lease_watch IS NULL`,
+    ).run();
+    this.#prepare(
+      `UPDATE nevertwice_meta SET value = (SELECT coalesce(max(id), 0) FROM nevertwice_records)
+       WHERE name = 'watched_to' AND value <> (SELECT CAST(coalesce(max(id), 0) AS TEXT) FROM nevertwice_records)`,
+    ).run();
+  }
+
+  /** A removed last row gives its rowid to the next insert: the mark must not stand above a row it has not seen. */
+  #keepMarkBelowNewRows(): void {
+    this.#prepare(
+      `UPDATE nevertwice_meta SET value = (SELECT coalesce(max(id), 0) FROM nevertwice_records)
+       WHERE name = 'watched_to' AND CAST(value AS INTEGER) > (SELECT coalesce(max(id), 0) FROM nevertwice_records)`,
+    ).run();
   }
 
   /** Everything in the file agrees with itself; the first disagreement otherwise. */
@@ -254,18 +317,18 @@ function listFilter(query: ListQuery, at: Instant): { where: string[]; values: u
   equal("action", query.action);
   equal("scope", query.scope);
   if (query.states !== undefined) {
-    where.push("state IN (SELECT value FROM json_each(?))");
+    // What wants attention has an index of its own. The subquery makes the planner use it instead of walking the whole
+    // table in the order asked for.
+    const indexed = query.states.every((state) => state === "unknown" || state === "failed" || state === "pending");
+    where.push(
+      indexed
+        ? "id IN (SELECT id FROM nevertwice_records WHERE attention_at IS NOT NULL AND state IN (SELECT value FROM json_each(?)))"
+        : "state IN (SELECT value FROM json_each(?))",
+    );
     values.push(JSON.stringify(query.states));
-    // Said again in the words of the partial index, which SQLite's planner needs to see to use it.
-    if (
-      query.states.length > 0 &&
-      query.states.every((state) => state === "unknown" || state === "failed" || state === "pending")
-    ) {
-      where.push("attention_at IS NOT NULL");
-    }
   }
   if (query.lapsed === true) {
-    where.push("state IN ('claimed', 'sent') AND lease_until IS NOT NULL AND (lease_until <= ? OR lease_epoch <> ?)");
+    where.push(LAPSED);
     values.push(at.steady, at.epoch);
   }
   if (query.keyPrefix !== undefined) {

@@ -28,37 +28,53 @@ export type Row = Readonly<Record<(typeof COLUMNS)[number], string | number | nu
 /** Values in the order of COLUMNS. */
 export type RowValues = (string | number | null)[];
 
-/** What has no column of its own. Spelled out: a rest spread of thirty fields costs more than the rest of a claim. */
+/**
+ * What has no column of its own, with what is null, false or empty left out: most of it is, most of the time, and a row
+ * half as long means half as many pages to write. Spelled out, because a rest spread of thirty fields costs more than
+ * the rest of a claim.
+ */
+function docOf(r: LedgerRecord): string {
+  let text = `{"version":${r.version},"attempt":${r.attempt},"fence":${r.fence},"tries":${r.tries},"updatedAt":${r.updatedAt}`;
+  if (r.holder !== null) text += `,"holder":${JSON.stringify(r.holder)}`;
+  if (r.queued) text += `,"queued":true`;
+  if (r.dueAt !== null) text += `,"dueAt":${r.dueAt}`;
+  if (r.firstSentAt !== null) text += `,"firstSentAt":${r.firstSentAt}`;
+  if (r.lastSentAt !== null) text += `,"lastSentAt":${r.lastSentAt}`;
+  if (r.firstSentMark !== null) text += `,"firstSentMark":${JSON.stringify(r.firstSentMark)}`;
+  if (r.doubted) text += `,"doubted":true`;
+  if (r.doubtSince !== null) text += `,"doubtSince":${r.doubtSince}`;
+  if (r.doubtMark !== null) text += `,"doubtMark":${JSON.stringify(r.doubtMark)}`;
+  if (r.why !== null) text += `,"why":${JSON.stringify(r.why)}`;
+  if (r.settledAt !== null) text += `,"settledAt":${r.settledAt}`;
+  if (r.keepMs !== null) text += `,"keepMs":${r.keepMs}`;
+  if (r.final) text += `,"final":true`;
+  if (r.error !== null) text += `,"error":${JSON.stringify(r.error)}`;
+  if (r.history.length > 0) text += `,"history":${JSON.stringify(r.history)}`;
+  return `${text},"fingerprint":${JSON.stringify(r.fingerprint)}}`;
+}
+
 type Doc = Omit<
   LedgerRecord,
   "key" | "tenant" | "action" | "scope" | "state" | "lease" | "expiresAt" | "createdAt" | "input" | "draft" | "result"
 >;
 
-function docOf(record: LedgerRecord): Doc {
-  return {
-    version: record.version,
-    attempt: record.attempt,
-    fence: record.fence,
-    tries: record.tries,
-    holder: record.holder,
-    queued: record.queued,
-    updatedAt: record.updatedAt,
-    dueAt: record.dueAt,
-    firstSentAt: record.firstSentAt,
-    lastSentAt: record.lastSentAt,
-    firstSentMark: record.firstSentMark,
-    doubted: record.doubted,
-    doubtSince: record.doubtSince,
-    doubtMark: record.doubtMark,
-    why: record.why,
-    settledAt: record.settledAt,
-    keepMs: record.keepMs,
-    final: record.final,
-    fingerprint: record.fingerprint,
-    error: record.error,
-    history: record.history,
-  };
-}
+const LEFT_OUT: Omit<Doc, "version" | "attempt" | "fence" | "tries" | "updatedAt" | "fingerprint"> = {
+  holder: null,
+  queued: false,
+  dueAt: null,
+  firstSentAt: null,
+  lastSentAt: null,
+  firstSentMark: null,
+  doubted: false,
+  doubtSince: null,
+  doubtMark: null,
+  why: null,
+  settledAt: null,
+  keepMs: null,
+  final: false,
+  error: null,
+  history: [],
+};
 
 export function encodeRow(record: LedgerRecord, rev: number): RowValues {
   const values: RowValues = [
@@ -73,7 +89,7 @@ export function encodeRow(record: LedgerRecord, rev: number): RowValues {
     attentionAt(record),
     record.expiresAt,
     record.createdAt,
-    JSON.stringify(docOf(record)),
+    docOf(record),
     encodePayload(record.input),
     encodePayload(record.draft),
     encodePayload(record.result),
@@ -84,11 +100,10 @@ export function encodeRow(record: LedgerRecord, rev: number): RowValues {
 
 export function decodeRow(row: Row, where: string): Stored {
   const values = COLUMNS.map((column) => row[column]);
-  values.pop();
   if (checksum(values) !== row.sum) throw damaged(row.key, where);
   let doc: Doc;
   try {
-    doc = JSON.parse(row.doc as string);
+    doc = { ...LEFT_OUT, ...JSON.parse(row.doc as string) };
   } catch {
     throw damaged(row.key, where);
   }
@@ -109,9 +124,14 @@ export function decodeRow(row: Row, where: string): Stored {
   return { record, version: row.rev as number };
 }
 
+// Every column but the checksum itself, which is the last.
+const CHECKED = COLUMNS.length - 1;
+
 function checksum(values: RowValues): number {
-  // The unit separator keeps ("ab", "c") and ("a", "bc") apart.
-  return crc32(values.join("\u001f"));
+  // The unit separator keeps ("ab", "c") and ("a", "bc") apart. Concatenated, because join() is three times as slow.
+  let text = "";
+  for (let i = 0; i < CHECKED; i += 1) text += `${values[i] ?? ""}\u001f`;
+  return crc32(text);
 }
 
 // JSON text starts with none of these, so a plain payload reads as plain JSON in the sqlite3 shell.
