@@ -17,6 +17,7 @@ import { type EventListener, Events, Warnings } from "./engine/events.ts";
 import { Ledger } from "./engine/ledger.ts";
 import { type Resolution, resolveDoubt, retryFailed, type Signature } from "./engine/operate.ts";
 import { Payloads } from "./engine/payloads.ts";
+import { Heart } from "./engine/pulse.ts";
 import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
 import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
 import { Untold } from "./engine/untold.ts";
@@ -118,6 +119,7 @@ class Instance implements Nevertwice {
       warnings: new Warnings(events, options.onWarning),
       logger: options.logger ?? silentLogger,
       untold: new Untold(ledger, clock),
+      heart: new Heart(ledger, clock),
       newHolder: holderIds(),
     });
     this.#sweeper = new Sweeper(this.#engine, this.#definitions, this.#defaults);

@@ -29,11 +29,16 @@ const FIRST_POLL_MS = 5;
 const LONGEST_POLL_MS = 250;
 // Every turn of the loop changes the record, waits or returns; a call that turns this often is being starved.
 const MAX_TURNS = 10_000;
+// About the last forty calls count.
+const REPEAT_WEIGHT = 0.05;
+const MOSTLY_REPEATS = 0.5;
 
 export class Engine {
   readonly services: EngineServices;
   readonly #flights = new Flights();
   readonly #replays = new ReplayCache();
+  /** The share of repeats among the last calls that had to ask the ledger. */
+  #repeats = 0;
 
   constructor(services: EngineServices) {
     this.services = services;
@@ -75,18 +80,30 @@ export class Engine {
 
   /** Settles a doubt from the ledger alone, as the sweeper does: with the stored input, and only as the policy allows. */
   async settle(call: Call, stored: Stored): Promise<Outcome<unknown>> {
-    return this.#flights.start(call.key, call.print, () => this.#drive(call, stored));
+    return this.#flights.start(call.key, call.print, () => this.#turns(call, stored, false, true));
   }
 
-  /** `doubtful` given: only settle that doubt. What turns out not to have happened is left to the next call. */
-  async #drive(call: Call, doubtful?: Stored): Promise<Outcome<unknown>> {
-    let stored = doubtful ?? this.#replays.get(call.key, this.services.ledger.instant().now);
-    let fresh = doubtful === undefined;
+  async #drive(call: Call): Promise<Outcome<unknown>> {
+    const known = this.#replays.get(call.key, this.services.ledger.instant().now);
+    if (known !== null) return this.#turns(call, known, true);
+    const outcome = await this.#turns(
+      call,
+      this.#mostlyRepeats() ? await this.services.ledger.read(call.key) : null,
+      true,
+    );
+    this.#learn(outcome.status === "done" && outcome.replayed);
+    return outcome;
+  }
+
+  /** `settling`: only end the doubt. What turns out not to have happened is left to the next call. */
+  async #turns(call: Call, seen: Stored | null, newRound: boolean, settling = false): Promise<Outcome<unknown>> {
     const budget = new WaitBudget(this.services, call.waitMs);
+    let stored = seen;
+    let fresh = newRound;
     for (let turn = 0; turn < MAX_TURNS; turn += 1) {
       const conflict = this.#conflictWith(call, stored);
       if (conflict !== null) return conflict;
-      if (doubtful && stored && stored.record.state !== "unknown") return this.#answer(call, stored.record);
+      if (settling && stored && stored.record.state !== "unknown") return this.#answer(call, stored.record);
       const turned = await this.#turn(call, stored, fresh, budget);
       if ("outcome" in turned) return turned.outcome;
       stored = turned.stored;
@@ -97,6 +114,18 @@ export class Engine {
       `${call.definition.name}: its record kept changing under this call. Call again.`,
       { key: call.key },
     );
+  }
+
+  /**
+   * A first call is best claimed blindly: one write. A repeat is best read: no write at all. Which of the two calls are
+   * is learned from the last few.
+   */
+  #mostlyRepeats(): boolean {
+    return this.#repeats > MOSTLY_REPEATS;
+  }
+
+  #learn(repeat: boolean): void {
+    this.#repeats += REPEAT_WEIGHT * ((repeat ? 1 : 0) - this.#repeats);
   }
 
   async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {

@@ -18,7 +18,7 @@ import { type AttemptContext, type Logger, runAs } from "./context.ts";
 import type { Events, Warnings } from "./events.ts";
 import type { Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, losesMeaningAsJson, type Payloads } from "./payloads.ts";
-import { Pulse } from "./pulse.ts";
+import { type Heart, Pulse } from "./pulse.ts";
 import type { Untold } from "./untold.ts";
 
 export type End =
@@ -43,21 +43,13 @@ export interface ExecutionServices {
   readonly warnings: Warnings;
   readonly logger: Logger;
   readonly untold: Untold;
+  readonly heart: Heart;
 }
 
-export async function execute(services: ExecutionServices, call: Call, claimed: Stored, input: unknown): Promise<End> {
-  const pulse = new Pulse({
-    ledger: services.ledger,
-    clock: services.clock,
-    leaseMs: call.definition.policy.leaseMs,
-    stored: claimed,
-  });
-  const execution = new Execution(services, call, pulse, input);
-  try {
-    return await execution.run();
-  } finally {
-    pulse.end();
-  }
+export function execute(services: ExecutionServices, call: Call, claimed: Stored, input: unknown): Promise<End> {
+  const { leaseMs, timeoutMs } = call.definition.policy;
+  const pulse = new Pulse(services.heart, { leaseMs, timeoutMs, stored: claimed });
+  return new Execution(services, call, pulse, input).run().finally(() => pulse.end());
 }
 
 class Execution {

@@ -1,6 +1,6 @@
 /**
- * The life of one attempt: one timer that keeps the lease by heartbeats and ends the attempt at its timeout. A short
- * attempt pays for one timer that never fires.
+ * The life of one attempt: heartbeats that keep its lease, and its end at the timeout. All attempts of a process share
+ * one timer; a short attempt costs two entries in a set and never sees it fire.
  */
 import { NevertwiceError } from "../core/errors.ts";
 import type { Stored } from "../core/store.ts";
@@ -10,27 +10,75 @@ import type { Ledger } from "./ledger.ts";
 
 export type Interruption = { readonly kind: "timeout" } | { readonly kind: "lease-lost" };
 
+type Ended<T> = { readonly kind: "returned"; readonly value: T } | Interruption;
+
+/** Wakes each pulse when it wants to be woken, with one timer for all. */
+export class Heart {
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  readonly #pulses = new Set<Pulse>();
+  #timer: Timer | null = null;
+  #firesAt = Number.POSITIVE_INFINITY;
+
+  constructor(ledger: Ledger, clock: Clock) {
+    this.ledger = ledger;
+    this.clock = clock;
+  }
+
+  add(pulse: Pulse): void {
+    this.#pulses.add(pulse);
+    this.wakeBy(pulse.wakeAt);
+  }
+
+  remove(pulse: Pulse): void {
+    this.#pulses.delete(pulse);
+    if (this.#pulses.size > 0) return;
+    this.#timer?.cancel();
+    this.#timer = null;
+    this.#firesAt = Number.POSITIVE_INFINITY;
+  }
+
+  wakeBy(at: number): void {
+    if (at >= this.#firesAt) return;
+    this.#timer?.cancel();
+    this.#firesAt = at;
+    // In the background: the user's own work keeps the process alive, a heartbeat alone must not.
+    this.#timer = this.clock.after(at - this.clock.monotonic(), () => this.#fire(), true);
+  }
+
+  #fire(): void {
+    this.#timer = null;
+    this.#firesAt = Number.POSITIVE_INFINITY;
+    const now = this.clock.monotonic();
+    let next = Number.POSITIVE_INFINITY;
+    for (const pulse of [...this.#pulses]) {
+      if (pulse.wakeAt <= now) pulse.wake();
+      if (this.#pulses.has(pulse)) next = Math.min(next, pulse.wakeAt);
+    }
+    if (next !== Number.POSITIVE_INFINITY) this.wakeBy(next);
+  }
+}
+
 export class Pulse {
-  readonly #ledger: Ledger;
-  readonly #clock: Clock;
+  readonly #heart: Heart;
   readonly #leaseMs: number;
   // Made when somebody asks for the signal: most attempts never do, and a controller costs more than a claim's bookkeeping.
   #abort: AbortController | null = null;
   #stored: Stored;
-  #timer: Timer | null = null;
-  #timeoutAt = Number.POSITIVE_INFINITY;
+  #timeoutAt: number;
   #nextBeatAt: number;
-  #ended = false;
   #interrupt: ((why: Interruption) => void) | null = null;
   #interrupted: Interruption | null = null;
+  #ended = false;
 
-  constructor(options: { ledger: Ledger; clock: Clock; leaseMs: number; stored: Stored }) {
-    this.#ledger = options.ledger;
-    this.#clock = options.clock;
+  constructor(heart: Heart, options: { leaseMs: number; timeoutMs: number; stored: Stored }) {
+    this.#heart = heart;
     this.#leaseMs = options.leaseMs;
     this.#stored = options.stored;
-    this.#nextBeatAt = this.#clock.monotonic() + this.#leaseMs / 3;
-    this.#arm();
+    const now = heart.clock.monotonic();
+    this.#nextBeatAt = now + this.#leaseMs / 3;
+    this.#timeoutAt = now + options.timeoutMs;
+    heart.add(this);
   }
 
   get signal(): AbortSignal {
@@ -54,14 +102,18 @@ export class Pulse {
     return { fence: this.#stored.record.fence, holder: this.#stored.record.holder as string };
   }
 
+  get wakeAt(): number {
+    return Math.min(this.#nextBeatAt, this.#timeoutAt);
+  }
+
   /** From now on the attempt may take this long. */
   limit(timeoutMs: number): void {
-    this.#timeoutAt = this.#clock.monotonic() + timeoutMs;
-    this.#arm();
+    this.#timeoutAt = this.#heart.clock.monotonic() + timeoutMs;
+    this.#heart.wakeBy(this.wakeAt);
   }
 
   /** The work's own end, or what cut it short, whichever comes first. The work goes on after an interruption: nobody can stop a byte that left. */
-  race<T>(work: Promise<T>): Promise<{ readonly kind: "returned"; readonly value: T } | Interruption> {
+  race<T>(work: Promise<T>): Promise<Ended<T>> {
     if (this.#interrupted) return Promise.resolve(this.#interrupted);
     return new Promise((resolve, reject) => {
       this.#interrupt = resolve;
@@ -71,53 +123,44 @@ export class Pulse {
 
   end(): void {
     this.#ended = true;
-    this.#timer?.cancel();
-    this.#timer = null;
     this.#interrupt = null;
+    this.#heart.remove(this);
   }
 
   /** Renews the lease now; false: it is gone, and nothing may be sent under it. */
   async renew(): Promise<boolean> {
-    const applied = await this.#ledger.apply(this.#stored, {
-      type: "heartbeat",
-      hold: this.hold,
-      leaseMs: this.#leaseMs,
-    });
+    const { ledger, clock } = this.#heart;
+    const applied = await ledger.apply(this.#stored, { type: "heartbeat", hold: this.hold, leaseMs: this.#leaseMs });
     if (!applied.ok) return false;
     this.#stored = applied.stored;
-    this.#nextBeatAt = this.#clock.monotonic() + this.#leaseMs / 3;
+    this.#nextBeatAt = clock.monotonic() + this.#leaseMs / 3;
     return true;
   }
 
-  #arm(): void {
-    this.#timer?.cancel();
-    if (this.#ended) return;
-    const wakeAt = Math.min(this.#nextBeatAt, this.#timeoutAt);
-    // In the background: the user's own work keeps the process alive, a heartbeat alone must not.
-    this.#timer = this.#clock.after(wakeAt - this.#clock.monotonic(), () => void this.#beat(), true);
+  wake(): void {
+    const now = this.#heart.clock.monotonic();
+    if (now >= this.#timeoutAt) return this.#cut({ kind: "timeout" });
+    this.#nextBeatAt = now + this.#leaseMs / 3;
+    void this.#beat();
   }
 
   async #beat(): Promise<void> {
-    if (this.#ended) return;
-    if (this.#clock.monotonic() >= this.#timeoutAt) return this.#cut({ kind: "timeout" });
-    this.#nextBeatAt = this.#clock.monotonic() + this.#leaseMs / 3;
     try {
-      if (!(await this.renew()) && !this.#ended) return this.#cut({ kind: "lease-lost" });
+      if (!(await this.renew())) this.#cut({ kind: "lease-lost" });
     } catch {
-      // The store did not answer. The lease still has two thirds to go: the next beat tries again, and a lease that
-      // has run out by then is refused.
-      if (!this.#ended && this.#leaseOver()) return this.#cut({ kind: "lease-lost" });
+      // The store did not answer. While the lease lives the next beat tries again; one that has run out by then is lost.
+      if (this.#leaseOver()) this.#cut({ kind: "lease-lost" });
     }
-    this.#arm();
   }
 
   #leaseOver(): boolean {
     const { lease } = this.#stored.record;
-    const at = this.#ledger.instant();
+    const at = this.#heart.ledger.instant();
     return lease === null || lease.epoch !== at.epoch || lease.until <= at.steady;
   }
 
   #cut(why: Interruption): void {
+    if (this.#ended) return;
     this.#interrupted = why;
     const interrupt = this.#interrupt;
     this.end();

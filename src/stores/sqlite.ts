@@ -42,9 +42,10 @@ export interface SqliteStoreOptions {
 const DEFAULT_BUSY_MS = 10_000;
 // Up to here a batch commits on the loop: the rows cost less than the hop to the thread (70 µs measured).
 const INLINE_ROWS = 4;
-// A disk whose commits take longer than this on average is kept off the loop for a while. The average forgets slowly
-// (one hiccup in a hundred commits is not a slow disk).
+// A disk whose commits take longer than this on average is kept off the loop for a while. A single hiccup, however long,
+// counts for no more than HICCUP_MS: it takes a row of slow commits to make a slow disk.
 const SLOW_COMMIT_MS = 2;
+const HICCUP_MS = 8;
 const COMMIT_WEIGHT = 0.05;
 const OFF_LOOP_MS = 10_000;
 const COMMITS_PER_CHECKPOINT = 500;
@@ -268,7 +269,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     try {
       const results = (this.#file as OpenedFile).ledger.write(rows);
       const tookMs = performance.now() - started;
-      this.#commitMs += COMMIT_WEIGHT * (tookMs - this.#commitMs);
+      this.#commitMs += COMMIT_WEIGHT * (Math.min(tookMs, HICCUP_MS) - this.#commitMs);
       if (this.#commitMs > SLOW_COMMIT_MS) this.#stayOffLoop(started);
       if (this.#owned) this.#checkpointNowAndThen();
       return results;
