@@ -268,11 +268,20 @@ class Execution {
   }
 
   #verdict(error: unknown) {
-    const own = this.#call.definition.classify?.(error);
+    const own = this.#ownVerdict(error);
     if (own === "not-sent") return { kind: "not-sent", retryAfterMs: null, cause: error } as const;
     if (own === "rejected") return { kind: "rejected", cause: error } as const;
     if (own === "doubt") return { kind: "doubt", why: "the action calls this error doubt" } as const;
     return classify(error, this.#services.ledger.instant().now);
+  }
+
+  /** A classify that throws has said nothing, and nothing certain is known. */
+  #ownVerdict(error: unknown) {
+    try {
+      return this.#call.definition.classify?.(error);
+    } catch {
+      return "doubt";
+    }
   }
 
   #notSent(error: unknown, retryAfterMs: number | null): Promise<End> {

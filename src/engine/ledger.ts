@@ -15,8 +15,11 @@ export type Applied =
   | { readonly ok: true; readonly stored: Stored }
   | { readonly ok: false; readonly refusal: Refusal; readonly stored: Stored | null };
 
-/** An event, or how to make one from the record as it stands (a sealed input is bound to the fence it will get). */
-export type EventSource = LedgerEvent | ((current: LedgerRecord | null) => LedgerEvent);
+/**
+ * An event, or how to make one from the record as it stands (a sealed input is bound to the fence it will get). Null:
+ * the record turned out to be one this event must not touch.
+ */
+export type EventSource = LedgerEvent | ((current: LedgerRecord | null) => LedgerEvent | null);
 
 export interface LedgerOptions {
   readonly store: Store;
@@ -83,6 +86,7 @@ export class Ledger {
     let stored = seen;
     for (let swap = 0; swap < MAX_SWAPS; swap += 1) {
       const event = typeof source === "function" ? source(stored?.record ?? null) : source;
+      if (event === null) return { ok: false, refusal: "exists", stored };
       const change = transition(stored?.record ?? null, event, this.instant());
       if (!change.ok) return { ok: false, refusal: change.refusal, stored };
       const result = await this.#put({ record: change.record, expected: stored?.version ?? null });
