@@ -21,6 +21,7 @@ export class Pulse {
   #timeoutAt = Number.POSITIVE_INFINITY;
   #nextBeatAt: number;
   #ended = false;
+  #beating = false;
   #interrupt: ((why: Interruption) => void) | null = null;
   #interrupted: Interruption | null = null;
 
@@ -47,7 +48,7 @@ export class Pulse {
   }
 
   set stored(stored: Stored) {
-    this.#stored = stored;
+    this.#keep(stored);
   }
 
   get hold(): Hold {
@@ -84,9 +85,15 @@ export class Pulse {
       leaseMs: this.#leaseMs,
     });
     if (!applied.ok) return false;
-    this.#stored = applied.stored;
+    this.#keep(applied.stored);
     this.#nextBeatAt = this.#clock.monotonic() + this.#leaseMs / 3;
     return true;
+  }
+
+  /** The send mark is never forgotten again: a heartbeat from before it may have its answer after it. */
+  #keep(stored: Stored): void {
+    if (this.#stored.record.state === "sent" && stored.record.state === "claimed") return;
+    this.#stored = stored;
   }
 
   #arm(): void {
@@ -99,16 +106,28 @@ export class Pulse {
 
   async #beat(): Promise<void> {
     if (this.#ended) return;
-    if (this.#clock.monotonic() >= this.#timeoutAt) return this.#cut({ kind: "timeout" });
-    this.#nextBeatAt = this.#clock.monotonic() + this.#leaseMs / 3;
+    const now = this.#clock.monotonic();
+    if (now >= this.#timeoutAt) return this.#cut({ kind: "timeout" });
+    // A timer may fire a fraction of a millisecond early: that is no reason for a heartbeat.
+    if (now < this.#nextBeatAt) return this.#arm();
+    this.#nextBeatAt = now + this.#leaseMs / 3;
+    // Armed before the store is asked: one that hangs must disable neither the timeout nor the end of the lease.
+    this.#arm();
+    if (!this.#beating) return this.#renewNow();
+    if (this.#leaseOver()) this.#cut({ kind: "lease-lost" });
+  }
+
+  async #renewNow(): Promise<void> {
+    this.#beating = true;
     try {
-      if (!(await this.renew()) && !this.#ended) return this.#cut({ kind: "lease-lost" });
+      if (!(await this.renew()) && !this.#ended) this.#cut({ kind: "lease-lost" });
     } catch {
       // The store did not answer. The lease still has two thirds to go: the next beat tries again, and a lease that
       // has run out by then is refused.
-      if (!this.#ended && this.#leaseOver()) return this.#cut({ kind: "lease-lost" });
+      if (!this.#ended && this.#leaseOver()) this.#cut({ kind: "lease-lost" });
+    } finally {
+      this.#beating = false;
     }
-    this.#arm();
   }
 
   #leaseOver(): boolean {
