@@ -80,6 +80,8 @@ export class Engine {
 
   /** Settles a doubt from the ledger alone, as the sweeper does: with the stored input, and only as the policy allows. */
   async settle(call: Call, stored: Stored): Promise<Outcome<unknown>> {
+    // A caller of this process is at it already, with patience of its own.
+    if (this.#flights.get(call.key) !== undefined) return this.describe(stored.record) as Outcome<unknown>;
     return this.#flights.start(call.key, call.print, () => this.#drive(call, stored));
   }
 

@@ -124,10 +124,10 @@ export class Ledger {
       return answer;
     } catch (error) {
       // An error the store did not name may be about one row: let the coalescer look for it before blaming the store.
-      if (!isNevertwiceError(error) && size > 1) throw error;
-      const named = isNevertwiceError(error) ? error : this.#unavailable(error, "");
+      const named = isNevertwiceError(error) ? error : size > 1 ? null : this.#unavailable(error, "");
       if (storeWide(named)) this.#breaker.failed(named);
-      throw named;
+      else this.#breaker.undecided();
+      throw named ?? error;
     }
   }
 

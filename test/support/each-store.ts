@@ -73,7 +73,7 @@ function bench(clock: SteeredClock, connect: () => Store, options: Parameters<Op
   onTestFinished(async () => {
     for (const one of opened) await one.close();
   });
-  const another: Bench["another"] = ({ wrap = (store) => store, ...rest } = {}) => {
+  const another: Bench["another"] = ({ wrap = (store: Store) => store, ...rest } = {}) => {
     const made = nevertwice({ sweep: false, onWarning: () => {}, ...rest, store: wrap(connect()) });
     opened.push(made);
     return made;
