@@ -18,7 +18,9 @@ export function handWritten(path) {
   const db = openDatabase(path);
   db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
   db.exec("CREATE TABLE done (key TEXT PRIMARY KEY, state TEXT NOT NULL, result TEXT, created_at INTEGER NOT NULL)");
-  const claim = db.prepare("INSERT INTO done (key, state, created_at) VALUES (?, 'claimed', ?) ON CONFLICT (key) DO NOTHING");
+  const claim = db.prepare(
+    "INSERT INTO done (key, state, created_at) VALUES (?, 'claimed', ?) ON CONFLICT (key) DO NOTHING",
+  );
   const settle = db.prepare("UPDATE done SET state = 'done', result = ? WHERE key = ?");
   const read = db.prepare("SELECT state, result FROM done WHERE key = ?");
   return {

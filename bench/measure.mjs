@@ -40,7 +40,8 @@ export function median(results) {
 
 export function table(rows) {
   const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => String(row[column]).length)));
-  const line = (row) => row.map((cell, i) => (i === 0 ? String(cell).padEnd(widths[i]) : String(cell).padStart(widths[i]))).join("  ");
+  const line = (row) =>
+    row.map((cell, i) => (i === 0 ? String(cell).padEnd(widths[i]) : String(cell).padStart(widths[i]))).join("  ");
   const [head, ...body] = rows;
   return [line(head), widths.map((width) => "-".repeat(width)).join("  "), ...body.map(line)].join("\n");
 }

@@ -16,7 +16,11 @@ export function memoryBench({ keys }) {
     for (let done = 0; done < keys; done += STEP) {
       const { rate } = await drive({ total: STEP, callers: 256, call: (i) => guarded({ id: `key-${done + i}` }) });
       resident.push(process.memoryUsage().rss / 2 ** 20);
-      rows.push([(done + STEP).toLocaleString("en"), resident.at(-1).toFixed(0), Math.round(rate).toLocaleString("en")]);
+      rows.push([
+        (done + STEP).toLocaleString("en"),
+        resident.at(-1).toFixed(0),
+        Math.round(rate).toLocaleString("en"),
+      ]);
     }
     await nt.close();
     const grownBy = Math.max(...resident.slice(1)) - resident[0];

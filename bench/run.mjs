@@ -6,11 +6,18 @@ import { memoryBench } from "./memory.mjs";
 import { sqliteBench } from "./sqlite.mjs";
 
 const { values } = parseArgs({
-  options: { quick: { type: "boolean" }, check: { type: "boolean" }, memory: { type: "boolean" }, help: { type: "boolean" } },
+  options: {
+    quick: { type: "boolean" },
+    check: { type: "boolean" },
+    memory: { type: "boolean" },
+    help: { type: "boolean" },
+  },
 });
 
 if (values.help) {
-  console.log("npm run bench                the table\nnpm run bench -- --quick     a tenth of the calls\nnpm run bench -- --memory    a million keys through one process, resident set sampled\nnpm run bench -- --check     exit 1 when a target is missed");
+  console.log(
+    "npm run bench                the table\nnpm run bench -- --quick     a tenth of the calls\nnpm run bench -- --memory    a million keys through one process, resident set sampled\nnpm run bench -- --check     exit 1 when a target is missed",
+  );
   process.exit(0);
 }
 
@@ -30,7 +37,9 @@ async function embedded() {
     loop.p50.toFixed(1),
     loop.p99.toFixed(1),
   ]);
-  console.log(table([["SQLite, WAL, synchronous=FULL", "calls/s", "ratio", "target", "loop p50 ms", "p99 ms"], ...shown]));
+  console.log(
+    table([["SQLite, WAL, synchronous=FULL", "calls/s", "ratio", "target", "loop p50 ms", "p99 ms"], ...shown]),
+  );
   return rows.filter(({ ratio, target }) => target !== null && ratio < target).map(({ name }) => name);
 }
 

@@ -40,17 +40,33 @@ async function oneRound(folder, total) {
   await drive({ total: few, callers: 256, call: (i) => hand.once(`warm-${i}`, effect) });
   await drive({ total: few, callers: 256, call: (i) => guarded({ id: `warm-${i}` }) });
 
-  results["hand-written, 1 caller"] = await drive({ total: few, callers: 1, call: (i) => hand.once(`one-${i}`, effect) });
+  results["hand-written, 1 caller"] = await drive({
+    total: few,
+    callers: 1,
+    call: (i) => hand.once(`one-${i}`, effect),
+  });
   results["nevertwice, 1 caller"] = await drive({ total: few, callers: 1, call: (i) => guarded({ id: `one-${i}` }) });
-  results["hand-written, 256 callers"] = await drive({ total: few, callers: 256, call: (i) => hand.once(`many-${i}`, effect) });
+  results["hand-written, 256 callers"] = await drive({
+    total: few,
+    callers: 256,
+    call: (i) => hand.once(`many-${i}`, effect),
+  });
   results["nevertwice, 256 callers"] = await drive({ total, callers: 256, call: (i) => guarded({ id: `many-${i}` }) });
-  results["repeat, same process, 256 callers"] = await drive({ total, callers: 256, call: (i) => guarded({ id: `many-${total - 1 - (i % 500)}` }) });
+  results["repeat, same process, 256 callers"] = await drive({
+    total,
+    callers: 256,
+    call: (i) => guarded({ id: `many-${total - 1 - (i % 500)}` }),
+  });
   hand.close();
   await nt.close();
   // Another instance has nothing in memory: every repeat is read from the file.
   const other = nevertwice({ store: path, sweep: false });
   const again = other.action("bench", { key: ["id"], run: effect });
-  results["repeat, from the file, 256 callers"] = await drive({ total, callers: 256, call: (i) => again({ id: `many-${i}` }) });
+  results["repeat, from the file, 256 callers"] = await drive({
+    total,
+    callers: 256,
+    call: (i) => again({ id: `many-${i}` }),
+  });
   await other.close();
   return results;
 }

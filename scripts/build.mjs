@@ -7,7 +7,10 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const tsc = fileURLToPath(new URL("../node_modules/typescript/bin/tsc", import.meta.url));
 const fresh = `${root}dist.${process.pid}`;
 const stale = `${root}dist.${process.pid}.old`;
-const built = spawnSync(process.execPath, [tsc, "-p", "tsconfig.json", "--outDir", fresh], { cwd: root, stdio: "inherit" });
+const built = spawnSync(process.execPath, [tsc, "-p", "tsconfig.json", "--outDir", fresh], {
+  cwd: root,
+  stdio: "inherit",
+});
 if (built.status !== 0) {
   rmSync(fresh, { recursive: true, force: true });
   process.exit(built.status ?? 1);

@@ -78,6 +78,11 @@ export function differing(
   };
 }
 
+/** False when a free field could not be compared (a function, a stream, a BigInt): equal digests then prove nothing. */
+export function isComparable({ fields }: Fingerprint): boolean {
+  return !Object.values(fields).includes(NOT_COMPARABLE);
+}
+
 function ownDigest(fields: Readonly<Record<string, string>>, name: string): string | undefined {
   return Object.hasOwn(fields, name) ? fields[name] : undefined;
 }

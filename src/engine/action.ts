@@ -63,6 +63,11 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
     async resend(input: I, { by, reason, ...options }: ResendOptions) {
       services.used();
       checkSignature({ by, reason }, `${definition.name}.resend`);
+      if (options.tx !== undefined) {
+        throw configError(
+          `${definition.name}.resend: it takes no tx. To run a new version inside a transaction, call the action with { version, tx }.`,
+        );
+      }
       const call = await calls.nextVersion(input, options);
       const outcome = (await engine.outcome({ ...call, resend: { by, reason } })) as Outcome<R>;
       return resultOrThrow(outcome, definition.name);
@@ -137,14 +142,16 @@ class Calls {
   /** The version a resend gets: one above the latest, or the latest itself while it is not settled. */
   async nextVersion(given: unknown, options: CallOptions): Promise<Call> {
     const first = options.version ?? 1;
+    let latest: { call: Call; stored: Stored } | null = null;
     for (let from = first; from < first + MAX_VERSIONS; from += VERSIONS_A_LOOK) {
       const versions = Array.from({ length: VERSIONS_A_LOOK }, (_, i) => from + i);
       const calls = await Promise.all(versions.map((version) => this.make(given, { ...options, version })));
       const stored = await Promise.all(calls.map((call) => this.#services.engine.services.ledger.read(call.key)));
-      const free = stored.findIndex((one) => one === null);
-      if (free === -1) continue;
-      const latest = free === 0 ? null : (stored[free - 1] as Stored);
-      return (latest === null || settledForGood(latest) ? calls[free] : calls[free - 1]) as Call;
+      // The last one there, not the first gap: an early version may be past its keep while a later one is in doubt.
+      const last = stored.findLastIndex((one) => one !== null);
+      if (last >= 0) latest = { call: calls[last] as Call, stored: stored[last] as Stored };
+      if (last === VERSIONS_A_LOOK - 1) continue;
+      return latest === null || settledForGood(latest.stored) ? (calls[last + 1] as Call) : latest.call;
     }
     throw configError(
       `${this.#definition.name}: more than ${MAX_VERSIONS} versions of one intent. Put what makes them different into its key.`,

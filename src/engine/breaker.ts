@@ -62,6 +62,13 @@ export class Breaker {
     this.#change("open");
   }
 
+  /** The trial ended without a verdict on the store (one bad row, a setting): the next caller is the trial. */
+  undecided(): void {
+    if (this.#state !== "half-open") return;
+    this.#state = "open";
+    this.#opensAgainAt = this.#clock.monotonic();
+  }
+
   #change(state: BreakerState): void {
     this.#state = state;
     this.#options.onChange?.(state, this.#lastError);

@@ -3,7 +3,7 @@
  * is decided by core's plan; this file only carries it out, inside the caller's wait budget.
  */
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
-import { differing } from "../core/fingerprint.ts";
+import { differing, isComparable } from "../core/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import { backoffMs } from "../core/policy.ts";
@@ -59,7 +59,12 @@ export class Engine {
   async #join(call: Call, flight: Flight): Promise<Outcome<unknown>> {
     const differs = differing(flight.fingerprint(), call.print, call.definition.free);
     if (differs.guarded.length > 0) return this.#conflict(call, differs.guarded);
-    const joined = await flight.join(this.services.clock, call.waitMs);
+    const { clock } = this.services;
+    const startedAt = clock.monotonic();
+    const joined = await flight.join(clock, call.waitMs);
+    const waitMs = call.waitMs - (clock.monotonic() - startedAt);
+    // The flight itself only waited for another process, and ran out of patience before this caller does.
+    if (joined?.status === "in_flight" && waitMs > 0) return this.outcome({ ...call, waitMs });
     if (joined !== null) return this.#joined(call, joined, differs.free);
     this.services.events.emit({ type: "in_flight", action: call.definition.name, key: call.key });
     return this.#inFlightNow(call);
@@ -80,6 +85,8 @@ export class Engine {
 
   /** Settles a doubt from the ledger alone, as the sweeper does: with the stored input, and only as the policy allows. */
   async settle(call: Call, stored: Stored): Promise<Outcome<unknown>> {
+    // A caller of this process is at it already, with patience of its own.
+    if (this.#flights.get(call.key) !== undefined) return this.describe(stored.record) as Outcome<unknown>;
     return this.#flights.start(call.key, call.print, () => this.#turns(call, stored, false, true));
   }
 
@@ -130,7 +137,7 @@ export class Engine {
 
   async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     const at = this.services.ledger.instant();
-    const sameBytes = stored !== null && this.#sameBytes(call, stored.record);
+    const sameBytes = stored?.record.state === "unknown" && this.#sameBytes(call, stored.record);
     const step: Step = nextStep(stored?.record ?? null, {
       policy: call.definition.policy,
       at,
@@ -166,11 +173,11 @@ export class Engine {
     const holder = newHolder();
     try {
       const applied = await ledger.apply(stored, (current) => {
-        const usable = current !== null && this.#conflictWith(call, { record: current, version: 0 }) === null;
+        // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
+        if (current !== null && this.#differsFrom(call, current) !== null) return null;
         return {
           type: "claim",
-          // Never lay our input over another intent's record: the plan's next look reports the conflict.
-          ...(current === null || usable ? { intent: intentOf(call, current, payloads) } : {}),
+          intent: intentOf(call, current, payloads),
           to: definition.manual || definition.prepare ? "claimed" : "sent",
           holder,
           leaseMs: definition.policy.leaseMs,
@@ -179,7 +186,6 @@ export class Engine {
         };
       });
       if (!applied.ok) return { stored: applied.stored, fresh };
-      if (this.#conflictWith(call, applied.stored) !== null) return { stored: applied.stored, fresh };
       return this.#after(call, await execute(this.services, call, applied.stored, call.input), budget);
     } catch (error) {
       if (definition.policy.failOpen && isStoreDown(error)) return { outcome: await this.#bypass(call) };
@@ -278,12 +284,17 @@ export class Engine {
   }
 
   #conflictWith(call: Call, stored: Stored | null): Outcome<unknown> | null {
-    if (stored === null || expired(stored.record, this.services.ledger.instant().now)) return null;
-    const { guarded } = differing(stored.record.fingerprint, call.print, call.definition.free);
-    if (guarded.length === 0) return null;
+    const differs = stored === null ? null : this.#differsFrom(call, stored.record);
+    return differs === null ? null : this.#conflict(call, differs);
+  }
+
+  /** The guarded fields that make the record another input's; null: it is ours to go on with. */
+  #differsFrom(call: Call, record: LedgerRecord): readonly string[] | null {
+    if (expired(record, this.services.ledger.instant().now)) return null;
+    const { guarded } = differing(record.fingerprint, call.print, call.definition.free);
     // Known not to have happened, and nobody is at it: the corrected input may go ahead.
-    if (stored.record.state === "failed" && !stored.record.final) return null;
-    return this.#conflict(call, guarded);
+    if (guarded.length === 0 || (record.state === "failed" && !record.final)) return null;
+    return guarded;
   }
 
   #conflict(call: Call, differs: readonly string[]): Outcome<unknown> {
@@ -293,11 +304,14 @@ export class Engine {
 
   /** A resend under the provider's key must carry the bytes of the first send, reworded free fields or not. */
   #sameBytes(call: Call, record: LedgerRecord): boolean {
-    if (call.definition.prepare && record.draft !== null && "omitted" in record.draft) return false;
-    if (record.input !== null && "omitted" in record.input) {
-      return differing(record.fingerprint, call.print, call.definition.free).free.length === 0;
-    }
-    return true;
+    const { payloads } = this.services;
+    if (call.definition.prepare && payloads.load(record, "draft").omitted !== undefined) return false;
+    if (payloads.load(record, "input").omitted === undefined) return true;
+    // Not stored, or sealed for others: only this call's own input is left, and it must be known to be the same.
+    return (
+      isComparable(record.fingerprint) &&
+      differing(record.fingerprint, call.print, call.definition.free).free.length === 0
+    );
   }
 
   async #originalInput(call: Call, record: LedgerRecord): Promise<unknown> {

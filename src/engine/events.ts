@@ -57,13 +57,20 @@ export class Events {
 
   emit(event: EngineEvent): void {
     for (const listener of this.#listeners) {
-      try {
-        listener(event);
-      } catch (error) {
-        // A watcher's bug must not touch the effect it watches, nor stay hidden.
-        process.emitWarning(`nevertwice: an event listener threw: ${String(error)}`, { type: "NevertwiceWarning" });
-      }
+      unharmed("an event listener", () => listener(event));
     }
+  }
+}
+
+/** A watcher's bug must not touch the effect it watches, nor stay hidden; an async one fails later, and likewise. */
+function unharmed(who: string, call: () => unknown): void {
+  const tell = (error: unknown) =>
+    process.emitWarning(`nevertwice: ${who} threw: ${String(error)}`, { type: "NevertwiceWarning" });
+  try {
+    const answer = call();
+    if (answer instanceof Promise) answer.catch(tell);
+  } catch (error) {
+    tell(error);
   }
 }
 
@@ -89,7 +96,8 @@ export class Warnings {
     if (this.said(code, action) || this.#said.size >= MAX_REMEMBERED) return;
     this.#said.add(`${code} ${action}`);
     this.#events.emit({ type: "warning", code, action, message });
-    if (this.#sink) this.#sink({ code, action, message });
+    const sink = this.#sink;
+    if (sink) unharmed("onWarning", () => sink({ code, action, message }));
     else process.emitWarning(message, { type: "NevertwiceWarning", code: `NEVERTWICE_${code}` });
   }
 }

@@ -59,6 +59,8 @@ class Execution {
   readonly #input: unknown;
   readonly #startedAt: number;
   #marking: Promise<void> | null = null;
+  /** The attempt has ended as far as its caller knows: what still runs may not begin to send. */
+  #over = false;
 
   constructor(services: ExecutionServices, call: Call, pulse: Pulse, input: unknown) {
     this.#services = services;
@@ -96,6 +98,8 @@ class Execution {
       const ended = await this.#pulse.race(invoke(() => runAs(context, () => prepare(this.#input, context))));
       if (ended.kind === "timeout") return { end: await this.#notSent(this.#timeoutError("prepare"), null) };
       if (ended.kind === "lease-lost") return { end: await this.#moved() };
+      // The time of the mark is not the time of prepare: a slow store must not cut an effect that has not begun.
+      this.#pulse.limit(Number.POSITIVE_INFINITY);
       const marked = await this.#mark(ended.value);
       return marked ? { draft: ended.value } : { end: await this.#moved() };
     } catch (error) {
@@ -146,6 +150,7 @@ class Execution {
     const work = invoke(() => runAs(context, () => definition.run(this.#input, context, draft)));
     try {
       const ended = await this.#pulse.race(work);
+      await this.#markSettled();
       if (ended.kind === "returned") return await this.#succeeded(ended.value);
       this.#welcomeLateSuccess(work);
       if (!this.#mayHaveLeft()) {
@@ -157,8 +162,15 @@ class Execution {
       return await this.#doubt("its lease was lost while it ran", null);
     } catch (error) {
       if (error instanceof Unrecorded) throw error.cause;
+      await this.#markSettled();
       return this.#mayHaveLeft() ? this.#afterMark(error) : this.#beforeMark(error);
     }
+  }
+
+  /** Whether the effect may have left is known only when a send mark under way has its answer; no other is begun. */
+  async #markSettled(): Promise<void> {
+    this.#over = true;
+    await this.#marking?.catch(() => {});
   }
 
   #mayHaveLeft(): boolean {
@@ -168,7 +180,8 @@ class Execution {
   async #succeeded(value: unknown): Promise<End> {
     // What fails from here on is our own bookkeeping: it must not be taken for an error of the effect.
     try {
-      if (!this.#mayHaveLeft()) return await this.#returnedWithoutMark();
+      const unmarked = this.#call.definition.manual && this.#marking === null;
+      if (unmarked || !this.#mayHaveLeft()) return await this.#returnedWithoutMark();
       return await this.#confirm(value);
     } catch (error) {
       throw new Unrecorded(error);
@@ -225,8 +238,13 @@ class Execution {
   }
 
   async #returnedWithoutMark(): Promise<End> {
-    if (await this.#mark(undefined))
-      await this.#doubt("run returned without ctx.sent(), so the effect may have happened unmarked", null);
+    try {
+      if (this.#mayHaveLeft() || (await this.#mark(undefined)))
+        await this.#doubt("run returned without ctx.sent(), so the effect may have happened unmarked", null);
+    } catch (error) {
+      // Not to be taken for a store that was down before the effect, which an action may answer by running it.
+      if (!storeIsDown(error)) throw error;
+    }
     throw configError(
       `${this.#call.definition.name}: mark is "manual" and run returned without ctx.sent(). Call \`await ctx.sent()\` right before the effect; this attempt (${this.#call.key}) is held as unknown until somebody resolves it.`,
     );
@@ -260,11 +278,20 @@ class Execution {
   }
 
   #verdict(error: unknown) {
-    const own = this.#call.definition.classify?.(error);
+    const own = this.#ownVerdict(error);
     if (own === "not-sent") return { kind: "not-sent", retryAfterMs: null, cause: error } as const;
     if (own === "rejected") return { kind: "rejected", cause: error } as const;
     if (own === "doubt") return { kind: "doubt", why: "the action calls this error doubt" } as const;
     return classify(error, this.#services.ledger.instant().now);
+  }
+
+  /** A classify that throws has said nothing, and nothing certain is known. */
+  #ownVerdict(error: unknown) {
+    try {
+      return this.#call.definition.classify?.(error);
+    } catch {
+      return "doubt";
+    }
   }
 
   #notSent(error: unknown, retryAfterMs: number | null): Promise<End> {
@@ -379,17 +406,18 @@ class Execution {
   }
 
   #markedByHand(): Promise<void> {
-    this.#marking ??= this.#mark(undefined).then((marked) => {
-      if (marked) return;
-      throw new NevertwiceError(
-        "LEASE_LOST",
-        "the send mark was refused: this attempt no longer holds its lease. Nothing may be sent.",
-        {
-          key: this.#call.key,
-        },
-      );
-    });
+    this.#marking ??= this.#markOrThrow();
     return this.#marking;
+  }
+
+  async #markOrThrow(): Promise<void> {
+    // A resend was marked as it was claimed.
+    if (!this.#over && (this.#mayHaveLeft() || (await this.#mark(undefined)))) return;
+    throw new NevertwiceError(
+      "LEASE_LOST",
+      "the send mark was refused: this attempt no longer holds its lease. Nothing may be sent.",
+      { key: this.#call.key },
+    );
   }
 }
 

@@ -34,8 +34,11 @@ export class Flights {
   }
 
   start(key: string, print: InputPrint, work: () => Promise<Outcome<unknown>>): Promise<Outcome<unknown>> {
-    const promise = work().finally(() => this.#flights.delete(key));
-    this.#flights.set(key, new Flight(print, promise));
+    const promise = work().finally(() => {
+      if (this.#flights.get(key) === flight) this.#flights.delete(key);
+    });
+    const flight = new Flight(print, promise);
+    this.#flights.set(key, flight);
     return promise;
   }
 

@@ -15,8 +15,11 @@ export type Applied =
   | { readonly ok: true; readonly stored: Stored }
   | { readonly ok: false; readonly refusal: Refusal; readonly stored: Stored | null };
 
-/** An event, or how to make one from the record as it stands (a sealed input is bound to the fence it will get). */
-export type EventSource = LedgerEvent | ((current: LedgerRecord | null) => LedgerEvent);
+/**
+ * An event, or how to make one from the record as it stands (a sealed input is bound to the fence it will get). Null:
+ * the record turned out to be one this event must not touch.
+ */
+export type EventSource = LedgerEvent | ((current: LedgerRecord | null) => LedgerEvent | null);
 
 export interface LedgerOptions {
   readonly store: Store;
@@ -86,6 +89,7 @@ export class Ledger {
 
   #swap(stored: Stored | null, source: EventSource, swapsLeft: number): Promise<Applied> {
     const event = typeof source === "function" ? source(stored?.record ?? null) : source;
+    if (event === null) return Promise.resolve({ ok: false, refusal: "exists", stored });
     const change = transition(stored?.record ?? null, event, this.instant());
     if (!change.ok) return Promise.resolve({ ok: false, refusal: change.refusal, stored });
     const { record } = change;
@@ -117,10 +121,10 @@ export class Ledger {
       return answer;
     } catch (error) {
       // An error the store did not name may be about one row: let the coalescer look for it before blaming the store.
-      if (!isNevertwiceError(error) && size > 1) throw error;
-      const named = isNevertwiceError(error) ? error : this.#unavailable(error, "");
+      const named = isNevertwiceError(error) ? error : size > 1 ? null : this.#unavailable(error, "");
       if (storeWide(named)) this.#breaker.failed(named);
-      throw named;
+      else this.#breaker.undecided();
+      throw named ?? error;
     }
   }
 

@@ -55,14 +55,13 @@ function toPayload(value: unknown, maxBytes: number): Payload {
 /** Results that turn into "{}" on the way through JSON; the caller is better warned than surprised at the first replay. */
 export function losesMeaningAsJson(value: unknown): string | null {
   if (typeof value !== "object" || value === null) return null;
-  const name = (value as object).constructor?.name;
-  if (
-    name === "Response" ||
-    name === "ReadableStream" ||
-    name === "Map" ||
-    name === "Set" ||
-    name === "IncomingMessage"
-  )
-    return name;
-  return null;
+  try {
+    const name: unknown = value.constructor?.name;
+    return typeof name === "string" && EMPTY_AS_JSON.has(name) ? name : null;
+  } catch {
+    // A Proxy may throw from any trap: the effect has happened, and a warning is not worth its record.
+    return null;
+  }
 }
+
+const EMPTY_AS_JSON: ReadonlySet<string> = new Set(["Response", "ReadableStream", "Map", "Set", "IncomingMessage"]);

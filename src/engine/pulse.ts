@@ -70,6 +70,7 @@ export class Pulse {
   #interrupt: ((why: Interruption) => void) | null = null;
   #interrupted: Interruption | null = null;
   #ended = false;
+  #beating = false;
 
   constructor(heart: Heart, options: { leaseMs: number; timeoutMs: number; stored: Stored }) {
     this.#heart = heart;
@@ -94,7 +95,9 @@ export class Pulse {
     return this.#stored;
   }
 
+  /** The send mark is never forgotten again: a heartbeat from before it may have its answer after it. */
   set stored(stored: Stored) {
+    if (this.#stored.record.state === "sent" && stored.record.state === "claimed") return;
     this.#stored = stored;
   }
 
@@ -132,7 +135,7 @@ export class Pulse {
     const { ledger, clock } = this.#heart;
     const applied = await ledger.apply(this.#stored, { type: "heartbeat", hold: this.hold, leaseMs: this.#leaseMs });
     if (!applied.ok) return false;
-    this.#stored = applied.stored;
+    this.stored = applied.stored;
     this.#nextBeatAt = clock.monotonic() + this.#leaseMs / 3;
     return true;
   }
@@ -140,16 +143,21 @@ export class Pulse {
   wake(): void {
     const now = this.#heart.clock.monotonic();
     if (now >= this.#timeoutAt) return this.#cut({ kind: "timeout" });
+    // Set before the store is asked: one that hangs must disable neither the timeout nor the end of the lease.
     this.#nextBeatAt = now + this.#leaseMs / 3;
-    void this.#beat();
+    if (!this.#beating) void this.#beat();
+    else if (this.#leaseOver()) this.#cut({ kind: "lease-lost" });
   }
 
   async #beat(): Promise<void> {
+    this.#beating = true;
     try {
       if (!(await this.renew())) this.#cut({ kind: "lease-lost" });
     } catch {
       // The store did not answer. While the lease lives the next beat tries again; one that has run out by then is lost.
       if (this.#leaseOver()) this.#cut({ kind: "lease-lost" });
+    } finally {
+      this.#beating = false;
     }
   }
 

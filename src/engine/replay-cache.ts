@@ -2,7 +2,7 @@
  * The last confirmed records of this process. A confirmed record never changes until `keep` is over, so a repeat may be
  * answered without asking the store. Bounded in number and in size.
  */
-import { expired } from "../core/record.ts";
+import { expired, type Payload } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 
 const MAX_RECORDS = 1_000;
@@ -21,8 +21,7 @@ export class ReplayCache {
 
   put(stored: Stored): void {
     const { key, result, state } = stored.record;
-    if (state !== "confirmed" || (result !== null && "json" in result && result.json.length > MAX_PAYLOAD_CHARS))
-      return;
+    if (state !== "confirmed" || sizeOf(result) > MAX_PAYLOAD_CHARS) return;
     // A Map keeps insertion order: the first key is the one that was put longest ago.
     if (this.#records.size >= MAX_RECORDS && !this.#records.has(key)) {
       const oldest = this.#records.keys().next().value;
@@ -31,4 +30,9 @@ export class ReplayCache {
     // A replay needs no input; leaving it out keeps the cache small.
     this.#records.set(key, { ...stored, record: { ...stored.record, input: null, draft: null, history: [] } });
   }
+}
+
+function sizeOf(payload: Payload | null): number {
+  if (payload === null || "omitted" in payload) return 0;
+  return "json" in payload ? payload.json.length : payload.sealed.length;
 }

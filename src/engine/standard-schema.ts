@@ -1,5 +1,5 @@
 /** The part of the Standard Schema interface we use (standardschema.dev), by shape: no library is imported for it. */
-import { messageOf, NevertwiceError } from "../core/errors.ts";
+import { NevertwiceError } from "../core/errors.ts";
 
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly "~standard": {
@@ -40,16 +40,17 @@ export async function parseInput(schema: StandardSchema, input: unknown, action:
   } catch (error) {
     throw new NevertwiceError(
       "INVALID_INPUT",
-      `${action}: its input schema threw: ${messageOf(error)}. Nothing was run.`,
+      `${action}: its input schema threw an error (see cause). Nothing was run.`,
       { cause: error },
     );
   }
   if (!result.issues) return result.value;
-  const shown = result.issues.slice(0, SHOWN_ISSUES).map((issue) => `${pathOf(issue)}: ${issue.message}`);
-  const more = result.issues.length > SHOWN_ISSUES ? ` (and ${result.issues.length - SHOWN_ISSUES} more)` : "";
+  // K6: where it does not fit, and not how: libraries quote the value they received in their messages.
+  const paths = [...new Set(result.issues.map(pathOf))];
+  const more = paths.length > SHOWN_ISSUES ? ` (and ${paths.length - SHOWN_ISSUES} more)` : "";
   throw new NevertwiceError(
     "INVALID_INPUT",
-    `${action}: the input does not fit its schema: ${shown.join("; ")}${more}. Nothing was run.`,
+    `${action}: the input does not fit its schema at: ${paths.slice(0, SHOWN_ISSUES).join(", ")}${more}. What is wrong there is in the error's cause. Nothing was run.`,
     {
       cause: result.issues,
     },

@@ -2,6 +2,7 @@
  * One pass over what nobody is looking at: holders that fell silent become visible as doubts (G4), doubts are settled
  * where their action's policy may, and settled records past their `keep` are removed.
  */
+import { isNevertwiceError } from "../core/errors.ts";
 import { nextStep } from "../core/plan.ts";
 import { expired } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
@@ -107,7 +108,7 @@ export class Sweeper {
       warnings.warn(
         "SETTLE_FAILED",
         definition.name,
-        `action ${definition.name}: a doubt could not be settled: ${String(error)}. It stays unknown.`,
+        `action ${definition.name}: a doubt could not be settled: ${isNevertwiceError(error) ? error.message : "an error outside of nevertwice."} It stays unknown.`,
       );
       return false;
     }

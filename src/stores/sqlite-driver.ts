@@ -69,9 +69,14 @@ function resultCode(error: unknown): number | null {
   return null;
 }
 
+/** Locked by another connection, or by a transaction that is open on this one: worth another try a little later. */
 export function isBusy(error: unknown): boolean {
   const code = resultCode(error);
-  return code === BUSY || code === LOCKED;
+  return code === BUSY || code === LOCKED || isWithinTransaction(error);
+}
+
+export function isWithinTransaction(error: unknown): boolean {
+  return /within a transaction/.test(messageOf(error));
 }
 
 export function isCorrupt(error: unknown): boolean {

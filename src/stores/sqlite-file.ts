@@ -2,6 +2,7 @@
  * Opening the ledger's file: durable settings set and checked on every open, the schema brought up to date, and a file
  * that is gone, cut short, damaged or newer than this program refused, never replaced.
  */
+import { randomUUID } from "node:crypto";
 import {
   closeSync,
   existsSync,
@@ -15,7 +16,7 @@ import {
 } from "node:fs";
 import { basename, dirname } from "node:path";
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
-import { isBusy, isCorrupt, type SqliteDriver, type SqliteHandle } from "./sqlite-driver.ts";
+import { isBusy, isCorrupt, isWithinTransaction, type SqliteDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
 import { hasSchema, migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
 
@@ -125,7 +126,8 @@ function afterOpening(db: SqliteHandle, ledger: SqliteLedger, path: string, expe
 
 function writeDurably(path: string, text: string): void {
   // Written beside and renamed, so that a crash leaves no half id to be taken for another ledger's.
-  const temporary = `${path}.${process.pid}.new`;
+  // A random name: threads, and containers that share a volume, share process ids too.
+  const temporary = `${path}.${randomUUID()}.new`;
   const file = openSync(temporary, "w");
   try {
     writeSync(file, text);
@@ -158,6 +160,13 @@ export function closeQuietly(db: SqliteHandle): void {
 export function storeError(error: unknown, path: string): NevertwiceError {
   if (isNevertwiceError(error)) return error;
   if (isCorrupt(error)) return damagedFile(path, messageOf(error));
+  if (isWithinTransaction(error)) {
+    return new NevertwiceError(
+      "STORE_UNAVAILABLE",
+      `a transaction stayed open for too long on the connection that carries the ledger ${path}. Nothing was run. Commit it, pass it to the call as tx, or give the ledger a connection of its own.`,
+      { cause: error },
+    );
+  }
   if (isBusy(error)) {
     return new NevertwiceError(
       "STORE_UNAVAILABLE",

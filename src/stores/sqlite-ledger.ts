@@ -90,6 +90,14 @@ export class SqliteLedger {
     return this.transaction(() => puts.map((put) => this.#put(put)));
   }
 
+  /**
+   * On a connection that is not ours alone. Always with a BEGIN of its own: it fails inside somebody else's transaction,
+   * whose rollback would take an acknowledged claim back.
+   */
+  commit(puts: readonly RowPut[]): RowPutResult[] {
+    return this.transaction(() => this.writeWithin(puts));
+  }
+
   /** Inside a transaction somebody else began. */
   writeWithin(puts: readonly RowPut[]): RowPutResult[] {
     return puts.map((put) => this.#put(put));

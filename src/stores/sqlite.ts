@@ -5,7 +5,7 @@
  */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
-import { configError, NevertwiceError } from "../core/errors.ts";
+import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import type { Instant } from "../core/record.ts";
 import type {
   Finding,
@@ -23,6 +23,7 @@ import type {
 import { isBusy, isSqliteHandle, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import { closeQuietly, firstValue, inodeOf, type OpenedFile, openFile, storeError } from "./sqlite-file.ts";
 import { decodePutResult, encodePut, type RowPutResult, SqliteLedger } from "./sqlite-ledger.ts";
+import { savepoint } from "./sqlite-savepoint.ts";
 import { migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
 import { SqliteThread } from "./sqlite-thread.ts";
 import { hostInstant } from "./steady-clock.ts";
@@ -110,8 +111,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   async write(puts: readonly Put[]): Promise<PutResult[]> {
     if (puts.length === 0) return [];
     const rows = puts.map(encodePut);
-    const results = this.#mayCommitHere(rows.length) ? this.#commitHere(rows) : null;
-    const settled = results ?? (await this.#offLoop().request<RowPutResult[]>({ op: "write", puts: rows }));
+    const settled = this.#owned ? await this.#commit(rows) : await this.#patiently(({ ledger }) => ledger.commit(rows));
     return settled.map((result) => decodePutResult(result, this.#path));
   }
 
@@ -130,7 +130,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   async sweep(query: SweepQuery): Promise<number> {
-    if (!this.#owned) return this.#here(({ ledger }) => ledger.sweep(query, this.instant()));
+    if (!this.#owned) return this.#patiently(({ ledger }) => ledger.sweep(query, this.instant()));
     this.#open();
     return this.#offLoop().request({ op: "sweep", query, at: this.instant() });
   }
@@ -244,22 +244,26 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
 
   /** For work that must stay on this connection and may meet a lock: tries again, a little later each time. */
   async #patiently<T>(work: (file: OpenedFile) => T): Promise<T> {
-    const file = this.#open();
     const until = performance.now() + this.#busyMs;
     for (let napMs = 1; ; napMs = Math.min(25, napMs * 2)) {
       try {
-        return work(file);
+        return work(this.#open());
       } catch (error) {
-        if (!isBusy(error) || performance.now() >= until) throw storeError(error, this.#path);
+        if (!isBusy(isNevertwiceError(error) ? error.cause : error) || performance.now() >= until)
+          throw storeError(error, this.#path);
         await new Promise((done) => setTimeout(done, napMs * (0.5 + Math.random())));
       }
     }
   }
 
+  async #commit(rows: ReturnType<typeof encodePut>[]): Promise<RowPutResult[]> {
+    const results = this.#mayCommitHere(rows.length) ? this.#commitHere(rows) : null;
+    return results ?? this.#offLoop().request<RowPutResult[]>({ op: "write", puts: rows });
+  }
+
   #mayCommitHere(rows: number): boolean {
     this.#open();
     this.#lookAtFile();
-    if (!this.#owned) return true;
     return rows <= INLINE_ROWS && !this.#thread?.busy && performance.now() >= this.#offLoopUntil;
   }
 
@@ -271,10 +275,10 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
       const tookMs = performance.now() - started;
       this.#commitMs += COMMIT_WEIGHT * (Math.min(tookMs, HICCUP_MS) - this.#commitMs);
       if (this.#commitMs > SLOW_COMMIT_MS) this.#stayOffLoop(started);
-      if (this.#owned) this.#checkpointNowAndThen();
+      this.#checkpointNowAndThen();
       return results;
     } catch (error) {
-      if (this.#owned && isBusy(error)) return null;
+      if (isBusy(error)) return null;
       throw storeError(error, this.#path);
     }
   }
@@ -360,22 +364,5 @@ function sameFile(one: string, other: string): boolean {
     return realpathSync(one) === realpathSync(other);
   } catch {
     return false;
-  }
-}
-
-let savepoints = 0;
-
-async function savepoint<T>(tx: SqliteHandle, work: () => Promise<T>): Promise<T> {
-  savepoints += 1;
-  const name = `nevertwice_${savepoints}`;
-  tx.exec(`SAVEPOINT ${name}`);
-  try {
-    const answer = await work();
-    tx.exec(`RELEASE ${name}`);
-    return answer;
-  } catch (error) {
-    tx.exec(`ROLLBACK TO ${name}`);
-    tx.exec(`RELEASE ${name}`);
-    throw error;
   }
 }

@@ -1,0 +1,97 @@
+import { describe, expect, it } from "vitest";
+import { gate } from "../../test/support/gate.ts";
+import { Coalescer, type CoalescerOptions } from "./coalescer.ts";
+
+function coalescer(options: Partial<CoalescerOptions<string, string>> = {}) {
+  const batches: string[][] = [];
+  const made = new Coalescer<string, string>({
+    keyOf: (request) => request,
+    flush: async (batch) => {
+      batches.push([...batch]);
+      return batch.map((one) => one.toUpperCase());
+    },
+    maxBatch: 500,
+    maxInFlight: 2,
+    splittable: () => true,
+    ...options,
+  });
+  return { made, batches };
+}
+
+const flushing =
+  (batches: string[][], bad: (batch: readonly string[]) => boolean) => async (batch: readonly string[]) => {
+    batches.push([...batch]);
+    if (bad(batch)) throw new Error(`no: ${batch.join()}`);
+    return batch.map((one) => one.toUpperCase());
+  };
+
+describe("Coalescer", () => {
+  it("callers of one tick share a batch, sorted by key, each with its own answer", async () => {
+    const { made, batches } = coalescer();
+    expect(await Promise.all(["c", "a", "b"].map((one) => made.submit(one)))).toEqual(["C", "A", "B"]);
+    expect(batches).toEqual([["a", "b", "c"]]);
+  });
+
+  it("a lone caller is not kept waiting for company", async () => {
+    const { made, batches } = coalescer();
+    expect(await made.submit("a")).toBe("A");
+    expect(batches).toEqual([["a"]]);
+  });
+
+  it("a key appears once in a batch; the next request of the same key goes with the next batch", async () => {
+    const { made, batches } = coalescer();
+    await Promise.all(["a", "a", "b", "a"].map((one) => made.submit(one)));
+    expect(batches).toEqual([["a", "b"], ["a"], ["a"]]);
+  });
+
+  it("no batch is larger than the bound", async () => {
+    const { made, batches } = coalescer({ maxBatch: 3 });
+    await Promise.all(Array.from("abcdefgh", (one) => made.submit(one)));
+    expect(batches.map((batch) => batch.length)).toEqual([3, 3, 2]);
+  });
+
+  it("no more batches are under way at once than allowed; the rest gathers", async () => {
+    const doors = Array.from({ length: 3 }, () => gate());
+    const batches: string[][] = [];
+    const { made } = coalescer({
+      flush: async (batch) => {
+        const door = doors[batches.push([...batch]) - 1];
+        await door?.opened;
+        return [...batch];
+      },
+    });
+    const tick = () => new Promise((done) => setImmediate(done));
+    const all: Promise<string>[] = [];
+    for (const one of "abcde") {
+      all.push(made.submit(one));
+      await tick();
+    }
+    expect(batches).toEqual([["a"], ["b"]]);
+    for (const door of doors) door.open();
+    await Promise.all(all);
+    expect(batches).toEqual([["a"], ["b"], ["c", "d", "e"]]);
+  });
+
+  it("a batch that fails for one row is split: its neighbours succeed", async () => {
+    const batches: string[][] = [];
+    const { made } = coalescer({ flush: flushing(batches, (batch) => batch.includes("bad")) });
+    const ends = await Promise.allSettled(["a", "bad", "c", "d"].map((one) => made.submit(one)));
+    expect(ends.map((end) => end.status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
+    expect(batches.length).toBeLessThanOrEqual(7);
+  });
+
+  it("a failure of the whole store is not split", async () => {
+    const batches: string[][] = [];
+    const { made } = coalescer({ flush: flushing(batches, () => true), splittable: () => false });
+    const ends = await Promise.allSettled(["a", "b", "c"].map((one) => made.submit(one)));
+    expect(ends.map((end) => end.status)).toEqual(Array(3).fill("rejected"));
+    expect(batches).toHaveLength(1);
+  });
+
+  it("goes on after a failure", async () => {
+    const batches: string[][] = [];
+    const { made } = coalescer({ flush: flushing(batches, () => batches.length === 1) });
+    await expect(made.submit("a")).rejects.toThrow("no: a");
+    expect(await made.submit("a")).toBe("A");
+  });
+});

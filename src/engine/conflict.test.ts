@@ -1,0 +1,119 @@
+import { describe, expect, it } from "vitest";
+import { eachStore, kinds, openMemory } from "../../test/support/each-store.ts";
+import { gate, until } from "../../test/support/gate.ts";
+import { faulty } from "../../test/support/store-faults.ts";
+
+interface Mail {
+  to: string;
+  amount: number;
+  body?: string;
+}
+
+eachStore("same key, other input", (open) => {
+  const mail = (nt: ReturnType<typeof open>["nt"], sent: Mail[]) =>
+    nt.action("mail", {
+      key: ["to"],
+      free: ["body"],
+      run: async (input: Mail) => {
+        sent.push(input);
+        return { id: "m1" };
+      },
+    });
+
+  it("F2: another guarded field is a conflict: named, and 0 further sends", async () => {
+    const { nt, events } = open();
+    const sent: Mail[] = [];
+    const send = mail(nt, sent);
+    await send({ to: "a", amount: 1 });
+    expect(await send.attempt({ to: "a", amount: 2 })).toMatchObject({ status: "conflict", differs: ["amount"] });
+    await expect(send({ to: "a", amount: 2 })).rejects.toMatchObject({ code: "KEY_CONFLICT" });
+    expect(sent).toHaveLength(1);
+    expect(kinds(events)).toContain("conflict");
+  });
+
+  it("F2: a conflict with an attempt that is still in flight, in this process and in another", async () => {
+    const { nt, another } = open();
+    const finish = gate();
+    const started = gate();
+    let runs = 0;
+    const options = {
+      key: ["to"] as const,
+      run: async (_input: Mail) => {
+        runs += 1;
+        started.open();
+        await finish.opened;
+      },
+    };
+    const send = nt.action("mail", options);
+    const first = send({ to: "a", amount: 1 });
+    await started.opened;
+    const other = another().action("mail", options);
+    for (const action of [send, other]) {
+      expect(await action.attempt({ to: "a", amount: 2 })).toMatchObject({ status: "conflict", differs: ["amount"] });
+    }
+    finish.open();
+    await first;
+    expect(runs).toBe(1);
+  });
+
+  it("K3: a reworded free field is the same intent, and the repeat says what differs", async () => {
+    const { nt } = open();
+    const sent: Mail[] = [];
+    const send = mail(nt, sent);
+    await send({ to: "a", amount: 1, body: "Dear Ana" });
+    const repeat = await send.attempt({ to: "a", amount: 1, body: "Hi Ana" });
+    expect(repeat).toMatchObject({ status: "done", replayed: true, differs: ["body"] });
+    expect(await send.attempt({ to: "a", amount: 1, body: "Dear Ana" })).not.toHaveProperty("differs");
+    expect(sent).toHaveLength(1);
+  });
+
+  it("K3: a free field that is missing on the repeat differs too", async () => {
+    const { nt } = open();
+    const send = mail(nt, []);
+    await send({ to: "a", amount: 1, body: "Dear Ana" });
+    expect(await send.attempt({ to: "a", amount: 1 })).toMatchObject({ status: "done", differs: ["body"] });
+  });
+
+  it("O4: a corrected input may follow a failure that is not final", async () => {
+    const { nt } = open();
+    let runs = 0;
+    const send = nt.action("mail", {
+      key: ["to"],
+      run: async (input: Mail) => {
+        runs += 1;
+        if (input.amount < 0) throw Object.assign(new Error("bad amount"), { status: 422 });
+        return input.amount;
+      },
+    });
+    expect(await send.attempt({ to: "a", amount: -1 })).toMatchObject({ status: "failed", final: false });
+    expect(await send({ to: "a", amount: 1 })).toBe(1);
+    expect(runs).toBe(2);
+  });
+});
+
+describe("a conflict that is found while claiming", () => {
+  it("F2 G1: the loser of the race leaves the other intent's record alone", async () => {
+    const other = gate();
+    const bench = openMemory();
+    const loser = bench.another({ wrap: (store) => faulty(store, { beforeWrite: () => other.opened }) });
+    let runs = 0;
+    const late = loser.action("mail", { key: ["to"], run: async (_input: Mail) => ++runs });
+    const early = bench.nt.action("mail", {
+      key: ["to"],
+      retry: { attempts: 5, backoff: "1h", max: "1h" },
+      run: async (_input: Mail) => {
+        throw Object.assign(new Error("refused"), { code: "ECONNREFUSED", syscall: "connect" });
+      },
+    });
+    const racing = late.attempt({ to: "a", amount: 2 });
+    await until(async () => (await early.attempt({ to: "a", amount: 1 }, { wait: 0 })).status === "failed");
+    other.open();
+    expect(await racing).toMatchObject({ status: "conflict", differs: ["amount"] });
+    expect(runs).toBe(0);
+    // Known not to have happened, and still so: nobody's claim was left behind.
+    expect(await bench.record(await early.keyOf({ to: "a", amount: 1 }))).toMatchObject({
+      state: "pending",
+      lease: null,
+    });
+  });
+});
