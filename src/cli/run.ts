@@ -46,13 +46,13 @@ function announced(args: Args, io: Io): Ledger {
 }
 
 function contextOf(args: Args, io: Io, ledger: () => Ledger): Context {
-  const fromEnv = Number(io.env.COLUMNS);
-  const columns = io.stdout.columns ?? (Number.isSafeInteger(fromEnv) && fromEnv > 0 ? fromEnv : DEFAULT_WIDTH);
+  // A terminal that does not know its size says 0.
+  const columns = [io.stdout.columns, Number(io.env.COLUMNS), DEFAULT_WIDTH].find((width) => (width ?? 0) > 0) as number;
   return {
     args,
     io,
     paint: choosePaint(io.stdout.isTTY, io.env),
-    width: Math.max(NARROWEST, columns),
+    width: Math.max(NARROWEST, Math.floor(columns)),
     ledger,
     line: (text = "") => io.stdout.write(`${text}\n`),
     json: (document) => io.stdout.write(`${JSON.stringify(document, null, 2)}\n`),

@@ -148,11 +148,11 @@ function table(context: Context, items: readonly Stored[], store: Store): string
   const columns: Column[] = [
     { title: "key" },
     ...(tenants.size > 1 ? [{ title: "tenant", min: 6 }] : []),
-    { title: "action", min: 12 },
+    { title: "action", min: 8 },
     { title: "state" },
     { title: "try", align: "right" },
     { title: "age", align: "right" },
-    { title: "what", min: 16 },
+    { title: "what", min: 8 },
   ];
   const rows = items.map(({ record }) => {
     const { label, expired } = standingOf(record, at);

@@ -1,3 +1,4 @@
+import { isNevertwiceError, messageOf } from "../../core/errors.ts";
 import type { Absent, Outcome } from "../../core/outcome.ts";
 import type { LedgerRecord } from "../../core/record.ts";
 import { instantOf } from "../../core/store.ts";
@@ -43,14 +44,23 @@ async function run(context: Context): Promise<number> {
   const action = await loadAction(file, record.action, io.cwd);
   await requireSameLedger(context, action, record, input, file);
   const options = { ...identityOf(record), ...signature };
-  let failure: unknown;
-  await action.resend(input, options).catch((error: unknown) => {
-    failure = error ?? new Error("it was thrown without an error");
-  });
-  const sent = await latestVersion(action, record, input);
-  if (failure !== undefined) throw failure;
-  tell(context, record, sent);
+  try {
+    await action.resend(input, options);
+  } catch (error) {
+    throw await described(context, error, () => latestVersion(action, record, input));
+  }
+  tell(context, record, await latestVersion(action, record, input));
   return EXIT.ok;
+}
+
+/** nevertwice's own errors say what to do; the user's own say nothing about the ledger. */
+async function described(context: Context, error: unknown, latest: () => Promise<Sent>): Promise<unknown> {
+  if (isNevertwiceError(error)) return error;
+  const { version, outcome } = await latest();
+  const see = context.suggest(`show ${shortKey(outcome.key)}`);
+  return new ProblemError(`version ${version} is ${outcome.status}: ${oneLine(messageOf(error))}. See: ${see}`, {
+    cause: error,
+  });
 }
 
 /** From the record's own version on: an earlier one may be past its keep, and must not be taken for free. */
