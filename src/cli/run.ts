@@ -47,7 +47,9 @@ function announced(args: Args, io: Io): Ledger {
 
 function contextOf(args: Args, io: Io, ledger: () => Ledger): Context {
   // A terminal that does not know its size says 0.
-  const columns = [io.stdout.columns, Number(io.env.COLUMNS), DEFAULT_WIDTH].find((width) => (width ?? 0) > 0) as number;
+  const columns = [io.stdout.columns, Number(io.env.COLUMNS), DEFAULT_WIDTH].find(
+    (width) => (width ?? 0) > 0,
+  ) as number;
   return {
     args,
     io,

@@ -1,4 +1,4 @@
-/** Tables that fit the terminal: columns that may shrink give way, the widest first, and show an ellipsis. */
+/** Tables that fit the terminal: columns that may shrink give way, the widest first (the last of several), and show an ellipsis. */
 import type { Paint } from "./paint.ts";
 import { cutTo, padEnd, padStart, widthOf, wrap } from "./text.ts";
 
@@ -54,7 +54,7 @@ function shrink(columns: readonly Column[], natural: readonly number[], room: nu
     let widest = -1;
     columns.forEach(({ min }, i) => {
       const width = widths[i] as number;
-      if (min !== undefined && width > min && width > (widths[widest] ?? 0)) widest = i;
+      if (min !== undefined && width > min && width >= (widths[widest] ?? 0)) widest = i;
     });
     if (widest === -1) break;
     widths[widest] = (widths[widest] as number) - 1;

@@ -47,6 +47,8 @@ export const ls: Command = {
 
 async function run(context: Context): Promise<number> {
   const filter = filterOf(context);
+  const states = statesOf(context.args.list("state"));
+  if (context.args.on("doubt")) splitCursor(context.args.text("cursor"));
   const ledger = context.ledger();
   if (!ledger.exists) {
     if (context.args.on("json")) context.json({ ledger: ledgerJson(ledger), records: [], cursor: null });
@@ -54,7 +56,7 @@ async function run(context: Context): Promise<number> {
     return EXIT.ok;
   }
   const { store } = ledger;
-  const page = await read(context, store, filter);
+  const page = await read(context, store, filter, states);
   if (context.args.on("json")) {
     const records = page.items.map(({ record }) => recordJson(record, instantOf(store)));
     context.json({ ledger: ledgerJson(ledger), records, cursor: page.cursor });
@@ -86,10 +88,9 @@ function filterOf({ args }: Context): Filter {
   };
 }
 
-async function read(context: Context, store: Store, filter: Filter): Promise<Page> {
+async function read(context: Context, store: Store, filter: Filter, states: State[] | null): Promise<Page> {
   const { args } = context;
   const cursor = args.text("cursor");
-  const states = statesOf(args.list("state"));
   try {
     if (args.on("doubt")) return await doubts(store, filter, cursor);
     return await store.list({ ...filter, ...(states && { states }), ...(cursor !== undefined && { cursor }) });

@@ -51,7 +51,7 @@ function answer(context: Context, outcome: Outcome<unknown> | Absent, line: stri
 /** The command has no key to what is sealed, and says so in place of the result. */
 const payloads = new Payloads(null);
 
-export function describeRecord(record: LedgerRecord, at: Instant): Outcome<unknown> | Absent {
+function describeRecord(record: LedgerRecord, at: Instant): Outcome<unknown> | Absent {
   return outcomeOfRecord<unknown>(record, at, {
     result: (of) => payloads.load(of, "result"),
     error: (of) => of.error ?? { name: "Error", message: "it did not happen; no error was recorded" },

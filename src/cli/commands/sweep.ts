@@ -62,6 +62,10 @@ function endProgress({ io }: Context, { lapsed, removed }: Counts): void {
 function tell(context: Context, { lapsed, removed }: Counts): void {
   const silent = plural(lapsed, "silent holder");
   context.line(lapsed === 0 ? "No holder has fallen silent." : `${silent}: now in doubt (sent → unknown).`);
-  context.line(removed === 0 ? "Nothing is past its keep." : `${plural(removed, "record")} past its keep: removed.`);
+  context.line(
+    removed === 0
+      ? "Nothing is past its keep."
+      : `${plural(removed, "record past its keep", "records past their keep")}: removed.`,
+  );
   if (lapsed > 0) context.line(`\nSettle the doubts:\n  ${context.suggest("ls --doubt")}`);
 }
