@@ -1,6 +1,17 @@
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
+  resolve: {
+    alias: [
+      // The SQLite store starts a thread from a file beside it, and only the build has that file as JavaScript: what
+      // opens a store by its name (the default, the command) gets the built one.
+      {
+        find: /^\.\/stores\/sqlite\.ts$/,
+        replacement: fileURLToPath(new URL("./dist/stores/sqlite.js", import.meta.url)),
+      },
+    ],
+  },
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     // Crash and fault tests start real processes; a starved machine must not turn into a red test.

@@ -1,9 +1,10 @@
 /** From a store's name to the store: one list for programs, the command and the environment. */
+import { resolve } from "node:path";
 import { configError } from "./core/errors.ts";
 import type { Store } from "./core/store.ts";
 import { memoryStore } from "./stores/memory.ts";
 import { sqliteStore } from "./stores/sqlite.ts";
-import { defaultLocation, prepareFolder } from "./stores/sqlite-location.ts";
+import { defaultLocation, prepareFolder, type Surroundings, surroundings } from "./stores/sqlite-location.ts";
 
 export interface NamedStore {
   readonly store: Store;
@@ -16,7 +17,11 @@ export function openStore(given: string | Store | undefined): Store {
 }
 
 /** An explicit name wins over $NEVERTWICE_STORE, which wins over the embedded default. */
-export function chooseStore(given: string | Store | undefined, option: "store" | "--store"): NamedStore {
+export function chooseStore(
+  given: string | Store | undefined,
+  option: "store" | "--store",
+  around: Surroundings = surroundings(),
+): NamedStore {
   if (given !== undefined && typeof given !== "string") {
     if (!isStore(given))
       throw configError(
@@ -24,26 +29,51 @@ export function chooseStore(given: string | Store | undefined, option: "store" |
       );
     return { store: given, why: "passed by the program" };
   }
-  if (given !== undefined) return { store: byName(given, option), why: `named by ${option}` };
-  const fromEnv = process.env["NEVERTWICE_STORE"];
-  if (fromEnv !== undefined && fromEnv.trim() !== "")
-    return { store: byName(fromEnv, "$NEVERTWICE_STORE"), why: "named by $NEVERTWICE_STORE" };
-  const { path, why } = defaultLocation();
+  const named = nameOf(given, option, around);
+  if (named !== null) return { store: byName(named.name, named.from, around.cwd), why: `named by ${named.from}` };
+  const { path, why } = defaultLocation(around);
   prepareFolder(path);
   return { store: sqliteStore({ path }), why };
 }
 
-function byName(name: string, from: string): Store {
-  const scheme = /^([a-z0-9+]+):/i.exec(name)?.[1]?.toLowerCase();
-  const rest = name.slice((scheme?.length ?? -1) + 1);
-  // A single letter is a drive of Windows, not a scheme.
-  if (scheme === undefined || scheme.length === 1) return bareName(name, from);
+function nameOf(given: string | undefined, option: string, { env }: Surroundings) {
+  if (given !== undefined) return { name: given, from: option };
+  const fromEnv = env["NEVERTWICE_STORE"];
+  return fromEnv === undefined || fromEnv.trim() === "" ? null : { name: fromEnv, from: "$NEVERTWICE_STORE" };
+}
+
+/**
+ * The file that `chooseStore` would open, for those who only want to look: opening makes it where there is none.
+ * Null: the store is not a file of its own.
+ */
+export function ledgerFile(
+  given: string | undefined,
+  option: "store" | "--store",
+  around: Surroundings = surroundings(),
+): { readonly path: string; readonly why: string } | null {
+  const named = nameOf(given, option, around);
+  if (named === null) return defaultLocation(around);
+  const { scheme, rest } = splitName(named.name);
+  const isFile = scheme === null ? looksLikeFile(rest) : scheme === "sqlite" && rest.trim() !== "";
+  return isFile ? { path: resolve(around.cwd, decodePath(rest)), why: `named by ${named.from}` } : null;
+}
+
+/** A single letter is a drive of Windows, not a scheme. */
+function splitName(name: string): { scheme: string | null; rest: string } {
+  const scheme = /^([a-z0-9+]{2,}):/i.exec(name)?.[1]?.toLowerCase() ?? null;
+  return { scheme, rest: scheme === null ? name : name.slice(scheme.length + 1) };
+}
+
+function byName(name: string, from: string, cwd: string): Store {
+  const { scheme, rest } = splitName(name);
   switch (scheme) {
+    case null:
+      return bareName(name, from, cwd);
     case "memory":
       return memoryStore();
     case "sqlite":
       if (rest.trim() === "") throw configError(`${from}: "${name}" names no file. Write sqlite:path/to/ledger.db`);
-      return sqliteStore({ path: decodePath(rest) });
+      return sqliteStore({ path: resolve(cwd, decodePath(rest)) });
     default:
       throw configError(
         `${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db or memory:, or a Store object.`,
@@ -51,9 +81,13 @@ function byName(name: string, from: string): Store {
   }
 }
 
-function bareName(name: string, from: string): Store {
-  if (/\.(db|sqlite3?)$/i.test(name)) return sqliteStore({ path: name });
+function bareName(name: string, from: string, cwd: string): Store {
+  if (looksLikeFile(name)) return sqliteStore({ path: resolve(cwd, name) });
   throw configError(`${from}: ${JSON.stringify(name)} is not a store. Write sqlite:path/to/ledger.db or memory:`);
+}
+
+function looksLikeFile(name: string): boolean {
+  return /\.(db|sqlite3?)$/i.test(name);
 }
 
 /** sqlite:app.db, sqlite:./app.db, sqlite:/abs/app.db and sqlite:///abs/app.db all mean what they look like. */

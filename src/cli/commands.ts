@@ -1,0 +1,13 @@
+/** The commands, in the order the help shows them. */
+import type { Command } from "./command.ts";
+import { doctor } from "./commands/doctor.ts";
+import { ls } from "./commands/ls.ts";
+import { resend } from "./commands/resend.ts";
+import { resolve } from "./commands/resolve.ts";
+import { retry } from "./commands/retry.ts";
+import { show } from "./commands/show.ts";
+import { stats } from "./commands/stats.ts";
+import { status } from "./commands/status.ts";
+import { sweep } from "./commands/sweep.ts";
+
+export const COMMANDS: readonly Command[] = [ls, show, status, resolve, retry, resend, sweep, stats, doctor];

@@ -1,0 +1,211 @@
+import { isNevertwiceError } from "../../core/errors.ts";
+import { STATES, type State } from "../../core/record.ts";
+import { instantOf, type ListQuery, type Page, type Store, type Stored } from "../../core/store.ts";
+import type { Command, Context } from "../command.ts";
+import { EXIT, UsageError } from "../exit.ts";
+import { age, plural, shellWord, shortKey } from "../format.ts";
+import { ledgerJson, noLedgerYet } from "../ledger.ts";
+import { nearest } from "../nearest.ts";
+import { recordJson } from "../record-json.ts";
+import { actionLabel, paintState, remarkOf, SILENT_MARK, standingOf } from "../standing.ts";
+import { type Column, renderTable } from "../table.ts";
+import { oneLine, wrap } from "../text.ts";
+
+const DEFAULT_LIMIT = 20;
+const LARGEST_LIMIT = 1_000;
+// Enough to say how bad it is; counting on would read the whole ledger.
+const DOUBTS_COUNTED = 100;
+
+export const ls: Command = {
+  name: "ls",
+  summary: "list records, the newest first",
+  usage: ["[--state <states>] [--action <name>] [--scope <id>] [--limit <n>]", "--doubt"],
+  about:
+    "A record whose holder stopped answering after the send mark is shown as unknown*, since that is what it is. The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by what the ledger's row says, --doubt by what is true.",
+  flags: {
+    state: { takes: "values", value: "states", about: "only these states: pending,unknown" },
+    doubt: { takes: "nothing", about: "only doubts: unknown, and sent by a holder that fell silent" },
+    action: { takes: "value", value: "name", about: "only records of this action" },
+    scope: { takes: "value", value: "id", about: "only records of this run, session or thread" },
+    limit: {
+      takes: "value",
+      value: "n",
+      about: `at most this many (default ${DEFAULT_LIMIT}, up to ${LARGEST_LIMIT})`,
+    },
+    cursor: { takes: "value", value: "cursor", about: "go on where the page before ended" },
+    oldest: { takes: "nothing", about: "the oldest first" },
+  },
+  operands: 0,
+  examples: [
+    ["ls", "the last 20 records"],
+    ["ls --doubt", "what somebody has to decide"],
+    ["ls --state failed --action send_followup", "the dead letters of one action"],
+    ["ls --json --limit 1000 | jq '.records[].key'", "keys for a script"],
+  ],
+  run,
+};
+
+async function run(context: Context): Promise<number> {
+  const filter = filterOf(context);
+  const states = statesOf(context.args.list("state"));
+  if (context.args.on("doubt")) splitCursor(context.args.text("cursor"));
+  const ledger = context.ledger();
+  if (!ledger.exists) {
+    if (context.args.on("json")) context.json({ ledger: ledgerJson(ledger), records: [], cursor: null });
+    else context.line(sentence(noLedgerYet(ledger)));
+    return EXIT.ok;
+  }
+  const { store } = ledger;
+  const page = await read(context, store, filter, states);
+  if (context.args.on("json")) {
+    const records = page.items.map(({ record }) => recordJson(record, instantOf(store)));
+    context.json({ ledger: ledgerJson(ledger), records, cursor: page.cursor });
+    return EXIT.ok;
+  }
+  if (page.items.length === 0) context.line(nothing(context, ledger.name));
+  else for (const line of table(context, page.items, store)) context.line(line);
+  for (const line of await footer(context, page, store, filter)) context.line(line);
+  return EXIT.ok;
+}
+
+type Filter = Omit<ListQuery, "cursor" | "states" | "lapsed">;
+
+function filterOf({ args }: Context): Filter {
+  const limit = args.count("limit") ?? DEFAULT_LIMIT;
+  if (limit > LARGEST_LIMIT) {
+    throw new UsageError(`--limit ${limit}: at most ${LARGEST_LIMIT} at a time. Go on with the --cursor of each page.`);
+  }
+  if (args.on("doubt") && args.on("state")) {
+    throw new UsageError("--doubt and --state exclude each other: --doubt already says which states it lists.");
+  }
+  const [tenant, action, scope] = [args.text("tenant"), args.text("action"), args.text("scope")];
+  return {
+    limit,
+    order: args.on("oldest") ? "oldest" : "newest",
+    ...(tenant !== undefined && { tenant }),
+    ...(action !== undefined && { action }),
+    ...(scope !== undefined && { scope }),
+  };
+}
+
+async function read(context: Context, store: Store, filter: Filter, states: State[] | null): Promise<Page> {
+  const { args } = context;
+  const cursor = args.text("cursor");
+  try {
+    if (args.on("doubt")) return await doubts(store, filter, cursor);
+    return await store.list({ ...filter, ...(states && { states }), ...(cursor !== undefined && { cursor }) });
+  } catch (error) {
+    // The only thing of a list that a person can get wrong and a store can notice.
+    if (cursor !== undefined && isNevertwiceError(error) && error.code === "CONFIG") {
+      throw new UsageError(
+        `--cursor ${oneLine(cursor)} is not the cursor of an earlier page. Take it as ls printed it.`,
+      );
+    }
+    throw error;
+  }
+}
+
+function statesOf(given: readonly string[]): State[] | null {
+  for (const state of given) {
+    if ((STATES as readonly string[]).includes(state)) continue;
+    const meant = nearest(state, STATES);
+    throw new UsageError(
+      `--state ${oneLine(state)}: there is no such state.${meant === null ? "" : ` Did you mean ${meant}?`} The states are: ${STATES.join(", ")}.`,
+    );
+  }
+  return given.length === 0 ? null : ([...given] as State[]);
+}
+
+// A doubt's page comes from two lists, each with its own index: first the holders that fell silent, then `unknown`.
+const SILENT = "silent";
+const UNKNOWN = "unknown";
+
+async function doubts(store: Store, filter: Filter, cursor: string | undefined): Promise<Page> {
+  const [list, at] = splitCursor(cursor);
+  const items: Stored[] = [];
+  if (list === SILENT) {
+    const page = await store.list({ ...filter, states: ["sent"], lapsed: true, ...(at !== "" && { cursor: at }) });
+    items.push(...page.items);
+    if (page.cursor !== null) return { items, cursor: `${SILENT}.${page.cursor}` };
+  }
+  const left = filter.limit - items.length;
+  const from = list === UNKNOWN && at !== "" ? { cursor: at } : {};
+  const page = await store.list({ ...filter, limit: Math.max(1, left), states: ["unknown"], ...from });
+  if (left === 0) return { items, cursor: page.items.length > 0 ? `${UNKNOWN}.` : null };
+  return { items: [...items, ...page.items], cursor: page.cursor === null ? null : `${UNKNOWN}.${page.cursor}` };
+}
+
+function splitCursor(cursor: string | undefined): readonly [list: string, at: string] {
+  if (cursor === undefined) return [SILENT, ""];
+  const match = /^(silent|unknown)\.(.*)$/s.exec(cursor);
+  if (match) return [match[1] as string, match[2] as string];
+  throw new UsageError(`--cursor ${oneLine(cursor)} is not the cursor of an earlier page of ls --doubt.`);
+}
+
+function table(context: Context, items: readonly Stored[], store: Store): string[] {
+  const { paint, width } = context;
+  const at = instantOf(store);
+  const tenants = new Set(items.map(({ record }) => record.tenant));
+  const columns: Column[] = [
+    { title: "key" },
+    ...(tenants.size > 1 ? [{ title: "tenant", min: 6 }] : []),
+    { title: "action", min: 8 },
+    { title: "state" },
+    { title: "try", align: "right" },
+    { title: "age", align: "right" },
+    { title: "what", min: 8 },
+  ];
+  const rows = items.map(({ record }) => {
+    const { label, expired } = standingOf(record, at);
+    return [
+      shortKey(record.key),
+      ...(tenants.size > 1 ? [oneLine(record.tenant) || "-"] : []),
+      actionLabel(record),
+      { text: label, paint: expired ? paint.dim : paintState(label, paint) },
+      String(record.attempt),
+      age(at.now - record.createdAt),
+      remarkOf(record, at),
+    ];
+  });
+  return renderTable(columns, rows, { width, paint });
+}
+
+async function footer(context: Context, page: Page, store: Store, filter: Filter): Promise<string[]> {
+  const { args, paint, width } = context;
+  const at = instantOf(store);
+  const silent = page.items.some(({ record }) => standingOf(record, at).label.endsWith("*"));
+  const lines: string[] = silent ? ["", ...wrap(SILENT_MARK, width).map(paint.dim)] : [];
+  const waiting = await doubts(store, { ...filter, limit: DOUBTS_COUNTED }, undefined);
+  const [first] = waiting.items;
+  if (first !== undefined) {
+    const count = waiting.items.length;
+    const many = waiting.cursor === null ? plural(count, "record") : `${count} records or more`;
+    const [advice, command] = args.on("doubt")
+      ? ["Ask the provider, then settle each, beginning with:", `show ${shortKey(first.record.key)}`]
+      : ["See what to do:", "ls --doubt"];
+    const said = `${paint.yellow(`${many} in doubt`)}: may or may not have happened. ${advice}`;
+    lines.push("", ...wrap(said, width), `  ${context.suggest(command)}`);
+  }
+  if (page.cursor !== null) lines.push("", "There are more:", `  ${context.suggest(nextPage(context, page.cursor))}`);
+  return lines;
+}
+
+function nextPage({ args }: Context, cursor: string): string {
+  const kept = ["state", "action", "scope", "tenant", "limit"].flatMap((flag) => {
+    if (!args.on(flag)) return [];
+    return [`--${flag} ${shellWord(flag === "state" ? args.list(flag).join(",") : (args.text(flag) ?? ""))}`];
+  });
+  const switches = ["doubt", "oldest"].filter((flag) => args.on(flag)).map((flag) => `--${flag}`);
+  return ["ls", ...switches, ...kept, `--cursor ${shellWord(cursor)}`].join(" ");
+}
+
+function nothing({ args }: Context, name: string): string {
+  if (name === "memory:") return "A memory ledger lives inside its own process: the command sees none of its records.";
+  const filtered = ["state", "action", "scope", "tenant", "cursor"].some((flag) => args.on(flag));
+  if (args.on("doubt")) return "Nothing is in doubt.";
+  return filtered ? "No record fits." : `The ledger is empty (${name}).`;
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}

@@ -1,0 +1,149 @@
+import { isNevertwiceError, messageOf } from "../../core/errors.ts";
+import type { Absent, Outcome } from "../../core/outcome.ts";
+import type { LedgerRecord } from "../../core/record.ts";
+import { instantOf } from "../../core/store.ts";
+import type { Command, Context } from "../command.ts";
+import { EXIT, ProblemError, UsageError } from "../exit.ts";
+import { findRecord } from "../find-record.ts";
+import { shortKey } from "../format.ts";
+import { ledgerJson, requireStore } from "../ledger.ts";
+import { type AnyAction, identifier, loadAction } from "../load-actions.ts";
+import { outcomeJson } from "../record-json.ts";
+import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
+import { standingOf } from "../standing.ts";
+import { oneLine, visible } from "../text.ts";
+
+export const resend: Command = {
+  name: "resend",
+  summary: "the same intent on purpose once more, as its next version",
+  usage: ["<key> --reason <why> --actions <module>"],
+  about:
+    "Has the effect again, with the stored input, under the key of the next version. That key is derived by the action's own code, so the module that defines the action is loaded and its action.resend() is called; the store is the one the module's nevertwice() uses. Nothing is sent while the latest version is in flight or in doubt.",
+  flags: {
+    actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
+    ...SIGNATURE_FLAGS,
+  },
+  operands: 1,
+  examples: [
+    [`resend nt1_q3v0m2k8ab --actions ./dist/actions.js --reason "the customer lost the mail"`, "send it again"],
+  ],
+  run,
+};
+
+async function run(context: Context): Promise<number> {
+  const { args, io } = context;
+  const typed = args.operands[0] ?? "nt1_…";
+  const signature = signatureOf(
+    context,
+    `nevertwice resend ${typed} --actions ./actions.js --reason "the customer lost the mail"`,
+  );
+  const { record } = await findRecord(context, "resend");
+  const file = args.text("actions");
+  if (file === undefined) throw withoutActions(context, record);
+  const input = storedInput(record);
+  const action = await loadAction(file, record.action, io.cwd);
+  await requireSameLedger(context, action, record, input, file);
+  const options = { ...identityOf(record), ...signature };
+  try {
+    await action.resend(input, options);
+  } catch (error) {
+    throw await described(context, error, () => latestVersion(action, record, input));
+  }
+  tell(context, record, await latestVersion(action, record, input));
+  return EXIT.ok;
+}
+
+/** nevertwice's own errors say what to do; the user's own say nothing about the ledger. */
+async function described(context: Context, error: unknown, latest: () => Promise<Sent>): Promise<unknown> {
+  if (isNevertwiceError(error)) return error;
+  const { version, outcome } = await latest();
+  const see = context.suggest(`show ${shortKey(outcome.key)}`);
+  return new ProblemError(`version ${version} is ${outcome.status}: ${oneLine(messageOf(error))}. See: ${see}`, {
+    cause: error,
+  });
+}
+
+/** From the record's own version on: an earlier one may be past its keep, and must not be taken for free. */
+function identityOf({ tenant, scope, version }: LedgerRecord) {
+  return { version, ...(tenant !== "" && { tenant }), ...(scope !== null && { scope }) };
+}
+
+function storedInput(record: LedgerRecord): unknown {
+  const { input } = record;
+  if (input === null) return undefined;
+  if ("json" in input) return JSON.parse(input.json);
+  const why =
+    "sealed" in input ? "is sealed, and the command has no key" : `was not stored (${oneLine(input.omitted)})`;
+  throw new ProblemError(
+    `the input ${why}. Nothing was sent. Send it from the program that has it: ${identifier(record.action)}.resend(input, { by, reason }).`,
+  );
+}
+
+/** Another secret, key function or ledger would send it under another identity, without the guard of this record. */
+async function requireSameLedger(
+  context: Context,
+  action: AnyAction,
+  record: LedgerRecord,
+  input: unknown,
+  file: string,
+): Promise<void> {
+  const key = await action.keyOf(input, identityOf(record));
+  if (key !== record.key) {
+    throw new ProblemError(
+      `${oneLine(record.action)} of ${file} derives another key (${shortKey(key)}…) from the stored input than the record has (${shortKey(record.key)}…): its secret, tenant or key function is not the one of this ledger. Nothing was sent.`,
+    );
+  }
+  const { expired } = standingOf(record, instantOf(requireStore(context)));
+  const seen = await action.status({ key });
+  if (seen.status === "absent" && !expired) {
+    throw new ProblemError(
+      `${file} uses another ledger than this command (${context.ledger().name}): the record is not in it. Nothing was sent. Set NEVERTWICE_STORE to the same store for both.`,
+    );
+  }
+}
+
+const MOST_VERSIONS = 1_000;
+
+interface Sent {
+  readonly version: number;
+  readonly outcome: Outcome<unknown> | Absent;
+}
+
+/** The version that was sent: the last one the module's ledger knows. */
+async function latestVersion(action: AnyAction, record: LedgerRecord, input: unknown): Promise<Sent> {
+  const identity = identityOf(record);
+  let latest: Sent | null = null;
+  for (let version = record.version; version < record.version + MOST_VERSIONS; version += 1) {
+    const outcome = await action.status(input, { ...identity, version });
+    if (outcome.status === "absent" && version > record.version) break;
+    latest = { version, outcome };
+  }
+  return latest as Sent;
+}
+
+function tell(context: Context, record: LedgerRecord, { version, outcome }: Sent): void {
+  if (context.args.on("json")) {
+    const newer = { action: record.action, version, newKey: outcome.key, outcome: outcomeJson(outcome) };
+    context.json({ ledger: ledgerJson(context.ledger()), key: record.key, ...newer });
+    return;
+  }
+  context.line(`${oneLine(record.action)}: version ${record.version} → version ${version}, ${outcome.status}`);
+  context.line(`key     ${outcome.key}`);
+  if (outcome.status === "done" && outcome.result !== undefined) {
+    context.line(`result  ${visible(JSON.stringify(outcome.result))}`);
+  }
+}
+
+function withoutActions(context: Context, record: LedgerRecord): UsageError {
+  const name = identifier(record.action);
+  const [key, reason] = [shortKey(record.key), '"the customer lost the mail"'];
+  return new UsageError(
+    [
+      "the key of the next version is derived by the action's own code, which the ledger does not hold. Two ways:",
+      `  ${context.suggest(`resend ${key} --reason ${reason} --actions ./actions.js`)}`,
+      `      where actions.js exports the action ${JSON.stringify(oneLine(record.action))}`,
+      `  await ${name}.resend(input, { by: "you", reason: ${reason} })`,
+      "      in the program itself",
+    ].join("\n"),
+  );
+}

@@ -1,0 +1,71 @@
+import { nevertwice } from "../../nevertwice.ts";
+import type { Command, Context } from "../command.ts";
+import { EXIT, UsageError } from "../exit.ts";
+import { plural } from "../format.ts";
+import { ledgerJson, noLedgerYet } from "../ledger.ts";
+
+// A pass is bounded (500 silent holders, 1 000 removals); this many passes are a ledger of ten million.
+const MOST_PASSES = 10_000;
+
+export const sweep: Command = {
+  name: "sweep",
+  summary: "make silent holders visible as doubts, remove what is past its keep",
+  usage: [""],
+  about:
+    "What the background sweep of a running program does, now and until nothing is left to do. Only confirmed and failed records past their keep are removed; doubts and waiting work never are. It runs no action and settles no doubt.",
+  flags: {},
+  operands: 0,
+  examples: [
+    ["sweep", "once, by hand"],
+    ["sweep --json --store sqlite:/var/lib/app/ledger.db", "from cron"],
+  ],
+  run,
+};
+
+async function run(context: Context): Promise<number> {
+  if (context.args.on("tenant")) {
+    throw new UsageError("sweep goes over the whole ledger: it takes no --tenant. Leave it out.");
+  }
+  const ledger = context.ledger();
+  const counts = { lapsed: 0, removed: 0 };
+  if (ledger.exists) {
+    const nt = nevertwice({ store: ledger.store, sweep: false });
+    for (let pass = 0; pass < MOST_PASSES; pass += 1) {
+      const { lapsed, removed } = await nt.sweep();
+      counts.lapsed += lapsed;
+      counts.removed += removed;
+      if (lapsed === 0 && removed === 0) break;
+      progress(context, counts);
+    }
+    endProgress(context, counts);
+  }
+  if (context.args.on("json")) context.json({ ledger: ledgerJson(ledger), ...counts });
+  else if (!ledger.exists) context.line(`Nothing to sweep: ${noLedgerYet(ledger)}.`);
+  else tell(context, counts);
+  return EXIT.ok;
+}
+
+interface Counts {
+  readonly lapsed: number;
+  readonly removed: number;
+}
+
+/** One line that is written over, on stderr and for a person only. */
+function progress({ io }: Context, { lapsed, removed }: Counts): void {
+  if (io.stderr.isTTY) io.stderr.write(`\r${lapsed} now in doubt, ${removed} removed …`);
+}
+
+function endProgress({ io }: Context, { lapsed, removed }: Counts): void {
+  if (io.stderr.isTTY && lapsed + removed > 0) io.stderr.write(`\r${" ".repeat(60)}\r`);
+}
+
+function tell(context: Context, { lapsed, removed }: Counts): void {
+  const silent = plural(lapsed, "silent holder");
+  context.line(lapsed === 0 ? "No holder has fallen silent." : `${silent}: now in doubt (sent → unknown).`);
+  context.line(
+    removed === 0
+      ? "Nothing is past its keep."
+      : `${plural(removed, "record past its keep", "records past their keep")}: removed.`,
+  );
+  if (lapsed > 0) context.line(`\nSettle the doubts:\n  ${context.suggest("ls --doubt")}`);
+}

@@ -1,0 +1,91 @@
+/** From what a person typed to one record: a full key, or the beginning of one. */
+import type { Store, Stored } from "../core/store.ts";
+import type { Context } from "./command.ts";
+import { ProblemError, UsageError } from "./exit.ts";
+import { shortKey } from "./format.ts";
+import { noLedgerYet, requireStore } from "./ledger.ts";
+import { actionLabel } from "./standing.ts";
+import { oneLine } from "./text.ts";
+
+const PREFIX = "nt1_";
+const FULL_LENGTH = 56;
+const LEAST_CHARACTERS = 8;
+const CANDIDATES_SHOWN = 10;
+
+/** The key of the command line, without the ellipsis that a copy from elsewhere may bring along. */
+export function keyOperand(context: Context, command: string): string {
+  const [given] = context.args.operands;
+  if (given === undefined) {
+    throw new UsageError(
+      `${command} needs a key: nevertwice ${command} nt1_… List what there is with: ${context.suggest("ls")}`,
+    );
+  }
+  const text = given
+    .trim()
+    .toLowerCase()
+    .replace(/(…|\.\.\.)$/, "");
+  const key = text.startsWith(PREFIX) ? text : PREFIX + text;
+  const characters = key.slice(PREFIX.length);
+  if (!/^[0-9a-v]*$/.test(characters) || key.length > FULL_LENGTH) {
+    throw new UsageError(
+      `"${oneLine(given)}" is not a key. A key is nt1_ and 52 characters (0-9, a-v), or its beginning. List what there is with: ${context.suggest("ls")}`,
+    );
+  }
+  if (characters.length < LEAST_CHARACTERS) {
+    throw new UsageError(
+      `"${oneLine(given)}" is too short to name a record: give at least ${LEAST_CHARACTERS} characters after nt1_.`,
+    );
+  }
+  return key;
+}
+
+/** The record a key or its beginning names; null where there is none. Several: an error that lists them. */
+export async function lookUp(context: Context, key: string): Promise<Stored | null> {
+  const ledger = context.ledger();
+  if (!ledger.exists) return null;
+  const tenant = context.args.text("tenant");
+  const found =
+    key.length === FULL_LENGTH ? await readOne(ledger.store, key) : await byPrefix(ledger.store, key, tenant);
+  const mine = found.filter(({ record }) => tenant === undefined || record.tenant === tenant);
+  if (mine.length > 1) throw ambiguous(key, mine);
+  return mine[0] ?? null;
+}
+
+/** The same, for commands that need one. */
+export async function findRecord(context: Context, command: string): Promise<Stored> {
+  const key = keyOperand(context, command);
+  requireStore(context);
+  return (await lookUp(context, key)) ?? fail(context, key);
+}
+
+function fail(context: Context, key: string): never {
+  const tenant = context.args.text("tenant");
+  const ledger = context.ledger();
+  const where = ledger.exists ? `in ${ledger.name}` : `: ${noLedgerYet(ledger)}`;
+  const of = tenant === undefined ? "" : ` of the tenant "${oneLine(tenant)}"`;
+  const begins = key.length === FULL_LENGTH ? "with the key" : "whose key begins with";
+  throw new ProblemError(
+    `there is no record${of} ${begins} ${key} ${where}. List what there is with: ${context.suggest("ls")}`,
+  );
+}
+
+async function readOne(store: Store, key: string): Promise<Stored[]> {
+  return (await store.read([key])).filter((one) => one !== null);
+}
+
+async function byPrefix(store: Store, keyPrefix: string, tenant: string | undefined): Promise<readonly Stored[]> {
+  const query = { keyPrefix, limit: CANDIDATES_SHOWN + 1, ...(tenant !== undefined && { tenant }) };
+  return (await store.list(query)).items;
+}
+
+function ambiguous(key: string, found: readonly Stored[]): UsageError {
+  const shown = found.slice(0, CANDIDATES_SHOWN).map(({ record }) => `  ${record.key}  ${actionLabel(record)}`);
+  const more = found.length > CANDIDATES_SHOWN ? ["  …"] : [];
+  return new UsageError(
+    [
+      `${shortKey(key) === key ? key : `${shortKey(key)}…`} begins several keys. Give more of it:`,
+      ...shown,
+      ...more,
+    ].join("\n"),
+  );
+}

@@ -1,0 +1,96 @@
+/** argv in, exit code out. Everything outside comes in through `io`, so that tests see what a person would. */
+import { messageOf } from "../core/errors.ts";
+import { type Args, parse } from "./args.ts";
+import type { Context, Io, Ledger } from "./command.ts";
+import { COMMANDS } from "./commands.ts";
+import { codeOfError, EXIT, exitOfError } from "./exit.ts";
+import { shellWord } from "./format.ts";
+import { commandHelp, overview } from "./help.ts";
+import { findLedger } from "./ledger.ts";
+import { packageVersion } from "./package-version.ts";
+import { choosePaint } from "./paint.ts";
+import { visible } from "./text.ts";
+
+const DEFAULT_WIDTH = 80;
+const NARROWEST = 40;
+
+export async function run(argv: readonly string[], io: Io): Promise<number> {
+  let opened: Ledger | null = null;
+  try {
+    const { command, args } = parse(argv, COMMANDS);
+    const context = contextOf(args, io, () => {
+      opened ??= announced(args, io);
+      return opened;
+    });
+    if (args.on("version")) {
+      context.line(packageVersion());
+      return EXIT.ok;
+    }
+    if (command === null || args.on("help")) {
+      const help = command === null ? overview(COMMANDS, context) : commandHelp(command, context);
+      for (const line of help) context.line(line);
+      return EXIT.ok;
+    }
+    return await command.run(context);
+  } catch (error) {
+    return report(error, argv, io);
+  } finally {
+    await closeQuietly(opened);
+  }
+}
+
+function announced(args: Args, io: Io): Ledger {
+  const ledger = findLedger(args.text("store"), io);
+  if (args.on("verbose")) io.stderr.write(`nevertwice: the ledger is ${visible(ledger.name)} (${ledger.why})\n`);
+  return ledger;
+}
+
+function contextOf(args: Args, io: Io, ledger: () => Ledger): Context {
+  // A terminal that does not know its size says 0.
+  const columns = [io.stdout.columns, Number(io.env.COLUMNS), DEFAULT_WIDTH].find(
+    (width) => (width ?? 0) > 0,
+  ) as number;
+  return {
+    args,
+    io,
+    paint: choosePaint(io.stdout.isTTY, io.env),
+    width: Math.max(NARROWEST, Math.floor(columns)),
+    ledger,
+    line: (text = "") => io.stdout.write(`${text}\n`),
+    json: (document) => io.stdout.write(`${JSON.stringify(document, null, 2)}\n`),
+    note: (text) => io.stderr.write(`nevertwice: ${text}\n`),
+    suggest: (line) => `nevertwice ${line}${storeFlag(args.text("store"))}`,
+  };
+}
+
+/** What was named on this call has to be named on the next one too; a password is not repeated on the screen. */
+function storeFlag(store: string | undefined): string {
+  if (store === undefined) return "";
+  return ` --store ${/:\/\/[^/]*:[^/]*@/.test(store) ? "…" : shellWord(store)}`;
+}
+
+function report(error: unknown, argv: readonly string[], io: Io): number {
+  const message = messageOf(error).split("\n").map(visible).join("\n");
+  io.stderr.write(`nevertwice: ${message}\n`);
+  if (argv.includes("--verbose")) io.stderr.write(`${stackOf(error)}\n`);
+  // Who reads stdout as JSON gets JSON, whatever happened.
+  if (argv.includes("--json")) {
+    io.stdout.write(`${JSON.stringify({ error: { code: codeOfError(error), message } }, null, 2)}\n`);
+  }
+  return exitOfError(error);
+}
+
+function stackOf(error: unknown): string {
+  if (!(error instanceof Error)) return "";
+  const cause = error.cause === undefined ? "" : `\ncaused by: ${stackOf(error.cause) || messageOf(error.cause)}`;
+  return `${error.stack ?? error.message}${cause}`;
+}
+
+async function closeQuietly(ledger: Ledger | null): Promise<void> {
+  if (!ledger?.exists) return;
+  try {
+    await ledger.store.close();
+  } catch {
+    // What the command had to say is said; a store that fails to close changes nothing about it.
+  }
+}

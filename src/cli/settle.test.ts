@@ -1,0 +1,211 @@
+/** resolve, retry, resend, sweep, doctor: what changes the ledger, and what looks after it. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { CliLedger, keyLike } from "../../test/support/cli.ts";
+
+let ledger: CliLedger;
+beforeEach(() => {
+  ledger = new CliLedger();
+});
+afterEach(() => ledger.close());
+
+const silent = { state: "sent", attempt: 1, holder: "h.1", lease: { until: 0, epoch: "an earlier boot" } } as const;
+
+/** An action whose first run leaves a doubt behind. */
+async function doubt() {
+  let runs = 0;
+  const send = ledger.program().action("send_mail", {
+    key: ["to"],
+    wait: 0,
+    run: () => {
+      runs += 1;
+      if (runs === 1) throw new Error("socket hang up");
+      return { id: `msg_${runs}` };
+    },
+  });
+  const { key } = await send.attempt({ to: "ada" });
+  return { send, key, runs: () => runs };
+}
+
+describe("resolve", () => {
+  it("--done settles it with the result, and a repeat gets it without running", async () => {
+    const { send, key, runs } = await doubt();
+    const reason = "found in the provider's log";
+    const said = await ledger.run(["resolve", key, "--done", "--result", '{"id":"msg_1"}', "--reason", reason]);
+    expect(said).toMatchObject({ code: 0, err: "" });
+    expect(said.out).toBe(
+      `send_mail ${key.slice(0, 14)}: unknown → confirmed\nIt is settled: a repeat of send_mail gets the stored result.\n`,
+    );
+    expect(await send({ to: "ada" })).toEqual({ id: "msg_1" });
+    expect(runs()).toBe(1);
+    const { json } = await ledger.run(["show", key, "--json"]);
+    expect(json.record.history.at(-1)).toMatchObject({ event: "resolved-done", by: "ada", reason });
+  });
+
+  it("--not-done lets the next call run it; --by names who decided", async () => {
+    const { send, key } = await doubt();
+    const argv = ["resolve", key, "--not-done", "--by", "ops bot", "--reason", "never arrived"];
+    expect((await ledger.run(argv)).out).toContain("The next call of send_mail with this input will run it.");
+    expect(await send({ to: "ada" })).toEqual({ id: "msg_2" });
+    expect((await ledger.run(["show", key])).out).toContain("ops bot: never");
+  });
+
+  it("--failed settles it as not done", async () => {
+    const { key } = await doubt();
+    const { json } = await ledger.run(["resolve", key, "--failed", "--reason", "dropped", "--json"]);
+    expect(json).toMatchObject({ before: "unknown", after: "failed", changed: true, outcome: { status: "failed" } });
+  });
+
+  it("reads the result from a file, and settles a silent holder without a sweep", async () => {
+    await ledger.put({ key: keyLike("silent01"), ...silent });
+    writeFileSync(join(ledger.folder, "result.json"), '"msg_9"');
+    const argv = ["resolve", "silent01", "--done", "--result-file", "result.json", "--reason", "r"];
+    expect((await ledger.run(argv)).out).toContain("unknown* → confirmed");
+    expect((await ledger.run(["show", "silent01", "--json"])).json.record.result).toEqual({ value: "msg_9" });
+  });
+
+  it("refuses what is not in doubt, and never claims to have stored a result it did not", async () => {
+    await ledger.put({ key: keyLike("done0001"), state: "confirmed" });
+    const sign = ["--reason", "r"];
+    const refused = await ledger.run(["resolve", "done0001", "--not-done", ...sign]);
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("the record is confirmed")]);
+    const again = await ledger.run(["resolve", "done0001", "--done", ...sign]);
+    expect([again.code, again.out]).toEqual([0, expect.stringContaining("already confirmed, nothing changed")]);
+    const result = await ledger.run(["resolve", "done0001", "--done", "--result", "1", ...sign]);
+    expect([result.code, result.err]).toEqual([1, expect.stringContaining("yours was not stored")]);
+  });
+
+  it("puts no clear text into a sealed record", async () => {
+    const key = keyLike("sealed01");
+    await ledger.put({ key, state: "unknown", why: "timeout", input: { sealed: "ntseal1.00000000.1.AA.AA" } });
+    const { code, err } = await ledger.run(["resolve", key, "--done", "--result", "1", "--reason", "r"]);
+    expect([code, err]).toEqual([1, expect.stringContaining("would be stored in clear text")]);
+    expect((await ledger.run(["resolve", key, "--done", "--reason", "r"])).code).toBe(0);
+  });
+});
+
+describe("retry", () => {
+  it("brings one record back, and sends a doubt to resolve", async () => {
+    await ledger.put({ key: keyLike("failed01"), state: "failed", final: true });
+    const { out } = await ledger.run(["retry", "failed01", "--reason", "fixed"]);
+    expect(out).toContain("send_followup nt1_failed0100: failed → pending\nThe next call of send_followup");
+    expect((await ledger.run(["retry", "failed01", "--reason", "r"])).code).toBe(1);
+    await ledger.put({ key: keyLike("doubt001"), state: "unknown" });
+    const doubted = await ledger.run(["retry", "doubt001", "--reason", "r"]);
+    expect([doubted.code, doubted.err]).toEqual([1, expect.stringContaining("in doubt, which is not a failure")]);
+  });
+
+  it("--all-failed takes them all, or those of one action, or the oldest few; --dry-run none", async () => {
+    for (let n = 100; n < 350; n += 1) await ledger.put({ key: keyLike(`mail0${n}`), state: "failed" });
+    await ledger.put({ key: keyLike("charge01"), state: "failed", action: "charge_card" });
+    const dry = await ledger.run(["retry", "--all-failed", "--dry-run"]);
+    expect(dry.out).toContain("251 records would become pending again. Nothing was changed.");
+    const all = ["retry", "--all-failed", "--reason", "r", "--json"];
+    expect((await ledger.run([...all, "--action", "charge_card"])).json.retried).toHaveLength(1);
+    const { json } = await ledger.run([...all, "--limit", "2"]);
+    expect(json.retried.map(({ key }: { key: string }) => key)).toEqual([keyLike("mail0100"), keyLike("mail0101")]);
+    expect((await ledger.run(all)).json).toMatchObject({ dryRun: false, refused: [], retried: { length: 248 } });
+    expect((await ledger.run(["ls", "--state", "failed"])).out).toContain("No record fits.");
+  });
+});
+
+describe("resend", () => {
+  const reason = ["--reason", "the customer lost it"];
+  const module = (options: string, name = "actions.mjs") => {
+    const source = `import { nevertwice } from ${JSON.stringify(import.meta.resolve("nevertwice"))};
+      const nt = nevertwice({ sweep: false, ${options} });
+      export const tools = { mail: nt.action("send_mail", { key: ["to"], run: (i) => ({ id: "again_" + i.to }) }) };`;
+    writeFileSync(join(ledger.folder, name), source);
+    return ["--actions", `./${name}`];
+  };
+
+  async function sent() {
+    const send = ledger.program().action("send_mail", { key: ["to"], run: () => ({ id: "msg_1" }) });
+    await send({ to: "ada" }, { scope: "run-7" });
+    return send.keyOf({ to: "ada" }, { scope: "run-7" });
+  }
+
+  it("explains the two ways where the action's code is missing", async () => {
+    const { code, err } = await ledger.run(["resend", await sent(), ...reason]);
+    expect(code).toBe(2);
+    expect(err).toContain("--actions ./actions.js");
+    expect(err).toContain("await sendMail.resend(input, {");
+  });
+
+  it("runs the next version with the stored input, each time a new one", async () => {
+    const key = await sent();
+    const actions = module(`store: "sqlite:${ledger.path}"`);
+    const { out, code, err } = await ledger.run(["resend", key, ...reason, ...actions]);
+    expect([code, err]).toEqual([0, ""]);
+    expect(out).toMatch(
+      /^send_mail: version 1 → version 2, done\nkey {5}nt1_\w{52}\nresult {2}\{"id":"again_ada"\}\n$/,
+    );
+    const { json } = await ledger.run(["resend", key, ...reason, ...actions, "--json"]);
+    expect(json).toMatchObject({ key, action: "send_mail", version: 3, outcome: { status: "done" } });
+    const shown = await ledger.run(["show", json.newKey, "--json"]);
+    expect(shown.json.record).toMatchObject({ version: 3, scope: "run-7", history: [{ by: "ada" }] });
+  });
+
+  it("sends nothing where the module has another secret or another ledger", async () => {
+    const key = await sent();
+    const secret = module(`store: "sqlite:${ledger.path}", secret: "0123456789abcdef"`, "secret.mjs");
+    const other = module(`store: "memory:"`, "other.mjs");
+    const one = await ledger.run(["resend", key, ...reason, ...secret]);
+    expect([one.code, one.err]).toEqual([1, expect.stringContaining("derives another key")]);
+    const two = await ledger.run(["resend", key, ...reason, ...other]);
+    expect([two.code, two.err]).toEqual([1, expect.stringContaining("uses another ledger")]);
+    expect((await ledger.run(["ls", "--json"])).json.records).toHaveLength(1);
+  });
+
+  it("says what is wrong with a module", async () => {
+    const key = await sent();
+    writeFileSync(join(ledger.folder, "empty.mjs"), "export const one = 1;");
+    writeFileSync(join(ledger.folder, "throws.mjs"), "throw new Error('no DATABASE_URL');");
+    const said = async (file: string) => {
+      const { code, err } = await ledger.run(["resend", key, ...reason, "--actions", file]);
+      return [code, err];
+    };
+    expect(await said("none.mjs")).toEqual([2, expect.stringContaining("there is no such file")]);
+    expect(await said("empty.mjs")).toEqual([2, expect.stringContaining("exports no action")]);
+    expect(await said("throws.mjs")).toEqual([1, expect.stringContaining("no DATABASE_URL")]);
+  });
+});
+
+describe("sweep and doctor", () => {
+  it("sweep makes silent holders doubts and removes what is past its keep, all of it", async () => {
+    const past = { state: "confirmed", settledAt: 1, expiresAt: 2 } as const;
+    await Promise.all(Array.from({ length: 1_200 }, (_, n) => ledger.put({ key: keyLike(`past${n + 1e4}`), ...past })));
+    await ledger.put({ key: keyLike("silent01"), ...silent });
+    const { out } = await ledger.run(["sweep"]);
+    expect(out).toContain("1 silent holder: now in doubt (sent → unknown).\n1200 records past their keep: removed.\n");
+    expect((await ledger.run(["sweep", "--json"])).json).toMatchObject({ lapsed: 0, removed: 0 });
+    expect((await ledger.run(["ls", "--json"])).json.records).toMatchObject([{ state: "unknown" }]);
+  });
+
+  it("doctor is content with a sound ledger", async () => {
+    await ledger.put({ key: keyLike("done0001"), state: "confirmed" });
+    const { json, code } = await ledger.run(["doctor", "--json"]);
+    const found = json.checks.map(({ name }: { name: string }) => name);
+    expect(found).toEqual(
+      expect.arrayContaining(["store", "chosen", "journal", "integrity", "survives", "free space"]),
+    );
+    // Where the tests run may itself lie on a disk that does not last.
+    const elsewhere = json.checks.filter(({ area }: { area: string }) => area !== "disk");
+    expect(elsewhere.filter(({ level }: { level: string }) => level === "problem")).toEqual([]);
+    expect(code).toBe(json.healthy ? 0 : 1);
+    expect(json.traits).toMatchObject({ hosts: "one", survives: "power-loss" });
+  });
+
+  it("doctor names doubts and silent holders as problems, dead letters as a note", async () => {
+    await ledger.put({ key: keyLike("doubt001"), state: "unknown", why: "timeout" });
+    await ledger.put({ key: keyLike("silent01"), ...silent });
+    await ledger.put({ key: keyLike("failed01"), state: "failed" });
+    const { out, code } = await ledger.run(["doctor"]);
+    expect(code).toBe(1);
+    expect(out).toMatch(/✗ doubts {10}1, the oldest for/);
+    expect(out).toMatch(/✗ silent holders {2}1 holder/);
+    expect(out).toMatch(/! dead letters {4}1/);
+    expect(out).toMatch(/survives {8}process crash and power loss/);
+  });
+});

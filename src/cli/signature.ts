@@ -1,0 +1,20 @@
+/** Who decides, and why: both are kept in the record's history, so neither may be missing. */
+import type { Context } from "./command.ts";
+import { UsageError } from "./exit.ts";
+
+export const SIGNATURE_FLAGS = {
+  by: { takes: "value", value: "who", about: "who decides: a person or a program (default: your user name)" },
+  reason: { takes: "value", value: "why", about: "why, for the record's history; required" },
+} as const;
+
+export function signatureOf(context: Context, example: string): { by: string; reason: string } {
+  const by = (context.args.text("by") ?? context.io.user() ?? "").trim();
+  if (by === "") throw new UsageError("say who decides, a person or a program: --by <who>.");
+  const reason = (context.args.text("reason") ?? "").trim();
+  if (reason === "") {
+    throw new UsageError(
+      `--reason is missing. It is kept in the record's history, for whoever asks later. For example:\n  ${example}`,
+    );
+  }
+  return { by, reason };
+}
