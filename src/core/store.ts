@@ -97,6 +97,13 @@ export interface Store {
   now(): number;
   /** The instant leases are judged by. A store without a steady clock of its own leaves it out: `now()` serves. */
   instant?(): Instant;
+  /** Rows a write likes best at once; the engine gathers no more. */
+  readonly batchRows?: number;
+  /**
+   * Calls `wake` when the record may have changed hands or been settled by another process, where the store can tell.
+   * A hint: it may come late or not at all, so the engine looks now and then in any case. Returns the way to stop.
+   */
+  watch?(key: string, wake: () => void): () => void;
   read(keys: readonly string[]): Promise<(Stored | null)[]>;
   /** One result per put, in order. Puts of one batch succeed or conflict each on its own. */
   write(puts: readonly Put[]): Promise<PutResult[]>;

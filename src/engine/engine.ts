@@ -10,23 +10,21 @@ import { backoffMs } from "../core/policy.ts";
 import { providerKey } from "../core/provider-key.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
-import { fromStoredError } from "../core/stored-error.ts";
 import type { ResendPermit } from "../core/transition.ts";
 import { type Call, intentOf } from "./call.ts";
-import { sleep } from "./clock.ts";
 import { type AttemptContext, runAs } from "./context.ts";
+import { rememberedError, withCause } from "./error-memory.ts";
 import { type End, type ExecutionServices, execute } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
 import { askProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
 import { parseInput } from "./standard-schema.ts";
+import { WaitBudget } from "./wait-budget.ts";
 
 export interface EngineServices extends ExecutionServices {
   readonly newHolder: () => string;
 }
 
-const FIRST_POLL_MS = 5;
-const LONGEST_POLL_MS = 250;
 // Every turn of the loop changes the record, waits or returns; a call that turns this often is being starved.
 const MAX_TURNS = 10_000;
 // About the last forty calls count.
@@ -159,7 +157,8 @@ export class Engine {
       case "probe":
         return this.#probe(call, stored as Stored, step.quietForMs, fresh);
       case "wait-for-holder":
-        if (!(await budget.poll())) return { outcome: this.#answer(call, (stored as Stored).record) };
+        if (!(await budget.change(this.services.ledger, call.key)))
+          return { outcome: this.#answer(call, (stored as Stored).record) };
         return { stored: await this.services.ledger.read(call.key), fresh };
       case "wait":
         if (!(await budget.pause(step.ms))) return { outcome: this.#answer(call, (stored as Stored).record) };
@@ -369,58 +368,4 @@ type Turned = { readonly outcome: Outcome<unknown> } | { readonly stored: Stored
 
 function isStoreDown(error: unknown): boolean {
   return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
-}
-
-// The user's own error behind an outcome in doubt: reachable for action(), invisible in the outcome's data.
-const causes = new WeakMap<object, unknown>();
-
-function withCause(outcome: Outcome<unknown>, cause: unknown): Outcome<unknown> {
-  if (cause !== null && cause !== undefined) causes.set(outcome, cause);
-  return outcome;
-}
-
-export function causeOf(outcome: object): unknown {
-  return causes.get(outcome);
-}
-
-// Errors read back from the ledger, so that action() does not pass one off as thrown by this very call.
-const remembered = new WeakSet<object>();
-
-function rememberedError(record: LedgerRecord): Error {
-  const error = fromStoredError(record.error ?? { name: "Error", message: "no error was recorded" });
-  remembered.add(error);
-  return error;
-}
-
-export function isRemembered(error: unknown): boolean {
-  return typeof error === "object" && error !== null && remembered.has(error);
-}
-
-/** How long a call may go on waiting; what would end after it is not begun. */
-class WaitBudget {
-  readonly #services: EngineServices;
-  readonly #endsAt: number;
-  #pollMs = FIRST_POLL_MS;
-
-  constructor(services: EngineServices, waitMs: number) {
-    this.#services = services;
-    this.#endsAt = services.clock.monotonic() + waitMs;
-  }
-
-  async pause(ms: number): Promise<boolean> {
-    const { clock } = this.#services;
-    if (clock.monotonic() + ms > this.#endsAt) return false;
-    await sleep(clock, Math.max(0, ms));
-    return true;
-  }
-
-  /** A little longer each time, with jitter, so that a crowd of waiters spreads out. */
-  async poll(): Promise<boolean> {
-    const { clock, random } = this.#services;
-    const left = this.#endsAt - clock.monotonic();
-    if (left <= 0) return false;
-    await sleep(clock, Math.min(left, this.#pollMs * (0.5 + random())));
-    this.#pollMs = Math.min(LONGEST_POLL_MS, this.#pollMs * 1.6);
-    return true;
-  }
 }

@@ -68,7 +68,7 @@ export class Ledger {
     });
     this.#writes = new Coalescer({
       ...shared,
-      maxBatch: MAX_WRITE_BATCH,
+      maxBatch: store.batchRows ?? MAX_WRITE_BATCH,
       keyOf: (put) => put.record.key,
       flush: (puts) => this.#guarded(puts.length, () => store.write(puts)),
     });
