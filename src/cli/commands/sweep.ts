@@ -3,6 +3,7 @@ import type { Command, Context } from "../command.ts";
 import { EXIT, UsageError } from "../exit.ts";
 import { plural } from "../format.ts";
 import { ledgerJson, noLedgerYet } from "../ledger.ts";
+import { endProgress, showProgress } from "../progress.ts";
 
 // A pass is bounded (500 silent holders, 1 000 removals); this many passes are a ledger of ten million.
 const MOST_PASSES = 10_000;
@@ -35,9 +36,9 @@ async function run(context: Context): Promise<number> {
       counts.lapsed += lapsed;
       counts.removed += removed;
       if (lapsed === 0 && removed === 0) break;
-      progress(context, counts);
+      showProgress(context.io, `${counts.lapsed} now in doubt, ${counts.removed} removed …`);
     }
-    endProgress(context, counts);
+    endProgress(context.io);
   }
   if (context.args.on("json")) context.json({ ledger: ledgerJson(ledger), ...counts });
   else if (!ledger.exists) context.line(`Nothing to sweep: ${noLedgerYet(ledger)}.`);
@@ -45,21 +46,7 @@ async function run(context: Context): Promise<number> {
   return EXIT.ok;
 }
 
-interface Counts {
-  readonly lapsed: number;
-  readonly removed: number;
-}
-
-/** One line that is written over, on stderr and for a person only. */
-function progress({ io }: Context, { lapsed, removed }: Counts): void {
-  if (io.stderr.isTTY) io.stderr.write(`\r${lapsed} now in doubt, ${removed} removed …`);
-}
-
-function endProgress({ io }: Context, { lapsed, removed }: Counts): void {
-  if (io.stderr.isTTY && lapsed + removed > 0) io.stderr.write(`\r${" ".repeat(60)}\r`);
-}
-
-function tell(context: Context, { lapsed, removed }: Counts): void {
+function tell(context: Context, { lapsed, removed }: { lapsed: number; removed: number }): void {
   const silent = plural(lapsed, "silent holder");
   context.line(lapsed === 0 ? "No holder has fallen silent." : `${silent}: now in doubt (sent → unknown).`);
   context.line(
