@@ -1,3 +1,4 @@
+import type { Store } from "../../core/store.ts";
 import { nevertwice } from "../../nevertwice.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, UsageError } from "../exit.ts";
@@ -28,22 +29,28 @@ async function run(context: Context): Promise<number> {
     throw new UsageError("sweep goes over the whole ledger: it takes no --tenant. Leave it out.");
   }
   const ledger = context.ledger();
+  const counts = ledger.exists ? await sweepAll(context, ledger.store) : { lapsed: 0, removed: 0 };
+  if (context.args.on("json")) context.json({ ledger: ledgerJson(ledger), ...counts });
+  else if (!ledger.exists) context.line(`Nothing to sweep: ${noLedgerYet(ledger)}.`);
+  else tell(context, counts);
+  return EXIT.ok;
+}
+
+async function sweepAll({ io }: Context, store: Store): Promise<{ lapsed: number; removed: number }> {
+  const nt = nevertwice({ store, sweep: false });
   const counts = { lapsed: 0, removed: 0 };
-  if (ledger.exists) {
-    const nt = nevertwice({ store: ledger.store, sweep: false });
+  try {
     for (let pass = 0; pass < MOST_PASSES; pass += 1) {
       const { lapsed, removed } = await nt.sweep();
       counts.lapsed += lapsed;
       counts.removed += removed;
       if (lapsed === 0 && removed === 0) break;
-      showProgress(context.io, `${counts.lapsed} now in doubt, ${counts.removed} removed …`);
+      showProgress(io, `${counts.lapsed} now in doubt, ${counts.removed} removed …`);
     }
-    endProgress(context.io);
+    return counts;
+  } finally {
+    endProgress(io);
   }
-  if (context.args.on("json")) context.json({ ledger: ledgerJson(ledger), ...counts });
-  else if (!ledger.exists) context.line(`Nothing to sweep: ${noLedgerYet(ledger)}.`);
-  else tell(context, counts);
-  return EXIT.ok;
 }
 
 function tell(context: Context, { lapsed, removed }: { lapsed: number; removed: number }): void {
