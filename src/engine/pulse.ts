@@ -142,7 +142,10 @@ export class Pulse {
 
   wake(): void {
     const now = this.#heart.clock.monotonic();
-    if (now >= this.#timeoutAt) return this.#cut({ kind: "timeout" });
+    if (now >= this.#timeoutAt) {
+      this.#cut({ kind: "timeout" });
+      return;
+    }
     // Set before the store is asked: one that hangs must disable neither the timeout nor the end of the lease.
     this.#nextBeatAt = now + this.#leaseMs / 3;
     if (!this.#beating) void this.#beat();
