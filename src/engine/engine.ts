@@ -16,6 +16,7 @@ import { type AttemptContext, runAs } from "./context.ts";
 import { rememberedError, withCause } from "./error-memory.ts";
 import { type End, type ExecutionServices, execute } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
+import type { EventSource } from "./ledger.ts";
 import { askProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
 import { parseInput } from "./standard-schema.ts";
@@ -85,24 +86,76 @@ export class Engine {
   async settle(call: Call, stored: Stored): Promise<Outcome<unknown>> {
     // A caller of this process is at it already, with patience of its own.
     if (this.#flights.get(call.key) !== undefined) return this.describe(stored.record) as Outcome<unknown>;
-    return this.#flights.start(call.key, call.print, () => this.#turns(call, stored, false, true));
+    return this.#flights.start(call.key, call.print, () =>
+      this.#turns(call, stored, false, new WaitBudget(this.services, 0), true),
+    );
   }
 
   async #drive(call: Call): Promise<Outcome<unknown>> {
     const known = this.#replays.get(call.key, this.services.ledger.instant().now);
-    if (known !== null) return this.#turns(call, known, true);
-    const outcome = await this.#turns(
-      call,
-      this.#mostlyRepeats() ? await this.services.ledger.read(call.key) : null,
-      true,
-    );
+    const budget = new WaitBudget(this.services, call.waitMs);
+    if (known !== null) return this.#turns(call, known, true, budget);
+    const outcome = await (this.#mostlyRepeats() ? this.#lookFirst(call, budget) : this.#claimFirst(call, budget));
     this.#learn(outcome.status === "done" && outcome.replayed);
     return outcome;
   }
 
+  async #lookFirst(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
+    let seen: Stored | null = null;
+    try {
+      seen = await this.services.ledger.read(call.key);
+    } catch (error) {
+      // Down: the claim that follows says so, or runs unguarded where the action asked for that.
+      if (!isStoreDown(error)) throw error;
+    }
+    return this.#turns(call, seen, true, budget);
+  }
+
+  /** The plain way of a first call, without the detours of a turn: claim, run, settle. */
+  async #claimFirst(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
+    const { ledger } = this.services;
+    const { failOpen } = call.definition.policy;
+    if (failOpen) return this.#turns(call, null, true, budget);
+    const applied = await ledger.apply(null, this.#claimOf(call, true));
+    if (!applied.ok) return this.#turns(call, applied.stored, true, budget);
+    const end = await execute(this.services, call, applied.stored, call.input);
+    if (end.kind === "done") return this.#done(end);
+    const turned = await this.#after(call, end, budget);
+    return "outcome" in turned ? turned.outcome : this.#turns(call, turned.stored, turned.fresh, budget);
+  }
+
+  #done(end: Extract<End, { readonly kind: "done" }>): Outcome<unknown> {
+    if (end.stored) this.#replays.put(end.stored);
+    return end.outcome;
+  }
+
+  #claimOf(call: Call, newRound: boolean): EventSource {
+    const { payloads, newHolder } = this.services;
+    const { definition } = call;
+    const holder = newHolder();
+    return (current) => {
+      // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
+      if (current !== null && this.#differsFrom(call, current) !== null) return null;
+      return {
+        type: "claim",
+        intent: intentOf(call, current, payloads),
+        to: definition.manual || definition.prepare ? "claimed" : "sent",
+        holder,
+        leaseMs: definition.policy.leaseMs,
+        newRound,
+        ...call.resend,
+      };
+    };
+  }
+
   /** `settling`: only end the doubt. What turns out not to have happened is left to the next call. */
-  async #turns(call: Call, seen: Stored | null, newRound: boolean, settling = false): Promise<Outcome<unknown>> {
-    const budget = new WaitBudget(this.services, call.waitMs);
+  async #turns(
+    call: Call,
+    seen: Stored | null,
+    newRound: boolean,
+    budget: WaitBudget,
+    settling = false,
+  ): Promise<Outcome<unknown>> {
     let stored = seen;
     let fresh = newRound;
     for (let turn = 0; turn < MAX_TURNS; turn += 1) {
@@ -167,27 +220,12 @@ export class Engine {
   }
 
   async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
-    const { ledger, payloads, newHolder } = this.services;
-    const { definition } = call;
-    const holder = newHolder();
     try {
-      const applied = await ledger.apply(stored, (current) => {
-        // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
-        if (current !== null && this.#differsFrom(call, current) !== null) return null;
-        return {
-          type: "claim",
-          intent: intentOf(call, current, payloads),
-          to: definition.manual || definition.prepare ? "claimed" : "sent",
-          holder,
-          leaseMs: definition.policy.leaseMs,
-          newRound: fresh,
-          ...(call.resend ?? {}),
-        };
-      });
+      const applied = await this.services.ledger.apply(stored, this.#claimOf(call, fresh));
       if (!applied.ok) return { stored: applied.stored, fresh };
       return this.#after(call, await execute(this.services, call, applied.stored, call.input), budget);
     } catch (error) {
-      if (definition.policy.failOpen && isStoreDown(error)) return { outcome: await this.#bypass(call) };
+      if (call.definition.policy.failOpen && isStoreDown(error)) return { outcome: await this.#bypass(call) };
       throw error;
     }
   }
@@ -213,8 +251,7 @@ export class Engine {
     const { policy } = call.definition;
     switch (end.kind) {
       case "done":
-        if (end.stored) this.#replays.put(end.stored);
-        return { outcome: end.outcome };
+        return { outcome: this.#done(end) };
       case "moved":
         return { stored: end.stored, fresh: false };
       case "failed": {

@@ -95,7 +95,7 @@ export class Ledger {
     const { record } = change;
     if (swapsLeft === 0) return Promise.reject(starved(record.key));
     // Plain `then`, not async/await: this runs twice in every call, and each async frame costs it a promise more.
-    return this.#put({ record, expected: stored?.version ?? null }, 1).then((result) => {
+    return this.#put<Applied>({ record, expected: stored?.version ?? null }, 1, (result) => {
       if (result.ok) return { ok: true, stored: { record, version: result.version } };
       if (result.current !== null && sameWrite(result.current.record, record))
         return { ok: true, stored: result.current };
@@ -104,11 +104,11 @@ export class Ledger {
   }
 
   /** A write without an answer is written again: if the first one arrived, the conflict shows our own record. */
-  #put(put: Put, tries: number): Promise<PutResult> {
-    return this.#writes.submit(put).catch(async (error: unknown) => {
+  #put<T>(put: Put, tries: number, then: (result: PutResult) => T | Promise<T>): Promise<T> {
+    return this.#writes.submit(put).then(then, async (error: unknown) => {
       if (tries >= WRITE_TRIES || !storeWide(error) || this.#breaker.state !== "closed") throw error;
       await sleep(this.#clock, WRITE_RETRY_MS * tries * (0.5 + this.#random()));
-      return this.#put(put, tries + 1);
+      return this.#put(put, tries + 1, then);
     });
   }
 
