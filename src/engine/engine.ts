@@ -188,12 +188,15 @@ export class Engine {
 
   async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     const at = this.services.ledger.instant();
-    const sameBytes = stored?.record.state === "unknown" && this.#sameBytes(call, stored.record);
+    const inDoubt = stored?.record.state === "unknown" ? stored.record : null;
+    const draftLost = inDoubt !== null && this.services.payloads.load(inDoubt, "draft").omitted !== undefined;
+    const sameBytes = inDoubt !== null && this.#sameBytes(call, inDoubt);
     const step: Step = nextStep(stored?.record ?? null, {
       policy: call.definition.policy,
       at,
       newRound: fresh,
       sameBytes,
+      draftLost,
     });
     switch (step.do) {
       case "answer":

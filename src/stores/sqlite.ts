@@ -40,7 +40,8 @@ export interface SqliteStoreOptions {
   readonly busyMs?: number;
 }
 
-const DEFAULT_BUSY_MS = 10_000;
+// The engine tries a write three times: a caller waits three times this for a lock that never goes.
+const DEFAULT_BUSY_MS = 5_000;
 // Up to here a batch commits on the loop: the rows cost less than the hop to the thread (70 µs measured).
 const INLINE_ROWS = 4;
 // A disk whose commits take longer than this on average is kept off the loop for a while. A single hiccup, however long,
