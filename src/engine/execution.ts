@@ -229,7 +229,8 @@ class Execution {
     const outcome = {
       status: "done",
       key,
-      result: known ? first : value,
+      // Settled without a result, by a person or with one that could not be stored: ours is as true.
+      result: known && first !== undefined ? first : value,
       replayed: known,
       attempt: this.#record.attempt,
       at,
@@ -438,12 +439,17 @@ async function invoke<T>(work: () => T | Promise<T>): Promise<T> {
 
 const ID_FIELDS = ["id", "messageId", "message_id", "sid", "ts", "chargeId"] as const;
 
-/** The provider's own id decides where both results have one; otherwise the whole result does. */
+/** The provider's own id decides where both results have one; otherwise the whole result does. None is no evidence. */
 function sameEffect(first: unknown, second: unknown): boolean {
+  if (first === undefined || second === undefined) return true;
   const one = idOf(first);
   const two = idOf(second);
   if (one !== undefined && two !== undefined) return one === two;
-  return JSON.stringify(first) === JSON.stringify(second);
+  try {
+    return JSON.stringify(first) === JSON.stringify(second);
+  } catch {
+    return true;
+  }
 }
 
 function idOf(result: unknown): string | undefined {
