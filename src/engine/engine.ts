@@ -10,6 +10,7 @@ import { backoffMs } from "../core/policy.ts";
 import { providerKey } from "../core/provider-key.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
+import { toStoredError } from "../core/stored-error.ts";
 import type { ResendPermit } from "../core/transition.ts";
 import { type Call, intentOf } from "./call.ts";
 import { type AttemptContext, runAs } from "./context.ts";
@@ -203,8 +204,7 @@ export class Engine {
       newRound: fresh,
     });
     if (!applied.ok) return { stored: applied.stored, fresh };
-    const input =
-      permit.because === "provider-key" ? await this.#originalInput(call, applied.stored.record) : call.input;
+    const input = permit.because === "provider-key" ? await this.#inputToResend(call, applied.stored) : call.input;
     return this.#after(call, await execute(this.services, call, applied.stored, input), budget);
   }
 
@@ -311,6 +311,19 @@ export class Engine {
       isComparable(record.fingerprint) &&
       differing(record.fingerprint, call.print, call.definition.free).free.length === 0
     );
+  }
+
+  /** An input that cannot be had any more (the schema has changed) gives the claim back: the doubt is what it was. */
+  async #inputToResend(call: Call, stored: Stored): Promise<unknown> {
+    try {
+      return await this.#originalInput(call, stored.record);
+    } catch (error) {
+      const { fence, holder } = stored.record;
+      const hold = { fence, holder: holder as string };
+      const event = { type: "not-sent", hold, error: toStoredError(error), retryAt: null, final: false } as const;
+      await this.services.ledger.apply(stored, event);
+      throw error;
+    }
   }
 
   async #originalInput(call: Call, record: LedgerRecord): Promise<unknown> {

@@ -72,13 +72,13 @@ class Execution {
 
   async run(): Promise<End> {
     const { definition } = this.#call;
-    let draft: unknown;
-    if (this.#record.state === "claimed" && definition.prepare) {
+    const kept = this.#services.payloads.load(this.#record, "draft");
+    let draft = kept.value;
+    // A draft that could not be stored is made again; the plan lets only those resend it who asked to run it again.
+    if (definition.prepare && (this.#record.state === "claimed" || kept.omitted !== undefined)) {
       const prepared = await this.#prepare(definition.prepare);
       if ("end" in prepared) return prepared.end;
       draft = prepared.draft;
-    } else {
-      draft = this.#services.payloads.load(this.#record, "draft").value;
     }
     if (!this.#hasRoom() && !(await this.#pulse.renew())) return this.#tooLate();
     return this.#effect(draft);
@@ -100,7 +100,7 @@ class Execution {
       if (ended.kind === "lease-lost") return { end: await this.#moved() };
       // The time of the mark is not the time of prepare: a slow store must not cut an effect that has not begun.
       this.#pulse.limit(Number.POSITIVE_INFINITY);
-      const marked = await this.#mark(ended.value);
+      const marked = this.#mayHaveLeft() || (await this.#mark(ended.value));
       return marked ? { draft: ended.value } : { end: await this.#moved() };
     } catch (error) {
       if (storeIsDown(error)) throw error;
