@@ -154,7 +154,7 @@ eachStore("a holder that falls silent", (open) => {
         quietFor: "2m",
         probe: async () => {
           asked.push(clock.instant().now);
-          return "not-done";
+          return "not-done" as const;
         },
       },
       run: async (_mail: Mail) => {
