@@ -104,13 +104,19 @@ export class Engine {
   async #drive(call: Call): Promise<Outcome<unknown>> {
     const known = this.#replays.get(call.key, this.services.ledger.instant().now);
     if (known !== null) return this.#turns(call, known, true);
-    const outcome = await this.#turns(
-      call,
-      this.#mostlyRepeats() ? await this.services.ledger.read(call.key) : null,
-      true,
-    );
+    const outcome = await this.#turns(call, this.#mostlyRepeats() ? await this.#look(call) : null, true);
     this.#learn(outcome.status === "done" && outcome.replayed);
     return outcome;
+  }
+
+  async #look(call: Call): Promise<Stored | null> {
+    try {
+      return await this.services.ledger.read(call.key);
+    } catch (error) {
+      // The claim will meet the same store, and decides what an action does without one.
+      if (call.definition.policy.failOpen && isStoreDown(error)) return null;
+      throw error;
+    }
   }
 
   /** `settling`: only end the doubt. What turns out not to have happened is left to the next call. */
