@@ -92,6 +92,10 @@ describe("F13: a ledger that is not what it was", () => {
     const { path, store } = open();
     await store.write([put("nt1_a")]);
     await store.close();
+    // Into the file itself: what is still in the write-ahead log survives any damage to the file.
+    const db = connect(path);
+    db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    db.close();
     return path;
   };
   const refusal = async (path: string) => {
