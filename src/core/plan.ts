@@ -24,8 +24,6 @@ export interface Situation {
   readonly newRound: boolean;
   /** The bytes of the attempt in doubt are at hand, so that a resend can be the same. */
   readonly sameBytes: boolean;
-  /** What was prepared for the attempt in doubt could not be kept: it cannot be run again at all. */
-  readonly draftLost?: boolean;
 }
 
 export function nextStep(record: LedgerRecord | null, situation: Situation): Step {
@@ -50,8 +48,8 @@ export function nextStep(record: LedgerRecord | null, situation: Situation): Ste
   }
 }
 
-function settleStep(record: LedgerRecord, { policy, at, newRound, sameBytes, draftLost }: Situation): Step {
-  const triesLeft = draftLost !== true && (newRound || record.tries < policy.attempts);
+function settleStep(record: LedgerRecord, { policy, at, newRound, sameBytes }: Situation): Step {
+  const triesLeft = newRound || record.tries < policy.attempts;
   if (policy.doubt.kind === "hold") return { do: "answer" };
   if (policy.doubt.kind === "retry") {
     return triesLeft ? { do: "resend", permit: { because: "asked-for" } } : { do: "answer" };

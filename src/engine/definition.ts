@@ -23,9 +23,9 @@ export interface ActionOptions<I, R, D = undefined> extends PolicyOptions<Probe<
   /** Any Standard Schema (zod, valibot, arktype …). */
   readonly input?: StandardSchema<unknown, I>;
   /** What makes two calls the same intent: field names, or a function of the input. Without it, every field that is not free. */
-  readonly key?: KeyOption<NoInfer<I>>;
+  readonly key?: KeyOption<I>;
   /** Fields that may be reworded; all others must match on a repeat. */
-  readonly free?: readonly (NoInfer<I> extends object ? keyof NoInfer<I> & string : string)[];
+  readonly free?: readonly (I extends object ? keyof I & string : string)[];
   /** "manual": `run` calls ctx.sent() right before the effect. */
   readonly mark?: "auto" | "manual";
   /** Runs before the send mark, so it is safe to run again. Its draft is stored with the mark and handed to `run`. */

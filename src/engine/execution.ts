@@ -73,29 +73,22 @@ class Execution {
 
   /** The plain way (nothing to prepare, no time lost) goes straight to the effect: it is in every call. */
   run(): Promise<End> {
-    const { prepare } = this.#call.definition;
-    if ((this.#record.state === "claimed" && prepare) || !this.#hasRoom()) {
-      return this.#roundabout().finally(() => this.#pulse.end());
-    }
-    return this.#effect(this.#storedDraft());
+    if (this.#record.state === "sent" && this.#record.draft === null && this.#hasRoom()) return this.#effect(undefined);
+    return this.#roundabout().finally(() => this.#pulse.end());
   }
 
   async #roundabout(): Promise<End> {
     const { prepare } = this.#call.definition;
-    let draft: unknown;
-    if (this.#record.state === "claimed" && prepare) {
+    const kept = this.#services.payloads.load(this.#record, "draft");
+    let draft = kept.value;
+    // A draft that could not be stored is made again; the plan lets only those resend it who asked to run it again.
+    if (prepare && (this.#record.state === "claimed" || kept.omitted !== undefined)) {
       const prepared = await this.#prepare(prepare);
       if ("end" in prepared) return prepared.end;
       draft = prepared.draft;
-    } else {
-      draft = this.#storedDraft();
     }
     if (!this.#hasRoom() && !(await this.#pulse.renew())) return this.#tooLate();
     return this.#effect(draft);
-  }
-
-  #storedDraft(): unknown {
-    return this.#record.draft === null ? undefined : this.#services.payloads.load(this.#record, "draft").value;
   }
 
   get #record(): LedgerRecord {
@@ -114,7 +107,7 @@ class Execution {
     if (ended.kind === "lease-lost") return { end: await this.#moved() };
     // The time of the mark is not the time of prepare: a slow store must not cut an effect that has not begun.
     this.#pulse.limit(Number.POSITIVE_INFINITY);
-    const marked = await this.#mark(ended.value);
+    const marked = this.#mayHaveLeft() || (await this.#mark(ended.value));
     return marked ? { draft: ended.value } : { end: await this.#moved() };
   }
 
@@ -230,7 +223,8 @@ class Execution {
     const outcome = {
       status: "done",
       key,
-      result: known ? first : value,
+      // Settled without a result, by a person or with one that could not be stored: ours is as true.
+      result: known && first !== undefined ? first : value,
       replayed: known,
       attempt: this.#record.attempt,
       at,

@@ -3,7 +3,7 @@
  * store that is down is recognised, and a write whose reply was lost is recognised as our own.
  */
 import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
-import type { Instant, LedgerRecord } from "../core/record.ts";
+import type { Instant, LedgerRecord, Payload } from "../core/record.ts";
 import { instantOf, type Put, type PutResult, type Store, type Stored } from "../core/store.ts";
 import { type LedgerEvent, type Refusal, transition } from "../core/transition.ts";
 import { Breaker } from "./breaker.ts";
@@ -158,6 +158,13 @@ function sameWrite(theirs: LedgerRecord, ours: LedgerRecord): boolean {
     theirs.state === ours.state &&
     theirs.attempt === ours.attempt &&
     theirs.updatedAt === ours.updatedAt &&
-    theirs.lease?.until === ours.lease?.until
+    theirs.lease?.until === ours.lease?.until &&
+    theirs.history.length === ours.history.length &&
+    textOf(theirs.result) === textOf(ours.result)
   );
+}
+
+function textOf(payload: Payload | null): string | null {
+  if (payload === null) return null;
+  return "json" in payload ? payload.json : "sealed" in payload ? payload.sealed : payload.omitted;
 }

@@ -2,12 +2,17 @@
 
 const ID_FIELDS = ["id", "messageId", "message_id", "sid", "ts", "chargeId"] as const;
 
-/** The provider's own id decides where both results have one; otherwise the whole result does. */
+/** The provider's own id decides where both results have one; otherwise the whole result does. None is no evidence. */
 export function sameEffect(first: unknown, second: unknown): boolean {
+  if (first === undefined || second === undefined) return true;
   const one = idOf(first);
   const two = idOf(second);
   if (one !== undefined && two !== undefined) return one === two;
-  return JSON.stringify(first) === JSON.stringify(second);
+  try {
+    return JSON.stringify(first) === JSON.stringify(second);
+  } catch {
+    return true;
+  }
 }
 
 function idOf(result: unknown): string | undefined {
