@@ -21,7 +21,7 @@ import type {
   TransactionView,
 } from "../core/store.ts";
 import { isBusy, isSqliteHandle, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
-import { closeQuietly, firstValue, inodeOf, type OpenedFile, openFile, storeError } from "./sqlite-file.ts";
+import { checkpointQuietly, closeQuietly, firstValue, inodeOf, type OpenedFile, openFile, storeError } from "./sqlite-file.ts";
 import { decodePutResult, encodePut, type RowPutResult, SqliteLedger } from "./sqlite-ledger.ts";
 import { savepoint } from "./sqlite-savepoint.ts";
 import { migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
@@ -208,7 +208,11 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     if (this.#closed) return;
     this.#closed = true;
     await this.#thread?.close();
-    if (this.#owned && this.#file) closeQuietly(this.#file.db);
+    if (this.#owned && this.#file) {
+      // Everything into the one file: whoever copies ledger.db after a close has it all.
+      checkpointQuietly(this.#file.db);
+      closeQuietly(this.#file.db);
+    }
     this.#file = null;
   }
 
