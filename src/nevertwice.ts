@@ -70,6 +70,8 @@ export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
 
 const OPTIONS = new Set("store tenant secret encrypt logger onWarning sweep".split(" "));
 const DEFAULT_SWEEP = "30s";
+// A sweep reads the ledger: more often than this it would be a load of its own.
+const SHORTEST_SWEEP_MS = 10;
 
 export function nevertwice(options: NevertwiceOptions = {}): Nevertwice {
   checkOptions(options);
@@ -123,7 +125,7 @@ class Instance implements Nevertwice {
       newHolder: holderIds(),
     });
     this.#sweeper = new Sweeper(this.#engine, this.#definitions, this.#defaults);
-    const everyMs = options.sweep === false ? null : durationMs(options.sweep ?? DEFAULT_SWEEP, "nevertwice(): sweep");
+    const everyMs = options.sweep === false ? null : sweepInterval(options.sweep ?? DEFAULT_SWEEP);
     const onError = (error: unknown) =>
       this.#engine.services.logger.warn(`nevertwice: a sweep failed: ${String(error)}`);
     this.#loop = everyMs === null ? null : new SweepLoop({ sweeper: this.#sweeper, clock, everyMs, random, onError });
@@ -217,6 +219,14 @@ class Instance implements Nevertwice {
       this.#engine.services.warnings.warn(warning.code, definition.name, warning.message);
     }
   }
+}
+
+function sweepInterval(every: Duration): number {
+  const ms = durationMs(every, "nevertwice(): sweep");
+  if (ms >= SHORTEST_SWEEP_MS) return ms;
+  throw configError(
+    `nevertwice(): sweep is ${ms}ms; give at least ${SHORTEST_SWEEP_MS}ms, or false to sweep only when sweep() is called.`,
+  );
 }
 
 /** Random ids at a counter's price: one draw of 96 random bits per process, one number per claim. */

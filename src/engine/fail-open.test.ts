@@ -1,3 +1,4 @@
+import { notSent, rejected } from "nevertwice";
 import { describe, expect, it } from "vitest";
 import { kinds, openMemory } from "../../test/support/each-store.ts";
 import { until } from "../../test/support/gate.ts";
@@ -60,6 +61,20 @@ describe("the store is down", () => {
     });
     faults.down = true;
     await expect(send({ id: "1" })).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN", cause: broken });
+  });
+
+  it("O10 O4: what surely did not happen while the ledger is down is failed, not a doubt", async () => {
+    const { nt, faults } = withFaults();
+    const refused = new Error("refused");
+    const send = nt.action("send", {
+      whenStoreDown: "run",
+      run: async (job: Job) => {
+        throw job.id === "1" ? notSent(refused) : rejected(refused);
+      },
+    });
+    faults.down = true;
+    expect(await send.attempt({ id: "1" })).toMatchObject({ status: "failed", error: refused, final: false });
+    expect(await send.attempt({ id: "2" })).toMatchObject({ status: "failed", error: refused, final: true });
   });
 
   it("O10: the breaker opens after repeated failures, and closes when the store is back", async () => {

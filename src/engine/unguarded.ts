@@ -1,4 +1,5 @@
 /** O10: the store is down, and this action would rather run unguarded than not at all. */
+import { classify } from "../core/classify.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { providerKey } from "../core/provider-key.ts";
 import type { Call } from "./call.ts";
@@ -18,6 +19,11 @@ export async function runUnguarded(services: ExecutionServices, call: Call): Pro
     });
     return { status: "done", key, result, replayed: false, attempt: 1, at: ledger.instant().now };
   } catch (error) {
+    // Nothing is recorded, so nothing is retried; but what surely did not happen is not called a doubt.
+    const verdict = classify(error, ledger.instant().now);
+    if (verdict.kind !== "doubt") {
+      return { status: "failed", key, error: verdict.cause, final: verdict.kind === "rejected" };
+    }
     const why = "it failed while the ledger was down, and nothing was recorded";
     return withCause({ status: "unknown", key, since: ledger.instant().now, attempt: 1, why }, error);
   }
