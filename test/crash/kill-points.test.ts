@@ -34,7 +34,7 @@ function orders(id: string, more: object = {}) {
 /** Killed where it stands, by SIGKILL. */
 async function killAt(spec: ReturnType<typeof orders>, point: Point): Promise<void> {
   const victim = startVictim({ ...spec, pauseAt: { point } });
-  await victim.event("paused");
+  await victim.paused();
   expect((await victim.kill()).signal).toBe("SIGKILL");
 }
 
@@ -133,6 +133,6 @@ describe.concurrent.each(KINDS as Kind[])("provider %s", (kind) => {
 
 async function killRecovery(spec: ReturnType<typeof orders>, point: Point): Promise<void> {
   const child = startVictim({ recover: [spec], pauseAt: { point } });
-  await child.event("paused");
+  await child.paused();
   await child.kill();
 }

@@ -1,20 +1,26 @@
 /**
  * F3: SIGKILL at every system call that changes the ledger's files. strace delivers the signal when the victim enters its
- * N-th such call, for N = 1, 2, … until it finishes unharmed; a call counts per thread.
+ * N-th such call, for N = 1, 2, … until it finishes unharmed.
+ *
+ * strace counts per thread, and a commit may happen on the loop or in the store's thread. So besides the run from birth
+ * strace is attached at each stage of an attempt, and its counting begins with the commit that ends the stage.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { violations } from "./lib/invariants.mjs";
 import { cleanUp, countKill, pooled, startVictim, temporaryFolder } from "./lib/processes.mjs";
 import { startProvider } from "./lib/provider.mjs";
-import { changingCalls, straceKilling } from "./lib/strace.mjs";
+import { attachStrace, changingCalls, straceKilling } from "./lib/strace.mjs";
 
 const MAX_CALLS = 400;
-const AT_ONCE = 3;
+const AT_ONCE = 4;
 
+/** The file-changing calls this SQLite makes: fsync or fdatasync, for one, is a matter of how it was built. */
+let made: string[];
 let provider: Awaited<ReturnType<typeof startProvider>>;
 
 beforeAll(async () => {
   provider = await startProvider();
+  made = await changingCalls((wrap) => fromBirth(ordersFor("C"), wrap));
 });
 afterAll(async () => {
   cleanUp();
@@ -24,18 +30,26 @@ afterAll(async () => {
 interface Killed {
   readonly killed: boolean;
   readonly said: readonly { readonly id: string; readonly outcome: { readonly status: string } }[];
-  readonly order: { readonly ledger: string; readonly ids: readonly string[] };
+  readonly order: Order;
 }
 
-function ordersFor(name: string, kind: string, more: object) {
-  const ids = (more as { together?: boolean }).together
-    ? [1, 2, 3, 4, 5, 6].map((n) => `${kind}-${name}-${n}`)
-    : [`${kind}-${name}`];
-  return { ledger: `${temporaryFolder()}/ledger.db`, provider: provider.url, ids, leaseMs: 1_000, ...more };
+type Order = ReturnType<typeof ordersFor>;
+type Victim = ReturnType<typeof startVictim>;
+
+let orders = 0;
+
+function ordersFor(kind: string, more: object = {}, ids = 1) {
+  orders += 1;
+  return {
+    ledger: `${temporaryFolder()}/ledger.db`,
+    provider: provider.url,
+    ids: Array.from({ length: ids }, (_, i) => `${kind}-${orders}-${i}`),
+    leaseMs: 1_000,
+    ...more,
+  };
 }
 
-async function runUnder(wrap: readonly string[], order: ReturnType<typeof ordersFor>): Promise<Killed> {
-  const victim = startVictim(order, { wrap });
+async function endOf(victim: Victim, order: Order): Promise<Killed> {
   const { code, signal } = await victim.exited;
   const killed = signal === "SIGKILL";
   if (killed) countKill();
@@ -43,23 +57,35 @@ async function runUnder(wrap: readonly string[], order: ReturnType<typeof orders
   return { killed, order, said: victim.said.filter((one) => one.event === "outcome") };
 }
 
+function fromBirth(order: Order, wrap: readonly string[]): Promise<Killed> {
+  return endOf(startVictim(order, { wrap }), order);
+}
+
+/** The victim runs to the point by itself and stops; from there on it is traced. */
+async function fromPoint(order: Order, point: string, call: string, nth: number): Promise<Killed> {
+  const victim = startVictim({ ...order, pauseAt: { point } });
+  await victim.paused();
+  const { ended } = await attachStrace(victim.pid, straceKilling(call, nth));
+  victim.signal("SIGCONT");
+  const end = await endOf(victim, order);
+  await ended;
+  return end;
+}
+
 /** Kills at the N-th call, for all N up to the first that leaves the victim unharmed. */
-async function killAtEach(call: string, name: string, kind: string, more: object): Promise<Killed[]> {
+async function killAtEach(run: (nth: number) => Promise<Killed>): Promise<Killed[]> {
   const runs: Killed[] = [];
   for (let from = 1; from <= MAX_CALLS; from += AT_ONCE) {
-    const batch = Array.from({ length: AT_ONCE }, (_, i) => from + i);
-    const done = await pooled(
-      batch.map((nth) => () => runUnder(straceKilling(call, nth), ordersFor(`${name}-${call}-${nth}`, kind, more))),
-      AT_ONCE,
-    );
+    const batch = Array.from({ length: AT_ONCE }, (_, i) => () => run(from + i));
+    const done = await pooled(batch, AT_ONCE);
     runs.push(...done);
-    if (done.some((run) => !run.killed)) return runs;
+    if (done.some((one) => !one.killed)) return runs;
   }
-  throw new Error(`${call}: still killed at the ${MAX_CALLS}th call`);
+  throw new Error(`still killed at the ${MAX_CALLS}th call`);
 }
 
 /** One process recovers all ledgers, one after the other; by then the dead holders' leases are mostly over. */
-async function recoverAll(runs: readonly Killed[]) {
+async function recoverAll(runs: readonly Killed[]): Promise<string[]> {
   const child = startVictim({ recover: runs.map((run) => run.order) });
   await child.event("end");
   await child.exited;
@@ -71,23 +97,39 @@ async function recoverAll(runs: readonly Killed[]) {
   });
 }
 
-const WORKLOADS = [
-  { name: "C, one call on the loop", kind: "C", more: { prepare: true } },
-  { name: "A, one call on the loop", kind: "A", more: {} },
-  { name: "C, six calls through the thread", kind: "C", more: { together: true } },
-];
+function report(what: string, runs: readonly Killed[]): number {
+  const kills = runs.filter((run) => run.killed).length;
+  console.log(`${what}: ${kills} kills`);
+  return kills;
+}
 
-it.each(WORKLOADS)(
-  "$name: killed at every write, sync, rename, unlink and truncation",
-  async ({ name, kind, more }) => {
-    const slug = name.replaceAll(/[^a-z]+/gi, "-");
-    const calls = await changingCalls((wrap) => runUnder(wrap, ordersFor(`${slug}-count`, kind, more)));
+it("killed at every write, sync, rename, unlink and truncation from the making of the file on", async () => {
+  const order = () => ordersFor("C", { prepare: true });
+  const calls = made;
+  expect(calls).toEqual(expect.arrayContaining(["pwrite64", "rename", "unlink"]));
+  expect(calls.some((call) => call === "fsync" || call === "fdatasync")).toBe(true);
+  const runs: Killed[] = [];
+  for (const call of calls) runs.push(...(await killAtEach((nth) => fromBirth(order(), straceKilling(call, nth)))));
+  expect(report(`from birth, at ${calls.join(", ")}`, runs)).toBeGreaterThan(calls.length);
+  expect(await recoverAll(runs)).toEqual([]);
+}, 120_000);
+
+// Where strace is attached, and so which commit is killed: the claim, the send mark, the confirm, the close.
+const POINTS = ["opened", "prepare", "replied", "confirmed"];
+
+it.each([
+  { name: "C", order: () => ordersFor("C", { prepare: true }) },
+  { name: "A", order: () => ordersFor("A", { prepare: true }) },
+  { name: "C, eight calls through the thread", order: () => ordersFor("C", { together: true }, 8) },
+])(
+  "$name: killed at every write and sync of each commit",
+  async ({ name, order }) => {
     const runs: Killed[] = [];
-    for (const call of calls) runs.push(...(await killAtEach(call, slug, kind, more)));
-    const kills = runs.filter((run) => run.killed).length;
-    console.log(`${name}: ${kills} kills at ${calls.join(", ")}`);
-    expect(calls).toEqual(expect.arrayContaining(["pwrite64"]));
-    expect(calls.some((call) => call === "fsync" || call === "fdatasync")).toBe(true);
+    for (const point of name.includes("thread") ? POINTS.slice(0, 1) : POINTS) {
+      const calls = made.filter((call) => call !== "rename" && (point === "confirmed" || /write|sync/.test(call)));
+      for (const call of calls) runs.push(...(await killAtEach((nth) => fromPoint(order(), point, call, nth))));
+    }
+    expect(report(`${name}, commit by commit`, runs)).toBeGreaterThan(5);
     expect(await recoverAll(runs)).toEqual([]);
   },
   120_000,

@@ -1,6 +1,6 @@
 /** Child processes of the crash tests: started, listened to, killed for real, counted, and never left behind. */
 import { spawn } from "node:child_process";
-import { appendFileSync, mkdtempSync, rmSync } from "node:fs";
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -8,10 +8,13 @@ import { fileURLToPath } from "node:url";
 
 const VICTIM = fileURLToPath(new URL("../victim.mjs", import.meta.url));
 const KEPT_STDERR = 20_000;
+const POLL_MS = 5;
+const MAX_POLLS = 4_000;
 
 const living = new Set();
 const folders = new Set();
 let kills = 0;
+let closed = false;
 
 /** How many processes were SIGKILLed by this test file, by us or by strace. */
 export function killCount() {
@@ -31,8 +34,9 @@ export function temporaryFolder() {
   return folder;
 }
 
-/** For afterAll: whatever a failed test left running is ended, by its own group. */
+/** For afterAll: whatever a failed test left running is ended, by its own group, and what it goes on to start is refused. */
 export function cleanUp() {
+  closed = true;
   for (const running of living) running.end();
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
   folders.clear();
@@ -50,6 +54,7 @@ export function startVictim(spec, options = {}) {
  * @param {{ wrap?: readonly string[], env?: Record<string, string> }} [options]
  */
 export function startProgram(program, spec, { wrap = [], env = {} } = {}) {
+  if (closed) throw new Error("the test is over: nothing more is started");
   const [command, ...args] = [...wrap, process.execPath, program, JSON.stringify(spec)];
   const child = spawn(command, args, {
     // A group of its own: strace and what it traces end together.
@@ -99,6 +104,22 @@ class Running {
 
   event(name) {
     return this.says((one) => one.event === name);
+  }
+
+  /** Resolves when the victim has said "paused" and the kernel has really stopped it: a SIGCONT before that would be lost. */
+  async paused() {
+    const pause = await this.event("paused");
+    await this.stopped();
+    return pause;
+  }
+
+  async stopped() {
+    for (let poll = 0; poll < MAX_POLLS; poll += 1) {
+      const stat = readFileSync(`/proc/${this.pid}/stat`, "utf8");
+      if (stat[stat.lastIndexOf(")") + 2] === "T") return;
+      await new Promise((done) => setTimeout(done, POLL_MS));
+    }
+    throw new Error("the child never stopped");
   }
 
   tell(line) {

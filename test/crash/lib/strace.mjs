@@ -1,4 +1,5 @@
 /** strace as a fault injector: kills and errors at the N-th system call, and a log of what was called in which order. */
+import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "./processes.mjs";
@@ -34,4 +35,26 @@ export async function changingCalls(run) {
   await run(straceLogging(CHANGING, log));
   const made = readFileSync(log, "utf8");
   return CHANGING.filter((call) => made.includes(` ${call}(`));
+}
+
+const ATTACH_TIMEOUT_MS = 20_000;
+
+/** Traces a running process from now on. Resolves once strace holds it, with a promise of strace's end. */
+export async function attachStrace(pid, wrap) {
+  const [command, ...args] = wrap.filter((option) => option !== "-qq");
+  const child = spawn(command, [...args, "-p", String(pid)], { stdio: ["ignore", "ignore", "pipe"] });
+  const ended = new Promise((done) => child.on("close", done));
+  await new Promise((attached, failed) => {
+    let heard = "";
+    const timer = setTimeout(() => failed(new Error(`strace did not attach: ${heard}`)), ATTACH_TIMEOUT_MS);
+    child.on("error", failed);
+    child.stderr.on("data", (chunk) => {
+      heard += chunk;
+      if (!/attached/.test(heard)) return;
+      clearTimeout(timer);
+      attached();
+    });
+    ended.then(() => failed(new Error(`strace ended before it attached: ${heard}`)));
+  });
+  return { ended };
 }
