@@ -108,12 +108,17 @@ class Round {
     // From its first call on: killing a process that is still loading node proves little.
     const timer = worker
       .event("opened")
-      .then(() => new Promise((done) => setTimeout(done, random() * MAX_LIFE_MS)))
+      .then(() => new Promise((done) => setTimeout(done, random() * this.#longestLifeMs)))
       .then(() => (this.#over ? undefined : worker.kill()))
       .catch(() => {});
     const { signal, code } = await worker.exited;
     await timer;
     this.#learn(worker, signal, code);
+  }
+
+  /** Longer lives as a round goes on, so that it ends on a machine too slow to get anything done in short ones. */
+  get #longestLifeMs() {
+    return MAX_LIFE_MS * (1 + this.kills / 40);
   }
 
   #learn(worker, signal, code) {
