@@ -1,10 +1,10 @@
 /**
  * A holder of one intent whose clock, event loop or lease is interfered with. What to do comes as one JSON argument:
  *
- *   stay         the effect is sent, and the reply is awaited until the provider gives it
+ *   stopAt       SIGSTOP itself there: prepare, replied
  *   stall        block the event loop for stallMs at this point: prepare, before-sent, during-sent (mark: "manual")
  *   sweeps       do not call: sweep this many times, with a pause, and say what became of the record
- *   looks        do not call: attempt the intent once and say what came out
+ *   obeys        the request is cut when ctx.signal says so
  */
 import { nevertwice } from "nevertwice";
 
@@ -15,8 +15,11 @@ function say(value) {
   process.stdout.write(`${JSON.stringify(value)}\n`);
 }
 
+let stalled = false;
+
 function stall(point) {
-  if (spec.stall !== point) return;
+  if (spec.stall !== point || stalled) return;
+  stalled = true;
   const until = performance.now() + spec.stallMs;
   while (performance.now() < until);
 }
@@ -54,9 +57,7 @@ const action = nt.action("effect", {
     },
   }),
   run: async (input, context) => {
-    context.signal.addEventListener("abort", () =>
-      say({ event: "aborted", reason: context.signal.reason.code ?? context.signal.reason.name }),
-    );
+    context.signal.addEventListener("abort", () => say({ event: "aborted", reason: nameOf(context.signal.reason) }));
     if (spec.manual) await markByHand(context);
     const result = await send(input, context);
     stop("replied");
@@ -67,10 +68,16 @@ const action = nt.action("effect", {
 async function markByHand(context) {
   stall("before-sent");
   const marked = context.sent();
-  // The mark is on its way when the loop stands still.
+  marked.catch(() => {}); // awaited below, perhaps after it was refused
+  // The marks of the crowd are on their way to the thread when the loop stands still: they become durable, and then old.
   if (spec.stall === "during-sent") await new Promise((soon) => setImmediate(soon));
   stall("during-sent");
   await marked;
+}
+
+/** Our own errors by their code, a DOMException by its name. */
+function nameOf(reason) {
+  return typeof reason.code === "string" ? reason.code : reason.name;
 }
 
 nt.on((event) => say({ event: "nt", type: event.type }));
@@ -83,15 +90,17 @@ async function sweepAndLook() {
   say({ event: "status", outcome: await action.status({ id: spec.id }), wall: Date.now() });
 }
 
-async function call() {
+async function call(id) {
   try {
-    say({ event: "outcome", outcome: await action.attempt({ id: spec.id }), wall: Date.now() });
+    say({ event: "outcome", outcome: await action.attempt({ id }), wall: Date.now() });
   } catch (error) {
     say({ event: "threw", code: error.code, message: error.message });
   }
 }
 
-await (spec.sweeps === undefined ? call() : sweepAndLook());
+// A crowd shares one commit, and that of more than a few is made by the store's thread.
+const crowd = Array.from({ length: spec.crowd ?? 0 }, (_, i) => `${spec.id}-${i}`);
+await (spec.sweeps === undefined ? Promise.all([spec.id, ...crowd].map(call)) : sweepAndLook());
 // A late answer of the effect is still welcome: it is waited for before the ledger is closed.
 if (spec.lingerMs !== undefined) await new Promise((done) => setTimeout(done, spec.lingerMs));
 await nt.close();
