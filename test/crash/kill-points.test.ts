@@ -27,6 +27,9 @@ function scriptFor(id: string, nth: number): "answer" | "hold" | "hold-before" {
   return id.includes("swallows") ? "hold-before" : "answer";
 }
 
+// Where the kill waits for the provider's answer: an attempt must not run into its own timeout on a slow machine first.
+const ANSWERED = { leaseMs: 1_500 };
+
 function orders(id: string, more: object = {}) {
   return { ledger: `${temporaryFolder()}/ledger.db`, provider: provider.url, ids: [id], leaseMs: 400, ...more };
 }
@@ -86,8 +89,7 @@ describe.concurrent.each(KINDS as Kind[])("provider %s", (kind) => {
   });
 
   it.each(["holds", "swallows"])("F6: killed in flight; the provider %s it", async (what) => {
-    // A lease long enough that the kill comes before the attempt's own timeout, on a slow machine too.
-    const spec = orders(`${kind}-f6-${what}`, { leaseMs: 2_000 });
+    const spec = orders(`${kind}-f6-${what}`, ANSWERED);
     await killInFlight(spec);
     expect(await stateNow(spec)).toBe("sent");
     const { outcome, record } = await recovered(spec);
@@ -98,7 +100,7 @@ describe.concurrent.each(KINDS as Kind[])("provider %s", (kind) => {
   });
 
   it.each([true, false])("F7: killed after the reply, before the confirm (prepare: %s)", async (prepare) => {
-    const spec = orders(`${kind}-f7-${prepare}`, { prepare });
+    const spec = orders(`${kind}-f7-${prepare}`, { prepare, ...ANSWERED });
     await killAt(spec, "replied");
     const { outcome, record } = await recovered(spec);
     expect([outcome.status, record.state]).toEqual(kind === "C" ? ["unknown", "unknown"] : ["done", "confirmed"]);
@@ -107,7 +109,7 @@ describe.concurrent.each(KINDS as Kind[])("provider %s", (kind) => {
   });
 
   it("F8: killed after the confirm: replayed", async () => {
-    const spec = orders(`${kind}-f8`);
+    const spec = orders(`${kind}-f8`, ANSWERED);
     await killAt(spec, "confirmed");
     const { outcome, record } = await recovered(spec);
     expect(outcome).toMatchObject({ status: "done", replayed: true, attempt: 1, result: { id: `${spec.ids[0]}#1` } });
@@ -118,7 +120,7 @@ describe.concurrent.each(KINDS as Kind[])("provider %s", (kind) => {
   });
 
   it("F9: killed again and again during recovery: the same", async () => {
-    const spec = orders(`${kind}-f9`, { prepare: true });
+    const spec = orders(`${kind}-f9`, { prepare: true, leaseMs: 1_200 });
     await killAt(spec, "prepare");
     for (const point of ["prepare", "prepare", "marked"] as const) await killRecovery(spec, point);
     // A doubt that is held is not run again, so there is nothing to be killed in.

@@ -54,9 +54,9 @@ it.each([
 });
 
 it("eight processes make one ledger at the same moment", async () => {
-  for (let time = 0; time < 3; time += 1) {
-    const { complaints, lines } = await race({ intents: 8, atOnce: 8, open: false });
+  for (const intents of [1, 8, 40]) {
+    const { complaints, lines } = await race({ intents, atOnce: 8, open: false });
     expect(complaints).toEqual([]);
-    expect(lines.sort()).toEqual(Array.from({ length: 8 }, (_, i) => `i${i}`));
+    expect(lines.sort()).toEqual(Array.from({ length: intents }, (_, i) => `i${i}`).sort());
   }
 });
