@@ -196,6 +196,42 @@ describe("altered", () => {
     return reading;
   }
 
+  it("the spelling of a column in the schema changed by one bit: harmless or refused", async () => {
+    const columns = [
+      "scope",
+      "lease_until",
+      "lease_epoch",
+      "attention_at",
+      "expires_at",
+      "draft",
+      "result",
+      "doc",
+      "sum",
+    ];
+    for (const column of columns) {
+      const offset = original.indexOf(`\n     ${column} `);
+      expect(offset).toBeGreaterThan(0);
+      const reading = await readFlipped(offset + 6, 5);
+      expect("refused" in reading ? [] : reading.changed).toEqual([]);
+    }
+  });
+
+  it.each(["300", "9", "x", ""])("the mark of watched claims changed to %j hides no claim", async (mark) => {
+    const ledger = join(temporaryFolder(), "ledger.db");
+    const nt = nevertwice({ store: `sqlite:${ledger}`, sweep: false });
+    const never = new Promise<null>(() => {});
+    void nt.action("send", { key: ["id"], run: (_input: { id: string }) => never }).attempt({ id: "1" });
+    await expect.poll(async () => (await nt.store.stats()).states.sent).toBe(1);
+    withDatabase(ledger, (db) => db.exec(`UPDATE nevertwice_meta SET value = '${mark}' WHERE name = 'watched_to'`));
+    const other = nevertwice({ store: `sqlite:${ledger}`, sweep: false });
+    await expect(other.store.read(["nt1_any"])).rejects.toMatchObject({
+      code: "STORE_UNAVAILABLE",
+      message: /watched claims/,
+    });
+    await other.close();
+    await nt.store.close();
+  });
+
   it("a newer schema is refused, by its number", async () => {
     const ledger = copyWith(original);
     withDatabase(ledger, (db) => db.exec("UPDATE nevertwice_meta SET value = '99' WHERE name = 'schema_version'"));
