@@ -4,6 +4,8 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
+// By name only: no package of ours brings it.
+const APT = "apt-get";
 const NEEDED = [
   { package: "strace", present: () => onPath("strace") },
   { package: "faketime", present: () => onPath("faketime") && hasLibrary() },
@@ -29,7 +31,7 @@ function missing() {
 
 function apt(...args) {
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-  return spawnSync("apt-get", ["-qq", ...args], { env, stdio: ["ignore", "ignore", "inherit"] }).status === 0;
+  return spawnSync(APT, ["-qq", ...args], { env, stdio: ["ignore", "ignore", "inherit"] }).status === 0;
 }
 
 function install(packages) {
@@ -53,7 +55,7 @@ const absent = missing();
 if (absent.length > 0) {
   const root = process.getuid?.() === 0;
   const command = `apt-get update && apt-get install -y ${absent.join(" ")}`;
-  if (!onPath("apt-get")) fail(`The crash tests need ${absent.join(" and ")}. Install with your package manager.`);
+  if (!onPath(APT)) fail(`The crash tests need ${absent.join(" and ")}. Install with your package manager.`);
   if (!root) fail(`The crash tests need ${absent.join(" and ")}. Run:\n  sudo sh -c "${command}"`);
   console.log(`Installing ${absent.join(" and ")} for the crash tests …`);
   if (!install(absent) || missing().length > 0)
