@@ -104,11 +104,11 @@ class Execution {
     const ended = await this.#pulse.race(begin(() => runAs(context, () => prepare(this.#input, context))));
     if (ended.kind === "threw") return { end: await this.#beforeMark(ended.error) };
     if (ended.kind === "timeout") return { end: await this.#notSent(this.#timeoutError("prepare"), null) };
-    if (ended.kind === "lease-lost") return { end: await this.#moved() };
+    if (ended.kind === "lease-lost") return { end: await this.#tooLate() };
     // The time of the mark is not the time of prepare: a slow store must not cut an effect that has not begun.
     this.#pulse.limit(Number.POSITIVE_INFINITY);
     const marked = this.#mayHaveLeft() || (await this.#mark(ended.value));
-    return marked ? { draft: ended.value } : { end: await this.#moved() };
+    return marked ? { draft: ended.value } : { end: await this.#tooLate() };
   }
 
   /** Durable before the first byte leaves. */
@@ -136,6 +136,10 @@ class Execution {
     );
   }
 
+  /**
+   * The lease is gone and nothing was sent under it. While the record is still ours that is a fact worth telling: the
+   * attempt counts, and the next one waits its turn. Taken over meanwhile: the fact is refused, and the record is looked at again.
+   */
   async #tooLate(): Promise<End> {
     this.#leaseLost();
     return this.#notSent(
@@ -165,7 +169,7 @@ class Execution {
   async #interrupted(why: Interruption, work: Promise<unknown>): Promise<End> {
     this.#welcomeLateSuccess(work);
     if (!this.#mayHaveLeft()) {
-      return why.kind === "timeout" ? this.#notSent(this.#timeoutError("run"), null) : this.#moved();
+      return why.kind === "timeout" ? this.#notSent(this.#timeoutError("run"), null) : this.#tooLate();
     }
     if (why.kind === "timeout") {
       return this.#doubt(`no answer within ${formatDuration(this.#call.definition.policy.timeoutMs)}`, null);
@@ -261,7 +265,7 @@ class Execution {
 
   /** Whatever it is, it was thrown before the send mark: surely nothing happened. */
   async #beforeMark(error: unknown): Promise<End> {
-    if (isNevertwiceError(error) && error.code === "LEASE_LOST") return this.#moved();
+    if (isNevertwiceError(error) && error.code === "LEASE_LOST") return this.#tooLate();
     const verdict = this.#verdict(error);
     if (verdict.kind === "rejected" || rejectedMark(error)) {
       return this.#settleFailed(verdict.kind === "rejected" ? verdict.cause : error, { retryAt: null, final: true });
@@ -337,11 +341,6 @@ class Execution {
     }
   }
 
-  async #moved(): Promise<End> {
-    this.#leaseLost();
-    return { kind: "moved", stored: await this.#services.ledger.read(this.#call.key) };
-  }
-
   #leaseLost(): void {
     const { key, definition } = this.#call;
     this.#services.events.emit({ type: "lease_lost", action: definition.name, key, attempt: this.#record.attempt });
@@ -407,10 +406,12 @@ class Execution {
 
   async #markOrThrow(): Promise<void> {
     // A resend was marked as it was claimed.
-    if (!this.#over && (this.#mayHaveLeft() || (await this.#mark(undefined)))) return;
+    const marked = !this.#over && (this.#mayHaveLeft() || (await this.#mark(undefined)));
+    // F16: the loop may have stood still while the mark was written. A permission that comes after the lease is none.
+    if (marked && (this.#hasRoom() || (await this.#pulse.renew()))) return;
     throw new NevertwiceError(
       "LEASE_LOST",
-      "the send mark was refused: this attempt no longer holds its lease. Nothing may be sent.",
+      "the send mark was refused or came too late: this attempt no longer holds its lease. Nothing may be sent.",
       { key: this.#call.key },
     );
   }
