@@ -47,7 +47,7 @@ function fail(message) {
 
 if (process.platform !== "linux") {
   fail(
-    `The crash tests kill processes at chosen system calls and need Linux (this is ${process.platform}). Run them in a container:\n  docker run --rm -v "$PWD":/src -w /src node:20-bookworm sh -c "npm ci && npm test"`,
+    `The crash tests kill processes at chosen system calls and need Linux (this is ${process.platform}). Run them in a container:\n  docker run --rm -v "$PWD":/src -w /src node:20-bookworm sh -c "npm install && npm test"`,
   );
 }
 
