@@ -132,14 +132,9 @@ export class Engine {
     const applied = await ledger.apply(null, this.#claimOf(call, true));
     if (!applied.ok) return this.#turns(call, applied.stored, true, budget);
     const end = await execute(this.services, call, applied.stored, call.input);
-    if (end.kind === "done") return this.#done(end);
+    if (end.kind === "done") return end.outcome;
     const turned = await this.#after(call, end, budget);
     return "outcome" in turned ? turned.outcome : this.#turns(call, turned.stored, turned.fresh, budget);
-  }
-
-  #done(end: Extract<End, { readonly kind: "done" }>): Outcome<unknown> {
-    if (end.stored) this.#replays.put(end.stored);
-    return end.outcome;
   }
 
   #claimOf(call: Call, newRound: boolean): EventSource {
@@ -265,7 +260,7 @@ export class Engine {
     const { policy } = call.definition;
     switch (end.kind) {
       case "done":
-        return { outcome: this.#done(end) };
+        return { outcome: end.outcome };
       case "moved":
         return { stored: end.stored, fresh: false };
       case "failed": {

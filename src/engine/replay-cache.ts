@@ -1,6 +1,7 @@
 /**
- * The last confirmed records of this process. A confirmed record never changes until `keep` is over, so a repeat may be
- * answered without asking the store. Bounded in number and in size.
+ * The confirmed records that were asked for last. A confirmed record never changes until `keep` is over, so a repeat may be
+ * answered without asking the store. Bounded in number and in size. A record gets here by its first repeat, not by its
+ * first run: most intents are never repeated, and keeping each for a while costs the garbage collector more than it saves.
  */
 import { expired, type Payload } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
