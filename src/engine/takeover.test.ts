@@ -178,8 +178,9 @@ eachStore("a holder that falls silent", (open) => {
     let reason: unknown;
     const send = nt.action("mail", {
       key: ["to"],
-      lease: 90,
-      timeout: 80,
+      // Long enough that a starved machine does not sleep through it; the heartbeat that notices comes after a third.
+      lease: "3s",
+      timeout: "3s",
       run: (_mail: Mail, ctx) => {
         runs += 1;
         return new Promise<void>((_, reject) => {
@@ -192,8 +193,8 @@ eachStore("a holder that falls silent", (open) => {
     });
     const first = send.attempt(mail);
     await until(() => runs === 1);
-    clock.advance(100);
-    const other = another().action("mail", { key: ["to"], lease: 90, timeout: 80, run: async (_mail: Mail) => ++runs });
+    clock.advance(4_000);
+    const other = another().action("mail", { key: ["to"], run: async (_mail: Mail) => ++runs });
     expect(await other.attempt(mail, { wait: 0 })).toMatchObject({ status: "unknown" });
     expect(await first).toMatchObject({ status: "unknown", attempt: 1 });
     expect(reason).toMatchObject({ code: "LEASE_LOST" });
@@ -202,30 +203,27 @@ eachStore("a holder that falls silent", (open) => {
   });
 
   it("O9: a long run keeps its lease by heartbeats", async () => {
-    const { nt, another } = open();
+    const { nt, another, clock, store } = open();
     const finish = gate();
     let runs = 0;
-    const options = {
+    const send = nt.action("mail", {
       key: ["to"],
-      lease: 150,
-      timeout: 150,
+      lease: "6s",
+      timeout: "6s",
       run: async (_mail: Mail) => {
         runs += 1;
         await finish.opened;
       },
-    } as const;
-    const send = nt.action("mail", {
-      ...options,
-      mark: "manual",
-      run: async (m: Mail, ctx) => {
-        await new Promise((done) => setTimeout(done, 100));
-        await ctx.sent();
-        return options.run(m);
-      },
     });
     const first = send(mail);
-    const other = another().action("mail", options);
-    await new Promise((done) => setTimeout(done, 120));
+    await until(() => runs === 1);
+    const [begun] = (await store.list({ limit: 1 })).items;
+    const leasedUntil = begun?.record.lease?.until ?? 0;
+    // A third of the lease passes on the store's clock, and the next heartbeat renews it from there: past the first end.
+    clock.advance(2_000);
+    await until(async () => ((await store.list({ limit: 1 })).items[0]?.record.lease?.until ?? 0) > leasedUntil);
+    clock.advance(4_000);
+    const other = another().action("mail", { key: ["to"], run: async (_mail: Mail) => ++runs });
     expect(await other.attempt(mail, { wait: 0 })).toMatchObject({ status: "in_flight" });
     finish.open();
     await first;
