@@ -21,7 +21,15 @@ import type {
   TransactionView,
 } from "../core/store.ts";
 import { isBusy, isSqliteHandle, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
-import { checkpointQuietly, closeQuietly, firstValue, inodeOf, type OpenedFile, openFile, storeError } from "./sqlite-file.ts";
+import {
+  checkpointQuietly,
+  closeQuietly,
+  firstValue,
+  inodeOf,
+  type OpenedFile,
+  openFile,
+  storeError,
+} from "./sqlite-file.ts";
 import { decodePutResult, encodePut, type RowPutResult, SqliteLedger } from "./sqlite-ledger.ts";
 import { savepoint } from "./sqlite-savepoint.ts";
 import { migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
