@@ -225,6 +225,12 @@ describe("altered", () => {
     }
   });
 
+  it("an empty text turned into an empty blob by one bit is refused", async () => {
+    const ledger = copyWith(original);
+    withDatabase(ledger, (db) => db.exec("UPDATE nevertwice_records SET tenant = x'' WHERE id = 7"));
+    await expectRefused(ledger, /does not match its checksum/);
+  });
+
   it.each(["300", "9", "x", ""])("the mark of watched claims changed to %j hides no claim", async (mark) => {
     const ledger = join(temporaryFolder(), "ledger.db");
     const nt = nevertwice({ store: `sqlite:${ledger}`, sweep: false });
