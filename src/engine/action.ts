@@ -69,7 +69,7 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
           `${definition.name}.resend: it takes no tx. To run a new version inside a transaction, call the action with { version, tx }.`,
         );
       }
-      const outcome = await calls.resendOnce(input, options, (call) =>
+      const outcome = await calls.resendOnce(input, options, async (call) =>
         engine.outcome({ ...call, resend: { by, reason } }),
       );
       return resultOrThrow(outcome as Outcome<R>, definition.name);

@@ -60,10 +60,13 @@ export class Engine {
   }
 
   /** Runs the intent, or joins whoever runs it in this process. */
-  outcome(call: Call): Promise<Outcome<unknown>> {
+  outcome(call: Call): Outcome<unknown> | Promise<Outcome<unknown>> {
     const flight = this.#flights.get(call.key);
     if (flight !== undefined) return this.#join(call, flight);
     this.requireOpen();
+    const known = this.#replays.get(call.key, this.services.ledger.instant().now);
+    // Confirmed never changes: nothing to wait for, and nothing to ask.
+    if (known !== null) return this.#conflictWith(call, known) ?? this.#answer(call, known.record);
     return this.#flights.start(call.key, call.print, () => this.#drive(call));
   }
 
@@ -105,9 +108,7 @@ export class Engine {
   }
 
   async #drive(call: Call): Promise<Outcome<unknown>> {
-    const known = this.#replays.get(call.key, this.services.ledger.instant().now);
     const budget = new WaitBudget(this.services, call.waitMs);
-    if (known !== null) return this.#turns(call, known, true, budget);
     const outcome = await (this.#mostlyRepeats() ? this.#lookFirst(call, budget) : this.#claimFirst(call, budget));
     this.#learn(outcome.status === "done" && outcome.replayed);
     return outcome;
@@ -120,6 +121,10 @@ export class Engine {
     } catch (error) {
       // Down: the claim that follows says so, or runs unguarded where the action asked for that.
       if (!isStoreDown(error)) throw error;
+    }
+    // The plain way of a repeat.
+    if (seen?.record.state === "confirmed" && !expired(seen.record, this.services.ledger.instant().now)) {
+      return this.#conflictWith(call, seen) ?? this.#answer(call, seen.record);
     }
     return this.#turns(call, seen, true, budget);
   }

@@ -23,6 +23,8 @@ export class ReplayCache {
   put(stored: Stored): void {
     const { key, result, state } = stored.record;
     if (state !== "confirmed" || sizeOf(result) > MAX_PAYLOAD_CHARS) return;
+    // There already, and it never changes until it expires.
+    if (this.#records.get(key)?.record.settledAt === stored.record.settledAt) return;
     // A Map keeps insertion order: the first key is the one that was put longest ago.
     if (this.#records.size >= MAX_RECORDS && !this.#records.has(key)) {
       const oldest = this.#records.keys().next().value;

@@ -106,9 +106,7 @@ export function encodeRow(record: LedgerRecord, rev: number): RowValues {
 }
 
 export function decodeRow(row: Row, where: string): Stored {
-  const values = COLUMNS.map((column) => row[column]);
-  // One bit makes a text a blob of the same bytes, and an empty blob joins into the checksum like an empty text.
-  if (values.some(isBlob) || checksum(values) !== row.sum) throw damaged(row.key, where);
+  if (!intact(row)) throw damaged(row.key, where);
   let doc: Doc;
   try {
     const kept = JSON.parse(row.doc as string);
@@ -133,10 +131,6 @@ export function decodeRow(row: Row, where: string): Stored {
   return { record, version: row.rev as number };
 }
 
-function isBlob(value: unknown): boolean {
-  return typeof value === "object" && value !== null;
-}
-
 // Every column but the checksum itself, which is the last.
 const CHECKED = COLUMNS.length - 1;
 
@@ -145,6 +139,17 @@ function checksum(values: RowValues): number {
   let text = "";
   for (let i = 0; i < CHECKED; i += 1) text += `${values[i] ?? ""}\u001f`;
   return crc32(text);
+}
+
+function intact(row: Row): boolean {
+  const values: RowValues = [];
+  for (const column of COLUMNS) {
+    const value = row[column];
+    // One bit makes a text a blob of the same bytes, and an empty blob joins into the checksum like an empty text.
+    if (typeof value === "object" && value !== null) return false;
+    values.push(value);
+  }
+  return checksum(values) === row.sum;
 }
 
 // JSON text starts with none of these, so a plain payload reads as plain JSON in the sqlite3 shell.

@@ -54,8 +54,8 @@ const DEFAULT_BUSY_MS = 5_000;
 const INLINE_ROWS = 4;
 // A disk whose commits take longer than this on average is kept off the loop for a while. A single hiccup, however long,
 // counts for no more than HICCUP_MS: it takes a row of slow commits to make a slow disk.
-const SLOW_COMMIT_MS = 2;
-const HICCUP_MS = 8;
+const SLOW_COMMIT_MS = 5;
+const HICCUP_MS = 20;
 const COMMIT_WEIGHT = 0.05;
 const OFF_LOOP_MS = 10_000;
 const COMMITS_PER_CHECKPOINT = 500;
