@@ -1,17 +1,15 @@
 // A keep: one temporary folder and the servers that live in it. Closing it, or dying, leaves nothing behind.
 import { fork } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { find } from "./programs.mjs";
 import { unprivileged } from "./unprivileged.mjs";
 
 const KEEPER = fileURLToPath(new URL("./keeper.mjs", import.meta.url));
+const START_MS = 30_000;
 const CLOSE_MS = 15_000;
 const RUN_MS = 60_000;
-// A unix socket's path may have 107 bytes; ours lie below this folder.
-const LONGEST_BASE = 60;
 
 /**
  * @typedef {object} Launch
@@ -58,6 +56,22 @@ class Server {
   }
 }
 
+export async function openKeep() {
+  const keeper = fork(KEEPER, [], {
+    cwd: "/",
+    detached: true,
+    execArgv: [],
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  const ready = new Promise((resolve, reject) => {
+    keeper.once("message", resolve);
+    keeper.once("error", reject);
+    keeper.once("exit", (code) => reject(new Error(`the keeper ended with ${code} at its start`)));
+  });
+  const { folder } = await within(ready, START_MS, "the keeper's start");
+  return new Keep(keeper, folder);
+}
+
 export class Keep {
   folder;
   #keeper;
@@ -67,20 +81,13 @@ export class Keep {
   #watched = new Map();
   #ended;
 
-  constructor() {
-    const base = tmpdir().length <= LONGEST_BASE ? tmpdir() : "/tmp";
-    this.folder = mkdtempSync(join(base, "nevertwice-services-"));
-    // The servers' user has to get through to its own folder, which is closed to others.
-    chmodSync(this.folder, 0o711);
-    this.#keeper = fork(KEEPER, [this.folder], {
-      cwd: "/",
-      detached: true,
-      execArgv: [],
-      stdio: ["ignore", "ignore", "inherit", "ipc"],
-    });
-    this.#ended = new Promise((ended) => this.#keeper.once("exit", ended));
-    this.#keeper.on("message", (message) => this.#hear(message));
-    this.#keeper.once("exit", () => this.#keeperGone());
+  /** @param {import("node:child_process").ChildProcess} keeper @param {string} folder */
+  constructor(keeper, folder) {
+    this.#keeper = keeper;
+    this.folder = folder;
+    this.#ended = new Promise((ended) => keeper.once("exit", ended));
+    keeper.on("message", (message) => this.#hear(message));
+    keeper.once("exit", () => this.#keeperGone());
     this.#rest();
   }
 

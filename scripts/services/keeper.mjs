@@ -1,13 +1,17 @@
 // The process that owns every server of one run. It is the servers' parent and sits in a session of its own, so that
 // Ctrl-C does not reach it; when the process that started it goes away, in whatever way (SIGKILL too), the channel
 // between the two closes, and it ends the servers and removes their folder. Then it ends itself.
+// It makes the folder too: made by the other side, it would stay when that is killed before the keeper runs.
 import { spawn } from "node:child_process";
-import { closeSync, openSync, rmSync } from "node:fs";
+import { chmodSync, closeSync, mkdtempSync, openSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { baseFolder } from "./base-folder.mjs";
 
-const POLITE_MS = 5_000;
+// PostgreSQL itself gives its children five seconds before it kills them; killed sooner, it would leave them behind.
+const POLITE_MS = 8_000;
 const FORCED_MS = 2_000;
 
-const [folder] = process.argv.slice(2);
+const folder = mkdtempSync(join(baseFolder(), "nevertwice-services-"));
 /** @type {Map<number, { child: import("node:child_process").ChildProcess, stopSignal: NodeJS.Signals }>} */
 const running = new Map();
 let ending = false;
@@ -18,6 +22,10 @@ process.on("message", (message) => {
 });
 process.on("disconnect", end);
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, end);
+// The servers' user has to get through to its own folder, which is closed to others.
+chmodSync(folder, 0o711);
+tell({ folder });
+if (!process.connected) await end();
 
 function start({ id, command, args, log, uid, gid, env, cwd, stopSignal }) {
   const output = openSync(log, "a");

@@ -38,7 +38,7 @@ export async function startStandby(keep, primary, options = {}) {
   return standby;
 }
 
-class Standby extends Postgres {
+export class Standby extends Postgres {
   /** Makes it a primary of its own; the old one must not be written to any more. */
   async promote() {
     const [row] = await this.query("SELECT pg_promote(true, 20) AS done");

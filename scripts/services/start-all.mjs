@@ -1,5 +1,5 @@
 // What a test run or a bench needs, at once: private servers, or the ones that the environment names.
-import { Keep } from "./keep.mjs";
+import { openKeep } from "./keep.mjs";
 import { startPgBouncer } from "./pgbouncer.mjs";
 import { startPostgres } from "./postgres.mjs";
 import { ensurePrograms } from "./programs.mjs";
@@ -24,7 +24,7 @@ export async function startAll(wanted = KINDS) {
   const own = KINDS.filter((kind) => isWanted(kind, wanted) && !(kinds[kind].variable in given));
   if (own.length === 0) return { addresses: given, close: async () => {} };
   ensurePrograms(own.flatMap((kind) => kinds[kind].programs));
-  const keep = new Keep();
+  const keep = await openKeep();
   try {
     const parts = await Promise.all([
       startDatabases(keep, own, given),

@@ -5,8 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { Redis } from "ioredis";
 import pg from "pg";
-import { afterAll, onTestFinished } from "vitest";
-import { getCurrentTest } from "vitest/suite";
+import { afterwards } from "./on-demand.ts";
 
 /** As the application's role: it may create databases, and is no superuser. */
 export function postgresUrl(): string {
@@ -96,11 +95,6 @@ function unique(): string {
 
 function withPath(url: string, path: string): string {
   return Object.assign(new URL(url), { pathname: `/${path}` }).href;
-}
-
-function afterwards(clean: () => Promise<void>): void {
-  if (getCurrentTest()) onTestFinished(clean);
-  else afterAll(clean);
 }
 
 async function query(text: string): Promise<void> {
