@@ -127,7 +127,12 @@ class Instance implements Nevertwice {
     const onError = (error: unknown) =>
       this.#engine.services.logger.warn(`nevertwice: a sweep failed: ${String(error)}`);
     this.#loop = everyMs === null ? null : new SweepLoop({ sweeper: this.#sweeper, clock, everyMs, random, onError });
-    this.#services = { engine: this.#engine, defaults: this.#defaults, used: () => this.#loop?.start() };
+    this.#services = { engine: this.#engine, defaults: this.#defaults, used: () => this.#used() };
+  }
+
+  #used(): void {
+    this.#engine.requireOpen();
+    this.#loop?.start();
   }
 
   // The overloads differ only in what they infer; behind them stands one function.
@@ -196,8 +201,9 @@ class Instance implements Nevertwice {
   }
 
   async #close(): Promise<void> {
+    const idle = this.#engine.close();
     await this.#loop?.stop();
-    await this.#engine.idle();
+    await idle;
     const { untold } = this.#engine.services;
     untold.stop();
     if (untold.size > 0) await untold.tick();

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { z } from "zod";
 import { eachStore, kinds, openMemory } from "../../test/support/each-store.ts";
 import { gate, until } from "../../test/support/gate.ts";
 import { type Provider, startProvider } from "../../test/support/provider.ts";
@@ -127,6 +128,23 @@ eachStore("doubt", (open) => {
     clock.advance(2 * 3_600_000);
     await send.attempt({ to: "a", body: "" }, { wait: 0 });
     expect(provider.requests).toHaveLength(2);
+  });
+
+  it("F21 F46: the stored input no longer fits the schema: the resend is not sent, and stays a doubt", async () => {
+    const provider = await startProvider();
+    provider.plan("drop-after-effect");
+    const { nt, another } = open();
+    await honest(nt, provider).attempt({ to: "a", body: "old" }, { wait: 0 });
+    const newer = another().action("mail", {
+      input: z.object({ to: z.string(), body: z.literal("new") }),
+      key: ["to"],
+      free: ["body"],
+      doubt: { resendWithin: "24h" },
+      run: async (input, ctx) => provider.send(input, ctx.key),
+    });
+    await expect(newer.attempt({ to: "a", body: "new" })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    expect(await newer.status({ to: "a", body: "new" })).toMatchObject({ status: "unknown" });
+    expect(provider.requests).toHaveLength(1);
   });
 
   it("doubt: retry, asked for by name, runs it again", async () => {

@@ -39,6 +39,16 @@ describe("the store is down", () => {
     expect(events).toContainEqual(expect.objectContaining({ type: "store_down", store: "memory" }));
   });
 
+  it("O10: fails open too where repeats are the rule and the ledger is read first", async () => {
+    const { nt, faults } = withFaults();
+    let runs = 0;
+    const send = nt.action("send", { whenStoreDown: "run", run: async (_job: Job) => ++runs });
+    const large = nt.action("large", { run: async (_job: Job) => "x".repeat(5_000) });
+    for (let i = 0; i < 100; i += 1) await large({ id: "1" });
+    faults.down = true;
+    expect(await send({ id: "1" })).toBe(1);
+  });
+
   it("O10: an effect that fails while the ledger is down is unknown, with its own error as the cause", async () => {
     const { nt, faults } = withFaults();
     const broken = new Error("reset");

@@ -147,6 +147,14 @@ export function inodeOf(path: string): string | null {
   }
 }
 
+export function checkpointQuietly(db: SqliteHandle): void {
+  try {
+    firstValue(db, "PRAGMA wal_checkpoint(TRUNCATE)");
+  } catch {
+    // Another process is reading or writing: the log stays, and so does everything in it.
+  }
+}
+
 export function closeQuietly(db: SqliteHandle): void {
   try {
     db.close?.();

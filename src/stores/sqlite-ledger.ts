@@ -53,8 +53,8 @@ export type RowPutResult =
   | { readonly ok: false; readonly row: Row | null };
 
 export function encodePut(put: Put): RowPut {
-  // A first revision that no earlier row of this key can have had, also after a sweep: time in ms, times 4096, plus chance.
-  const rev = put.expected === null ? Date.now() * 4_096 + Math.floor(Math.random() * 4_096) : put.expected + 1;
+  // A first revision that no earlier row of this key can have had, also after a sweep: time in ms, times 1024, plus chance.
+  const rev = put.expected === null ? Date.now() * 1_024 + Math.floor(Math.random() * 1_024) : put.expected + 1;
   return { row: encodeRow(put.record, rev), expected: put.expected };
 }
 

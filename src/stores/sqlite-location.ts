@@ -42,9 +42,9 @@ export function defaultLocation(around: Surroundings = surroundings()): DefaultL
 }
 
 function stateFolder({ env, platform, home }: Surroundings): string {
-  if (platform === "win32") return join(env["LOCALAPPDATA"] ?? join(home, "AppData", "Local"), "nevertwice");
+  if (platform === "win32") return join(env.LOCALAPPDATA ?? join(home, "AppData", "Local"), "nevertwice");
   if (platform === "darwin") return join(home, "Library", "Application Support", "nevertwice");
-  return join(env["XDG_STATE_HOME"] ?? join(home, ".local", "state"), "nevertwice");
+  return join(env.XDG_STATE_HOME ?? join(home, ".local", "state"), "nevertwice");
 }
 
 const PASSING: readonly (readonly [variable: string, platform: string])[] = [

@@ -21,7 +21,7 @@ import type {
   TransactionView,
 } from "../core/store.ts";
 import { isBusy, isSqliteHandle, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
-import { closeQuietly, firstValue, inodeOf, type OpenedFile, openFile, storeError } from "./sqlite-file.ts";
+import { checkpointQuietly, closeQuietly, firstValue, inodeOf, type OpenedFile, openFile, storeError } from "./sqlite-file.ts";
 import { decodePutResult, encodePut, type RowPutResult, SqliteLedger } from "./sqlite-ledger.ts";
 import { savepoint } from "./sqlite-savepoint.ts";
 import { migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
@@ -40,7 +40,8 @@ export interface SqliteStoreOptions {
   readonly busyMs?: number;
 }
 
-const DEFAULT_BUSY_MS = 10_000;
+// The engine tries a write three times: a caller waits three times this for a lock that never goes.
+const DEFAULT_BUSY_MS = 5_000;
 // Up to here a batch commits on the loop: the rows cost less than the hop to the thread (70 µs measured).
 const INLINE_ROWS = 4;
 // A disk whose commits take longer than this on average is kept off the loop for a while. A single hiccup, however long,
@@ -207,7 +208,11 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     if (this.#closed) return;
     this.#closed = true;
     await this.#thread?.close();
-    if (this.#owned && this.#file) closeQuietly(this.#file.db);
+    if (this.#owned && this.#file) {
+      // Everything into the one file: whoever copies ledger.db after a close has it all.
+      checkpointQuietly(this.#file.db);
+      closeQuietly(this.#file.db);
+    }
     this.#file = null;
   }
 
