@@ -3,13 +3,15 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { find } from "./programs.mjs";
 
 /** To be called when no server runs in the folder any more. @param {string} folder */
 export function releaseSharedMemory(folder) {
+  const ipcrm = find("ipcrm");
   const locks = readdirSync(folder).map((name) => join(folder, name, "data", "postmaster.pid"));
   // The file is there only after a kill; its seventh line is the segment's key and id.
   for (const lock of locks.filter((path) => existsSync(path))) {
     const id = readFileSync(lock, "utf8").split("\n")[6]?.trim().split(/\s+/)[1];
-    if (id) spawnSync("ipcrm", ["-m", id], { timeout: 5_000 });
+    if (id && ipcrm) spawnSync(ipcrm, ["-m", id], { timeout: 5_000 });
   }
 }
