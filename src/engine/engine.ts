@@ -171,6 +171,8 @@ export class Engine {
     const { definition } = call;
     const holder = newHolder();
     try {
+      const admission = ledger.admits(definition.policy.doubt.kind);
+      if (admission !== null) await admission;
       const applied = await ledger.apply(stored, (current) => {
         // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
         if (current !== null && this.#differsFrom(call, current) !== null) return null;
