@@ -14,6 +14,8 @@ export default defineConfig({
   },
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    // PostgreSQL, PgBouncer, Redis and Redis Cluster of our own for every run: about four seconds.
+    globalSetup: ["test/services/global-setup.ts"],
     // Crash and fault tests start real processes; a starved machine must not turn into a red test.
     testTimeout: 60_000,
     hookTimeout: 60_000,
