@@ -117,8 +117,8 @@ class NodeRedisWire implements Wire {
   }
 
   send(key: string, command: string, args: readonly string[]): Promise<unknown> {
-    if (this.#client.isOpen === false) return this.#connect().then(() => this.#send(key, [command, ...args]));
-    return this.#send(key, [command, ...args]);
+    const all = [command].concat(args);
+    return this.#client.isOpen === false ? this.#connect().then(() => this.#send(key, all)) : this.#send(key, all);
   }
 
   #send(key: string, args: readonly string[]): Promise<unknown> {

@@ -43,9 +43,15 @@ export function rangeOf(type: IndexType): { readonly min: number; readonly max: 
 
 /** What an index says about a record, besides its type: enough to filter by tenant and action without reading it. */
 export function entryOf({ key, tenant, action }: LedgerRecord): string {
-  // JSON escapes control characters, so the separator stands nowhere behind the key.
-  return `${key}${SEPARATOR}${JSON.stringify([tenant, action])}`;
+  if (about.tenant !== tenant || about.action !== action) {
+    // JSON escapes control characters, so the separator stands nowhere behind the key.
+    about = { tenant, action, text: SEPARATOR + JSON.stringify([tenant, action]) };
+  }
+  return key + about.text;
 }
+
+// The last one made: a batch is mostly of one tenant and action.
+let about = { tenant: "", action: "", text: `${SEPARATOR}["",""]` };
 
 export interface Entry {
   readonly key: string;

@@ -13,8 +13,11 @@ import { COUNT, LAPSED, TIDY, WALK } from "./redis-scripts.ts";
 
 // Entries looked at by one script: about a millisecond of the server's time.
 const WINDOW = 1_000;
-// Two entries looked at for each record begun: the walk is always faster than what it walks over grows.
-const INSERTS_A_WINDOW = WINDOW / 2;
+// Where a quarter of a window or more was gone, the next one follows after half as many inserts as it has entries: the walk
+// is faster than what it walks over grows. Where little was, it looks at one entry for every eight inserts.
+const MUCH = 0.25;
+const INSERTS_AFTER_MUCH = WINDOW / 2;
+const INSERTS_AFTER_LITTLE = WINDOW * 8;
 
 interface Walked {
   readonly removed: number;
@@ -28,7 +31,7 @@ export class RedisUpkeep {
   /** Where the walk stands, by rank. */
   readonly #ranks = new Array<number>(BUCKETS).fill(0);
   #bucket = 0;
-  #inserts = 0;
+  #insertsLeft = INSERTS_AFTER_LITTLE;
   #walking = false;
 
   constructor(link: RedisLink, names: Names) {
@@ -52,7 +55,7 @@ export class RedisUpkeep {
     while (removed < limit) {
       const window = await this.#walk(bucket, limit - removed);
       removed += window.removed;
-      if (window.end || (!thorough && window.removed < window.seen / 4)) break;
+      if (window.end || (!thorough && window.removed < window.seen * MUCH)) break;
     }
     return removed;
   }
@@ -88,7 +91,9 @@ export class RedisUpkeep {
     const buckets = new Map<number, string[]>();
     for (const entry of entries) {
       const bucket = bucketOf(keyOfEntry(entry));
-      buckets.set(bucket, [...(buckets.get(bucket) ?? []), entry]);
+      const own = buckets.get(bucket);
+      if (own === undefined) buckets.set(bucket, [entry]);
+      else own.push(entry);
     }
     const gone = await Promise.all(
       [...buckets].map(async ([bucket, own]) => {
@@ -102,18 +107,26 @@ export class RedisUpkeep {
 
   /** Told of every record begun here; now and then it pays for them with a window of the walk, in the background. */
   inserted(count: number): void {
-    this.#inserts += count;
-    if (this.#inserts < INSERTS_A_WINDOW || this.#walking) return;
-    this.#inserts = 0;
+    this.#insertsLeft -= count;
+    if (this.#insertsLeft > 0 || this.#walking) return;
     this.#walking = true;
-    const bucket = this.#bucket;
-    this.#bucket = (bucket + 1) % BUCKETS;
-    this.#walk(bucket, WINDOW)
-      // It is in nobody's way: the next window is looked at in any case.
-      .catch(() => {})
-      .finally(() => {
-        this.#walking = false;
-      });
+    void this.#walkOn().then((much) => {
+      this.#insertsLeft = much ? INSERTS_AFTER_MUCH : INSERTS_AFTER_LITTLE;
+      this.#walking = false;
+    });
+  }
+
+  /** Stays in a bucket while much of it is gone. */
+  async #walkOn(): Promise<boolean> {
+    try {
+      const { removed, seen } = await this.#walk(this.#bucket, WINDOW);
+      const much = removed > 0 && removed >= seen * MUCH;
+      if (!much) this.#bucket = (this.#bucket + 1) % BUCKETS;
+      return much;
+    } catch {
+      // It is in nobody's way: what this window left is found the next time round.
+      return false;
+    }
   }
 
   async stats(): Promise<LedgerStats> {
