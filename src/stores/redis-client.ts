@@ -15,6 +15,8 @@ export interface Wire {
   /** Calls `heard` with every message on these channels, over a connection of its own. */
   listen(channels: readonly string[], heard: (message: string) => void): Promise<Ear>;
   end(): Promise<void>;
+  /** What its connection last complained about, where we are told: the reason for a silence. */
+  trouble?: unknown;
 }
 
 export interface Ear {
@@ -64,6 +66,7 @@ export function wireOf(client: RedisClient): Wire {
 const ignore = () => {};
 
 class IoRedisWire implements Wire {
+  trouble?: unknown;
   readonly driver = "ioredis";
   readonly cluster: boolean;
   readonly #client: IoRedis;
@@ -106,6 +109,7 @@ class IoRedisWire implements Wire {
 }
 
 class NodeRedisWire implements Wire {
+  trouble?: unknown;
   readonly driver = "redis";
   readonly cluster: boolean;
   readonly #client: NodeRedis;
@@ -188,9 +192,12 @@ export function connectTo(url: string, kind: "single" | "cluster"): Wire {
   for (const driver of ["ioredis", "redis"] as const) {
     try {
       const client = driver === "ioredis" ? ioRedisFor(url, kind) : nodeRedisFor(url, kind);
-      // Every call reports its own failure; an error event nobody listens to would end the process.
-      client.on("error", ignore);
-      return wireOf(client);
+      const wire = wireOf(client);
+      // An error event nobody listens to would end the process.
+      client.on("error", (error: unknown) => {
+        wire.trouble = error;
+      });
+      return wire;
     } catch (error) {
       if (!isMissing(error)) throw error;
       failures.push(`${driver}: ${messageOf(error).split("\n")[0]}`);

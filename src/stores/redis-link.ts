@@ -7,6 +7,7 @@
  * the version it replaces, and who meets its own holder in a conflict knows that the first one arrived.
  */
 import { performance } from "node:perf_hooks";
+import type { NevertwiceError } from "../core/errors.ts";
 import type { Wire } from "./redis-client.ts";
 import type { ServerClock } from "./redis-clock.ts";
 import { isNoScript, isPassing, redisError, timedOut } from "./redis-errors.ts";
@@ -73,16 +74,22 @@ export class RedisLink {
     return (answer as unknown[]).slice(2);
   }
 
+  #silence(): NevertwiceError {
+    const { trouble } = this.wire;
+    return trouble === undefined ? timedOut(this.where, this.#timeoutMs) : redisError(trouble, this.where);
+  }
+
   /** A server that swallows everything must not hold a call for ever. A reply that comes after the bound is nobody's. */
   #bounded<T>(work: () => Promise<T>, named = true): Promise<T> {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(timedOut(this.where, this.#timeoutMs)), this.#timeoutMs);
+      const timer = setTimeout(() => reject(this.#silence()), this.#timeoutMs);
       const failed = (error: unknown) => {
         clearTimeout(timer);
         reject(named ? redisError(error, this.where) : error);
       };
       const done = (value: T) => {
         clearTimeout(timer);
+        this.wire.trouble = undefined;
         resolve(value);
       };
       try {
