@@ -39,7 +39,7 @@ const REMEDIES: readonly Remedy[] = [
     says: "it is loading its data or busy. Wait until it is ready, and call again.",
   },
   {
-    matches: /^(CLUSTERDOWN|TRYAGAIN)|Too many Cluster redirections|slots cache/i,
+    matches: /^(CLUSTERDOWN|TRYAGAIN)|non local key|Too many Cluster redirections|slots cache/i,
     code: "STORE_UNAVAILABLE",
     says: "the cluster is failing over or moving the slot. Call again in a moment; if it stays, see: redis-cli --cluster check.",
   },
@@ -95,5 +95,5 @@ export function isNoScript(error: unknown): boolean {
 
 /** Over in a moment: a failover, a slot that moves, a server that loads. Asking again is harmless: a swap names its version. */
 export function isPassing(error: unknown): boolean {
-  return /TRYAGAIN|CLUSTERDOWN|^LOADING|^MASTERDOWN/.test(`${rootMessage(error)} ${messageOf(error)}`);
+  return /TRYAGAIN|CLUSTERDOWN|non local key|^LOADING|^MASTERDOWN/.test(`${rootMessage(error)} ${messageOf(error)}`);
 }
