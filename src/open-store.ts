@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { configError } from "./core/errors.ts";
 import type { Store } from "./core/store.ts";
 import { memoryStore } from "./stores/memory.ts";
+import { redisStore } from "./stores/redis.ts";
 import { sqliteStore } from "./stores/sqlite.ts";
 import { defaultLocation, prepareFolder, type Surroundings, surroundings } from "./stores/sqlite-location.ts";
 
@@ -74,9 +75,12 @@ function byName(name: string, from: string, cwd: string): Store {
     case "sqlite":
       if (rest.trim() === "") throw configError(`${from}: "${name}" names no file. Write sqlite:path/to/ledger.db`);
       return sqliteStore({ path: resolve(cwd, decodePath(rest)) });
+    case "redis":
+    case "rediss":
+      return redisStore({ url: name });
     default:
       throw configError(
-        `${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db or memory:, or a Store object.`,
+        `${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db, redis://host:6379 or memory:, or a Store object.`,
       );
   }
 }

@@ -134,6 +134,8 @@ export class Engine {
     const { ledger } = this.services;
     const { failOpen } = call.definition.policy;
     if (failOpen) return this.#turns(call, null, true, budget);
+    const admission = ledger.admits(call.definition.policy.doubt.kind);
+    if (admission !== null) await admission;
     const applied = await ledger.apply(null, this.#claimOf(call, true));
     if (!applied.ok) return this.#turns(call, applied.stored, true, budget);
     const end = await execute(this.services, call, applied.stored, call.input);
@@ -235,6 +237,8 @@ export class Engine {
 
   async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     try {
+      const admission = this.services.ledger.admits(call.definition.policy.doubt.kind);
+      if (admission !== null) await admission;
       const applied = await this.services.ledger.apply(stored, this.#claimOf(call, fresh));
       if (!applied.ok) return { stored: applied.stored, fresh };
       return this.#after(call, await execute(this.services, call, applied.stored, call.input), budget);
