@@ -5,25 +5,38 @@
 import { performance } from "node:perf_hooks";
 import type { Instant } from "../core/record.ts";
 
+export interface Observation {
+  /** What the server's clock showed, epoch ms. */
+  readonly serverMs: number;
+  /** On performance.now(). */
+  readonly askedAt: number;
+  readonly answeredAt: number;
+}
+
 // A correction backwards up to here stands still instead; more than that, somebody has set the server's clock, and all
 // hosts must follow it together or they would judge each other's leases by two clocks.
 const STAND_STILL_MS = 1_000;
 
+// Crystals differ by some ten millionths and NTP bends clocks by up to 500: what was measured long ago says less.
+const DRIFT = 500e-6;
+
 export class ServerClock {
-  /** Server time minus monotonic time; null until the first answer. */
-  #offset: number | null = null;
+  /** Server time minus monotonic time is between these; null until the first answer. */
+  #offset: { readonly least: number; readonly most: number } | null = null;
+  #observedAt = 0;
   #last = 0;
 
-  get known(): boolean {
-    return this.#offset !== null;
-  }
-
   /** The server's clock showed `serverMs` somewhere between the question and the answer. */
-  observe(serverMs: number, askedAt: number, answeredAt: number): void {
-    const [least, most] = [serverMs - answeredAt, serverMs - askedAt];
-    // What fits the new evidence is kept: a slow answer says less than the quick ones before it.
-    if (this.#offset === null) this.#offset = (least + most) / 2;
-    else this.#offset = Math.min(most, Math.max(least, this.#offset));
+  observe({ serverMs, askedAt, answeredAt }: Observation): void {
+    const seen = { least: serverMs - answeredAt, most: serverMs - askedAt };
+    const drift = (answeredAt - this.#observedAt) * DRIFT;
+    const known = this.#offset ?? seen;
+    const least = Math.max(seen.least, known.least - drift);
+    const most = Math.min(seen.most, known.most + drift);
+    // Both, where they agree: a slow answer says less than a quick one. Else the server's clock was set, and the last
+    // word counts.
+    this.#offset = least <= most ? { least, most } : seen;
+    this.#observedAt = answeredAt;
   }
 
   instant(): Instant {
@@ -33,8 +46,8 @@ export class ServerClock {
     return { now, steady: now, epoch: "" };
   }
 
-  #tick(offset: number): number {
-    const now = Math.floor(performance.now() + offset);
+  #tick(offset: { readonly least: number; readonly most: number }): number {
+    const now = Math.floor(performance.now() + (offset.least + offset.most) / 2);
     if (now < this.#last && this.#last - now <= STAND_STILL_MS) return this.#last;
     this.#last = now;
     return now;

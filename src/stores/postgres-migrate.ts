@@ -1,5 +1,7 @@
 /** Bringing the schema up to date: once, however many processes start at the same time. */
+import { performance } from "node:perf_hooks";
 import { configError } from "../core/errors.ts";
+import type { Observation } from "./postgres-clock.ts";
 import type { Connection, Driver } from "./postgres-driver.ts";
 import { sqlState } from "./postgres-errors.ts";
 import type { Row } from "./postgres-row.ts";
@@ -19,23 +21,24 @@ export interface Found {
   readonly state: SchemaState | null;
   readonly rls: boolean;
   readonly standby: boolean;
-  /** The server's clock, epoch ms. */
-  readonly now: number;
+  readonly clock: Observation;
 }
 
 export const CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::text";
 
 /** One statement that fails on nothing: what is there, and what time it is there. */
 export async function look(connection: Connection, schema: string): Promise<Found> {
+  const askedAt = performance.now();
   const [row] = await connection.query(
     `SELECT ${CLOCK} AS c0, pg_is_in_recovery()::text AS c1,
        (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = to_regclass($1::text))::text AS c2,
        (to_regclass($2::text) IS NOT NULL)::text AS c3`,
     [`${quoteName(schema)}.records`, `${quoteName(schema)}.meta`],
   );
-  const { c0, c1, c2, c3 } = row as Row;
+  const clock = { askedAt, answeredAt: performance.now(), serverMs: Number(row?.c0) };
+  const { c1, c2, c3 } = row as Row;
   return {
-    now: Number(c0),
+    clock,
     standby: c1 === "true",
     rls: c2 === "true",
     state: c3 === "true" ? await readState(connection, schema) : null,

@@ -1,5 +1,4 @@
 /** The ledger's tables, and how they came about. Forward only: a migration that has shipped is never edited. */
-import { randomUUID } from "node:crypto";
 import { configError } from "../core/errors.ts";
 
 /**
@@ -87,14 +86,14 @@ export function quoteText(text: string): string {
 }
 
 /** The statements from a version (0: nothing is there) to this release's, in order. */
-export function migrationSql(schema: string, from: number, ledgerId: string = randomUUID()): string[] {
+export function migrationSql(schema: string, from: number): string[] {
   const name = quoteName(schema);
   const statements: string[] = [];
   if (from === 0) {
     statements.push(
       `CREATE SCHEMA IF NOT EXISTS ${name}`,
       `CREATE TABLE ${name}.meta (name text PRIMARY KEY, value text NOT NULL)`,
-      `INSERT INTO ${name}.meta (name, value) VALUES ('ledger_id', ${quoteText(ledgerId)})`,
+      `INSERT INTO ${name}.meta (name, value) VALUES ('ledger_id', gen_random_uuid()::text)`,
     );
   }
   for (const { sql } of MIGRATIONS.slice(from)) statements.push(sql(name));

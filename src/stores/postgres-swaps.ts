@@ -34,7 +34,8 @@ export class Swaps {
 
   /** A row as it was just read: what the table holds of it need not be sent again. */
   seen(stored: Stored): Stored {
-    return this.#lineage.keep(stored);
+    this.#lineage.keep(stored);
+    return stored;
   }
 
   async read(run: Connection, keys: readonly string[]): Promise<(Stored | null)[]> {
@@ -145,7 +146,8 @@ export class Swaps {
     const askedAt = performance.now();
     const rows = await run.query(text, values);
     const clock = rows[0]?.clock;
-    if (typeof clock === "string") this.#options.clock.observe(Number(clock), askedAt, performance.now());
+    if (typeof clock === "string")
+      this.#options.clock.observe({ serverMs: Number(clock), askedAt, answeredAt: performance.now() });
     return rows;
   }
 }

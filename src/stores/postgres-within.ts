@@ -1,5 +1,4 @@
 /** The ledger inside the caller's own transaction: the same reads and swaps, on the caller's connection. */
-import { performance } from "node:perf_hooks";
 import { configError } from "../core/errors.ts";
 import type { TransactionView } from "../core/store.ts";
 import type { ServerClock } from "./postgres-clock.ts";
@@ -72,9 +71,8 @@ function ensureChecked(options: ViewOptions): Promise<void> {
  */
 async function checkLedger({ connection, clock, settings, ledgerId, open }: ViewOptions): Promise<void> {
   const { schema, name, rls, tenant } = settings;
-  const askedAt = performance.now();
-  const { state, now } = await look(connection, schema);
-  clock.observe(now, askedAt, performance.now());
+  const { state, clock: seen } = await look(connection, schema);
+  clock.observe(seen);
   if (rls) await connection.query(`SELECT set_config('nevertwice.tenant', ${quoteText(tenant as string)}, true)`);
   const known = await ledgerId();
   if (state !== null && isServed(state, name) && (known === null || known === state.ledgerId)) return;

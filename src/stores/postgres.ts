@@ -223,9 +223,8 @@ class PostgresStore implements TransactionalStore<unknown> {
     const { schema, migrate, rls, tenant, listen } = this.#settings;
     const driver = await openDriver(this.#settings);
     try {
-      const askedAt = performance.now();
-      const { now, state } = await ready(driver, migrate, { schema, rls, where: this.name });
-      this.#clock.observe(now, askedAt, performance.now());
+      const { clock, state } = await ready(driver, migrate, { schema, rls, where: this.name });
+      this.#clock.observe(clock);
       const ledgerId = state?.ledgerId ?? "";
       const wakes = listen ? new Wakes(driver, `${ledgerId} ${schema}`) : null;
       // Not waited for: until it listens, the engine polls.
