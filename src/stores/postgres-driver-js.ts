@@ -41,10 +41,7 @@ async function reserve(sql: PostgresJs, timeoutMs: number): Promise<Reserved> {
   return answerWithin(timeoutMs, coming, () => void coming.then((late) => late.release()).catch(() => {}));
 }
 
-export function postgresJsDriver(
-  sql: PostgresJs,
-  { timeoutMs, owned }: { timeoutMs: number; owned: boolean },
-): Driver {
+export function postgresJsDriver(sql: PostgresJs, { timeoutMs, owned }: { timeoutMs: number; owned: boolean }): Driver {
   const run = async (on: PostgresJs, text: string, values: readonly SqlText[]): Promise<Row[]> => {
     const pending = on.unsafe(text, values as never[], { prepare: false });
     // The library has no way to drop one connection: the server is asked to cancel, and the answer is not waited for.

@@ -8,19 +8,24 @@ type Listener = (message: { readonly channel: string; readonly payload?: string 
 
 /** By shape, as all of this file: `new pg.Client()`, connected. */
 export interface PgClient {
-  query(text: string, values?: readonly unknown[]): Promise<{ readonly rows: unknown[] }>;
-  on(event: "notification", listener: Listener): unknown;
-  on(event: "error" | "end", listener: (error?: unknown) => void): unknown;
-  removeListener(event: string, listener: (...args: never[]) => void): unknown;
+  query(text: string, values?: never[]): Promise<{ readonly rows: unknown[] }>;
+  on(...args: never[]): unknown;
   /** "I" idle, "T" in a transaction, "E" in a failed one; since pg 8.17. */
   getTransactionStatus?(): string | null;
 }
 
-interface PooledClient extends PgClient {
+interface Session {
+  query(text: string, values?: readonly SqlText[]): Promise<{ readonly rows: unknown[] }>;
+  on(event: "notification", listener: Listener): unknown;
+  on(event: "error" | "end", listener: () => void): unknown;
+  removeListener(event: string, listener: (...args: never[]) => void): unknown;
+}
+
+interface PooledClient extends Session {
   release(destroy?: boolean): void;
 }
 
-interface OwnClient extends PgClient {
+interface OwnClient extends Session {
   readonly processID?: number | null;
   connect(): Promise<unknown>;
   end(): Promise<void>;
@@ -30,9 +35,9 @@ interface OwnClient extends PgClient {
 /** By shape: `new pg.Pool()`. */
 export interface PgPool {
   connect(): Promise<unknown>;
-  query(text: string, values?: readonly unknown[]): Promise<{ readonly rows: unknown[] }>;
+  query(text: string, values?: never[]): Promise<{ readonly rows: unknown[] }>;
   end(): Promise<void>;
-  on?(event: "error", listener: (error: unknown) => void): unknown;
+  on?(event: "error", listener: () => void): unknown;
   readonly totalCount?: number;
   readonly Client?: unknown;
   readonly options?: unknown;
@@ -65,7 +70,7 @@ export function pgPoolDriver(pool: PgPool, { timeoutMs, owned }: { timeoutMs: nu
   // Without a listener, a server that restarts while a connection idles would end the process.
   if (owned) pool.on?.("error", () => {});
 
-  const onClient = async <T>(work: (client: PgClient) => Promise<T>): Promise<T> => {
+  const onClient = async <T>(work: (client: Session) => Promise<T>): Promise<T> => {
     const client = await checkOut(pool, timeoutMs);
     let destroy = true;
     const onError = () => {
@@ -102,9 +107,10 @@ async function checkOut(pool: PgPool, timeoutMs: number): Promise<PooledClient> 
   return answerWithin(timeoutMs, coming, () => void coming.then((late) => late.release()).catch(() => {}));
 }
 
-export function pgClientDriver(client: PgClient, timeoutMs: number): Driver {
+export function pgClientDriver(given: PgClient, timeoutMs: number): Driver {
+  const client = given as Session;
   const checkIdle = () => {
-    const status = client.getTransactionStatus?.() ?? "I";
+    const status = given.getTransactionStatus?.() ?? "I";
     if (status === "I") return;
     throw configError(
       "a transaction is open on the client that carries the ledger: its rollback would take the ledger's writes with it. Pass that client to the call as tx, and give the ledger a Pool or a client of its own.",
@@ -124,13 +130,13 @@ export function pgClientDriver(client: PgClient, timeoutMs: number): Driver {
   };
 }
 
-async function run(client: PgClient, text: string, values: readonly SqlText[], timeoutMs: number): Promise<Row[]> {
+async function run(client: Session, text: string, values: readonly SqlText[], timeoutMs: number): Promise<Row[]> {
   const { rows } = await answerWithin(timeoutMs, client.query(text, values), () => {});
   return rows as Row[];
 }
 
 async function transactionOn<T>(
-  client: PgClient,
+  client: Session,
   work: (connection: Connection) => Promise<T>,
   timeoutMs: number,
 ): Promise<T> {
@@ -150,7 +156,9 @@ async function transactionOn<T>(
 /** A five-character SQLSTATE: the server answered. 57P0x: it answered that it is going away. */
 function isServerError(error: unknown): boolean {
   const { code, severity } = (error ?? {}) as { code?: unknown; severity?: unknown };
-  return typeof code === "string" && typeof severity === "string" && /^[0-9A-Z]{5}$/.test(code) && !code.startsWith("57P");
+  return (
+    typeof code === "string" && typeof severity === "string" && /^[0-9A-Z]{5}$/.test(code) && !code.startsWith("57P")
+  );
 }
 
 /** A connection beside the pool: one that listens must not be one of the pool's few. */
@@ -172,7 +180,7 @@ async function listenApart(pool: PgPool, options: ListenOptions, timeoutMs: numb
   }
 }
 
-async function listenOn(client: PgClient, options: ListenOptions, timeoutMs: number): Promise<Listening> {
+async function listenOn(client: Session, options: ListenOptions, timeoutMs: number): Promise<Listening> {
   // A pooler hands out process ids of its own: a session whose id is not the backend's is not ours to keep.
   const [row] = await run(client, "SELECT pg_backend_pid()::text AS c0", [], timeoutMs);
   const direct = (client as OwnClient).processID === Number(row?.c0);

@@ -3,8 +3,8 @@
  * No session state and no named statement, so that PgBouncer's transaction mode serves as well as a direct connection.
  */
 import { configError, messageOf } from "../core/errors.ts";
-import { type PgClient, type PgPool, pgClientDriver, pgPoolDriver } from "./postgres-driver-pg.ts";
 import { type PostgresJs, postgresJsDriver } from "./postgres-driver-js.ts";
+import { type PgClient, type PgPool, pgClientDriver, pgPoolDriver } from "./postgres-driver-pg.ts";
 import type { Row, SqlText } from "./postgres-row.ts";
 
 /** One session, or one transaction. */

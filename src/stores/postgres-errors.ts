@@ -14,12 +14,12 @@ export function sqlState(error: unknown): string | null {
   for (let at = error, depth = 0; typeof at === "object" && at !== null && depth < 5; depth += 1) {
     const { code, cause, originalCode, meta, driverError } = at as Record<string, unknown>;
     // Prisma's own codes (P2010) have five characters too; what PostgreSQL said stands behind them.
-    const inner = (meta as Record<string, unknown> | undefined)?.["code"];
+    const inner = (meta as Record<string, unknown> | undefined)?.code;
     for (const candidate of [originalCode, inner, code]) {
       if (typeof candidate === "string" && /^[0-9A-Z]{5}$/.test(candidate) && !/^P[12]\d{3}$/.test(candidate))
         return candidate;
     }
-    at = cause ?? driverError ?? (meta as Record<string, unknown> | undefined)?.["driverAdapterError"];
+    at = cause ?? driverError ?? (meta as Record<string, unknown> | undefined)?.driverAdapterError;
   }
   return null;
 }
@@ -45,7 +45,10 @@ function serverError(code: string, error: unknown, place: Place): unknown {
   switch (code) {
     case "28P01":
     case "28000":
-      return configError(`${where} refused the login: ${said(error)}. Correct the user and password in the URL.`, error);
+      return configError(
+        `${where} refused the login: ${said(error)}. Correct the user and password in the URL.`,
+        error,
+      );
     case "3D000":
       return configError(`${where}: ${said(error)}. Create the database (createdb), or correct the URL.`, error);
     case "3F000":
@@ -111,11 +114,18 @@ function connectionError(error: unknown, place: Place): NevertwiceError {
       error,
     );
   }
-  return unavailable(place, error, `lost the connection or failed (${said(error)})`, "It is tried again by the next call.");
+  return unavailable(
+    place,
+    error,
+    `lost the connection or failed (${said(error)})`,
+    "It is tried again by the next call.",
+  );
 }
 
 function unavailable({ where }: Place, cause: unknown, what: string, remedy: string): NevertwiceError {
-  return new NevertwiceError("STORE_UNAVAILABLE", `${where} ${what}. Nothing was run by this call. ${remedy}`, { cause });
+  return new NevertwiceError("STORE_UNAVAILABLE", `${where} ${what}. Nothing was run by this call. ${remedy}`, {
+    cause,
+  });
 }
 
 function said(error: unknown): string {

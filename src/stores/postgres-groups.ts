@@ -10,8 +10,7 @@ export const WATCH_MS = 2 * YOUNG_MS;
  * group the index is in the order of creation.
  */
 export function groupsOf(table: string): string {
-  const next = (where: string) =>
-    `(SELECT action, keep_ms FROM ${table} ${where} ORDER BY action, keep_ms LIMIT 1)`;
+  const next = (where: string) => `(SELECT action, keep_ms FROM ${table} ${where} ORDER BY action, keep_ms LIMIT 1)`;
   return `groups(action, keep_ms) AS (
   ${next("")} UNION ALL
   SELECT n.action, n.keep_ms FROM groups g CROSS JOIN LATERAL ${next("WHERE (action, keep_ms) > (g.action, g.keep_ms)")} n)`;

@@ -39,9 +39,15 @@ export async function inspectServer(run: Connection, options: InspectOptions): P
       name: "server",
       value: `PostgreSQL ${server.c0}, ${found.standby ? "standby" : "primary"}`,
       ok: Number(server.c1) >= OLDEST_SERVER && !found.standby,
-      advice: found.standby ? "connect to the primary: a standby cannot hold claims" : "upgrade to PostgreSQL 13 or later",
+      advice: found.standby
+        ? "connect to the primary: a standby cannot hold claims"
+        : "upgrade to PostgreSQL 13 or later",
     },
-    { name: "schema", value: `${settings.schema}, version ${found.state?.version ?? 0} of ${SCHEMA_VERSION}`, ok: true },
+    {
+      name: "schema",
+      value: `${settings.schema}, version ${found.state?.version ?? 0} of ${SCHEMA_VERSION}`,
+      ok: true,
+    },
     durability(server),
     replication(server),
     { name: "row security", value: found.rls ? "on" : "off", ok: found.rls || !settings.rls },

@@ -23,7 +23,12 @@ afterAll(async () => {
 
 const time = fc.integer({ min: 1, max: 2_000_000_000_000 });
 const maybe = <T>(of: fc.Arbitrary<T>) => fc.option(of, { nil: null });
-const mark = maybe(fc.record({ at: fc.double({ min: 0, max: 1e12, noNaN: true }), epoch: fc.constantFrom("", "boot") }, { noNullPrototype: true }));
+const mark = maybe(
+  fc.record(
+    { at: fc.double({ min: 0, max: 1e12, noNaN: true }), epoch: fc.constantFrom("", "boot") },
+    { noNullPrototype: true },
+  ),
+);
 const payload = maybe(
   fc.oneof(
     fc.json().map((json) => ({ json })),
@@ -60,7 +65,10 @@ function leasable(now: number): fc.Arbitrary<Partial<LedgerRecord>> {
     draft: payload,
     result: payload,
     error: fc.constantFrom(null, { name: "E", message: "no" }),
-    history: fc.constantFrom([], [{ at: 1, event: "doubt", from: "sent" as const, to: "unknown" as const, attempt: 1 }]),
+    history: fc.constantFrom(
+      [],
+      [{ at: 1, event: "doubt", from: "sent" as const, to: "unknown" as const, attempt: 1 }],
+    ),
   });
   const how = fc.constantFrom<Partial<LedgerRecord>>(
     { state: "pending", dueAt: now - 5, lease: null },

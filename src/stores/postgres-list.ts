@@ -16,7 +16,10 @@ export function listStatement({ table, meta }: LeaseTables, query: ListQuery, no
   const order = `ORDER BY r.created_at ${direction}, r.key ${direction} LIMIT ${query.limit + 1}`;
   const where = filters(parameters, query).join(" AND ");
   const source = sourceOf({ table, meta }, parameters, query, { where, order, now: () => parameters.add(String(now)) });
-  return { text: `${source.with}SELECT ${selectList("r")} FROM (${source.rows}) r ${order}`, values: parameters.values };
+  return {
+    text: `${source.with}SELECT ${selectList("r")} FROM (${source.rows}) r ${order}`,
+    values: parameters.values,
+  };
 }
 
 export function pageOf(rows: readonly Stored[], { limit }: ListQuery): Page {

@@ -76,7 +76,9 @@ export async function migrate(driver: Driver, options: MigrateOptions): Promise<
   if (standby) throw readOnlyReplica(options.where);
   return driver.transaction(async (connection) => {
     // Of the transaction, not of the session: it goes with the transaction, also behind a pooler.
-    await connection.query(`SELECT pg_advisory_xact_lock(hashtext(${quoteText(`nevertwice ${options.schema}`)}))::text`);
+    await connection.query(
+      `SELECT pg_advisory_xact_lock(hashtext(${quoteText(`nevertwice ${options.schema}`)}))::text`,
+    );
     const statements = pending(await look(connection, options.schema), options);
     for (const statement of statements) await connection.query(statement);
     return statements;

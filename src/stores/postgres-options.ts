@@ -1,6 +1,7 @@
 /** What postgresStore() takes, checked before anything is opened. */
-import { configError, messageOf } from "../core/errors.ts";
+
 import { type Duration, durationMs } from "../core/duration.ts";
+import { configError, messageOf } from "../core/errors.ts";
 import type { DriverSource, PgClient, PgPool, PostgresJs } from "./postgres-driver.ts";
 import { isPostgresJs, isPostgresJsTransaction } from "./postgres-driver-js.ts";
 import { isPgClient, isPgPool } from "./postgres-driver-pg.ts";
@@ -59,7 +60,9 @@ export function checkOptions(options: PostgresStoreOptions): Settings {
     throw wrong(`migrate is ${JSON.stringify(migrate)}; it takes "auto" or "manual"`);
   if (tenant !== undefined && typeof tenant !== "string") throw wrong("tenant takes a string");
   if (rls && tenant === undefined)
-    throw wrong("rls needs tenant: row-level security shows a connection the rows of the tenant it names, and no others");
+    throw wrong(
+      "rls needs tenant: row-level security shows a connection the rows of the tenant it names, and no others",
+    );
   const place = parsed?.name ?? `postgres (your ${pool ? "pool" : client ? "client" : "sql"})`;
   return {
     url: parsed?.url,

@@ -150,7 +150,8 @@ function docOf(record: LedgerRecord): string {
 
 type Doc = [guarded: string, free: string | null, fields: Record<string, string>, rest?: Partial<Rest>];
 
-interface Fate extends Pick<LedgerRecord, "dueAt" | "doubtSince" | "doubtMark" | "why" | "settledAt" | "final" | "error"> {}
+interface Fate
+  extends Pick<LedgerRecord, "dueAt" | "doubtSince" | "doubtMark" | "why" | "settledAt" | "final" | "error"> {}
 
 /**
  * What every claim clears: SQL hands out due work by setting it to null. A plain confirm has none either, since it
@@ -209,8 +210,7 @@ function decode(row: Row): Stored {
     fence: number("fence"),
     tries: number("tries"),
     holder: text("holder"),
-    lease:
-      text("lease_until") === null ? null : { until: number("lease_until"), epoch: text("lease_epoch") ?? "" },
+    lease: text("lease_until") === null ? null : { until: number("lease_until"), epoch: text("lease_epoch") ?? "" },
     queued: text("queued") === "true",
     createdAt: number("created_at"),
     updatedAt,

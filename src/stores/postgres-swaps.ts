@@ -9,8 +9,8 @@ import { isTransient } from "./postgres-errors.ts";
 import { keyHex } from "./postgres-key.ts";
 import { Lineage } from "./postgres-lineage.ts";
 import { CLOCK } from "./postgres-migrate.ts";
-import { decodeRow, type Row, selectList, type SqlText } from "./postgres-row.ts";
-import { batchWrite, type PlannedPut, planPut, singleWrite, type Statement, winners } from "./postgres-write.ts";
+import { decodeRow, type Row, type SqlText, selectList } from "./postgres-row.ts";
+import { batchWrite, type PlannedPut, planPut, type Statement, singleWrite, winners } from "./postgres-write.ts";
 
 // A deadlock's victim has written nothing: it goes again, a few times.
 const TRIES = 4;

@@ -55,7 +55,9 @@ function kysely(call: Call): Run {
   return async (sql, parameters) => {
     queries += 1;
     const query = { kind: "RawNode", sqlFragments: [sql], parameters: [] };
-    return rowsOf(await call("executeQuery", { sql, parameters, query, queryId: { queryId: `nevertwice-${queries}` } }));
+    return rowsOf(
+      await call("executeQuery", { sql, parameters, query, queryId: { queryId: `nevertwice-${queries}` } }),
+    );
   };
 }
 
@@ -94,7 +96,9 @@ function refuseWhatIsNoTransaction(tx: unknown): void {
     );
   }
   if (isPostgresJs(tx) && !isPostgresJsTransaction(tx)) {
-    throw configError("tx is the sql of postgres.js outside a transaction. Pass the one that sql.begin(async (sql) => …) gives you.");
+    throw configError(
+      "tx is the sql of postgres.js outside a transaction. Pass the one that sql.begin(async (sql) => …) gives you.",
+    );
   }
   const { isTransaction, isTransactionActive, queryRunner } = (tx ?? {}) as Record<string, unknown>;
   const runner = queryRunner as { isTransactionActive?: boolean } | undefined;

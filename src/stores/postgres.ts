@@ -31,11 +31,11 @@ import { checkOptions, type PostgresStoreOptions, type Settings } from "./postgr
 import { decodeRow } from "./postgres-row.ts";
 import { quoteName, quoteText } from "./postgres-schema.ts";
 import { ledgerStats } from "./postgres-stats.ts";
-import { SWEEP_ROWS, sweepStatement, watchStatement } from "./postgres-sweep.ts";
 import { Swaps } from "./postgres-swaps.ts";
+import { SWEEP_ROWS, sweepStatement, watchStatement } from "./postgres-sweep.ts";
 import { transactionConnection } from "./postgres-tx.ts";
-import { transactionView } from "./postgres-within.ts";
 import { Wakes } from "./postgres-wake.ts";
+import { transactionView } from "./postgres-within.ts";
 
 export type { PgClient, PgPool, PostgresJs } from "./postgres-driver.ts";
 export type { PostgresStoreOptions } from "./postgres-options.ts";
@@ -77,7 +77,12 @@ class PostgresStore implements TransactionalStore<unknown> {
     this.name = settings.name;
     const schema = quoteName(settings.schema);
     this.#tables = { table: `${schema}.records`, meta: `${schema}.meta` };
-    this.#swaps = new Swaps({ table: this.#tables.table, name: this.name, tenant: settings.tenant, clock: this.#clock });
+    this.#swaps = new Swaps({
+      table: this.#tables.table,
+      name: this.name,
+      tenant: settings.tenant,
+      clock: this.#clock,
+    });
   }
 
   now(): number {
@@ -111,8 +116,14 @@ class PostgresStore implements TransactionalStore<unknown> {
 
   async #again(run: Connection, puts: readonly Put[]): Promise<PutResult[]> {
     const early = puts.map(stampedTooEarly);
-    const others = await this.#swaps.write(run, puts.filter((_, i) => !early[i]));
-    const current = await this.#swaps.read(run, puts.filter(({ expected }, i) => early[i] && expected !== null).map(({ record }) => record.key));
+    const others = await this.#swaps.write(
+      run,
+      puts.filter((_, i) => !early[i]),
+    );
+    const current = await this.#swaps.read(
+      run,
+      puts.filter(({ expected }, i) => early[i] && expected !== null).map(({ record }) => record.key),
+    );
     return puts.map(({ expected }, i) => {
       if (!early[i]) return others.shift() as PutResult;
       return { ok: false, current: expected === null ? null : (current.shift() ?? null) };

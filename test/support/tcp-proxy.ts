@@ -1,6 +1,7 @@
 /** A TCP proxy between a program and its server that can misbehave: the network as it is on a bad day. */
-import { createServer, connect, type Socket } from "node:net";
+
 import type { AddressInfo } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 
 export type Behaviour = "pass" | "drop-replies" | "blackhole" | "reset";
 

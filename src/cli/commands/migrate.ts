@@ -1,4 +1,4 @@
-import { performMigration, type MigrationReport } from "../../stores/postgres-migrator.ts";
+import { type MigrationReport, performMigration } from "../../stores/postgres-migrator.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, UsageError } from "../exit.ts";
 import { plural } from "../format.ts";
@@ -11,7 +11,10 @@ export const migrate: Command = {
     'A program does this by itself at its first call, unless its store says migrate: "manual": then a role that may create tables does it here, and the program\'s own role needs no more than to read and write. Ten of these at once migrate once; each migration happens whole or not at all. The other stores need no migration.',
   flags: {
     schema: { takes: "value", value: "name", about: 'where the tables are: "nevertwice" unless given' },
-    rls: { takes: "nothing", about: "row-level security too: a role sees the rows of the tenant its transaction names" },
+    rls: {
+      takes: "nothing",
+      about: "row-level security too: a role sees the rows of the tenant its transaction names",
+    },
     grant: { takes: "value", value: "role", about: "let this role use the ledger" },
     "dry-run": { takes: "nothing", about: "show what would be run on this ledger, and run nothing" },
     "dump-sql": { takes: "nothing", about: "print the SQL of a new ledger, without a connection" },
@@ -27,7 +30,7 @@ export const migrate: Command = {
 
 async function run(context: Context): Promise<number> {
   const { args, io } = context;
-  const url = args.text("store") ?? io.env["NEVERTWICE_STORE"];
+  const url = args.text("store") ?? io.env.NEVERTWICE_STORE;
   const dump = args.on("dump-sql");
   if (dump && args.on("dry-run"))
     throw new UsageError("--dump-sql and --dry-run are two things: the SQL of a new ledger, or what this one lacks.");
