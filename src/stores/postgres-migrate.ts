@@ -113,7 +113,9 @@ function notMigrated({ state, rls }: Found, options: MigrateOptions) {
       : options.rls && !rls
         ? `the ledger ${options.where} has no row-level security, and the program asks for it`
         : `the ledger ${options.where} has schema ${state.version}, and this release needs ${SCHEMA_VERSION}`;
-  return configError(`${what}. With migrate: "manual" the program leaves that to you. Run: ${migrateCommand(options)}`);
+  return configError(
+    `${what}, and nobody but you is to change that (migrate: "manual"). Run: ${migrateCommand(options)}`,
+  );
 }
 
 function mayNotMigrate(options: MigrateOptions, cause: unknown) {
