@@ -53,8 +53,8 @@ export interface FreshDatabase {
 export async function freshDatabase(): Promise<FreshDatabase> {
   const name = `test_${unique()}`;
   await query(`CREATE DATABASE ${name}`);
-  // PgBouncer keeps sessions open on it, hence FORCE.
-  const drop = () => query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+  // PgBouncer keeps sessions open on it, hence FORCE; only a superuser may end those of a test's other roles.
+  const drop = () => query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`, postgresAdminUrl());
   afterwards(drop);
   return {
     name,
@@ -97,9 +97,9 @@ function withPath(url: string, path: string): string {
   return Object.assign(new URL(url), { pathname: `/${path}` }).href;
 }
 
-async function query(text: string): Promise<void> {
+async function query(text: string, connectionString = postgresUrl()): Promise<void> {
   const client = new pg.Client({
-    connectionString: postgresUrl(),
+    connectionString,
     connectionTimeoutMillis: 10_000,
     query_timeout: 30_000,
   });
