@@ -17,7 +17,10 @@ if (unknown.length > 0) {
 }
 
 // While the servers start, a signal ends this process as usual, and the keeper cleans up.
-const { addresses, close } = await startAll(kinds.length > 0 ? kinds : KINDS);
+const { addresses, close } = await startAll(kinds.length > 0 ? kinds : KINDS).catch((error) => {
+  process.stderr.write(`${error.message}\n`);
+  process.exit(1);
+});
 const code = command.length > 0 ? await runWith(command, addresses) : await untilInterrupted(addresses);
 await close();
 process.exit(code);

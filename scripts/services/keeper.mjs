@@ -6,6 +6,7 @@ import { spawn } from "node:child_process";
 import { chmodSync, closeSync, mkdtempSync, openSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { baseFolder } from "./base-folder.mjs";
+import { releaseSharedMemory } from "./shared-memory.mjs";
 
 // PostgreSQL itself gives its children five seconds before it kills them; killed sooner, it would leave them behind.
 const POLITE_MS = 8_000;
@@ -58,6 +59,7 @@ async function end() {
   await allGone(POLITE_MS);
   for (const { child } of running.values()) child.kill("SIGKILL");
   await allGone(FORCED_MS);
+  releaseSharedMemory(folder);
   // PostgreSQL's own children may write for a moment after their postmaster was killed.
   rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   process.exit(0);

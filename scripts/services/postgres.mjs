@@ -51,6 +51,8 @@ const DURABLE = {
   wal_level: "replica",
   // A standby that was cut off for a while finds what it missed.
   wal_keep_size: "256MB",
+  // In its folder, so that it goes with the folder even after a kill; the default is /dev/shm.
+  dynamic_shared_memory_type: "mmap",
   max_connections: 200,
   listen_addresses: "127.0.0.1",
   unix_socket_permissions: "0700",

@@ -58,11 +58,12 @@ function installQuietly(packages) {
     if (ours) rmSync(POLICY, { force: true });
   }
   // A policy that was there before may have allowed it.
-  if (!ours) for (const name of packages) spawnSync("service", [name, "stop"], { timeout: 30_000 });
+  const service = find("service");
+  if (!ours && service) for (const name of packages) spawnSync(service, [name, "stop"], { timeout: 30_000 });
 }
 
 function apt(...args) {
-  const done = spawnSync("apt-get", ["-o", "DPkg::Lock::Timeout=120", ...args], {
+  const done = spawnSync(program("apt-get"), ["-o", "DPkg::Lock::Timeout=120", ...args], {
     env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
     encoding: "utf8",
     timeout: INSTALL_MS,

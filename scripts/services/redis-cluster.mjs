@@ -23,8 +23,6 @@ export async function startRedisCluster(keep, options = {}) {
   // Everyone meets everyone: waiting for the gossip to spread from one node would take seconds.
   await Promise.all(nodes.flatMap((node, at) => members.slice(at + 1).map((other) => meet(node, other))));
   await Promise.all(nodes.slice(PRIMARIES).map((replica, at) => follow(replica, nodes[at])));
-  // A replica is listed once it has received anything; this is something, and there is nothing yet to lose.
-  await Promise.all(nodes.slice(0, PRIMARIES).map((primary) => primary.call("FLUSHALL")));
   await Promise.all(nodes.map((node) => until(() => isWhole(node), { what: `the cluster seen from ${node.port}` })));
   await Promise.all(nodes.map((node) => node.call("CONFIG", "SET", "cluster-node-timeout", nodeTimeoutMs)));
   return new RedisCluster(nodes);
@@ -59,6 +57,8 @@ function member(keep, name, settings, port, busPort) {
     "cluster-enabled": "yes",
     "cluster-port": busPort,
     "cluster-node-timeout": FORMING_MS,
+    // A replica is listed once it has received anything, and the first thing is this ping (usually every ten seconds).
+    "repl-ping-replica-period": 1,
   };
   return { node: new Redis({ keep, name, port, settings: { ...clustered, ...settings } }), busPort };
 }

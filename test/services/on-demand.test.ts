@@ -2,6 +2,7 @@ import { Redis } from "ioredis";
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { until } from "../support/gate.ts";
+import { postgresUrl } from "./addresses.ts";
 import {
   EVERY_SECOND,
   IN_MEMORY,
@@ -56,8 +57,7 @@ test("PostgreSQL: a synchronous standby loses nothing that was acknowledged", as
 });
 
 test("PgBouncer of one's own, with settings of one's own", async () => {
-  const server = await ownPostgres();
-  const bouncer = await ownPgBouncer(server, { default_pool_size: 1 });
+  const bouncer = await ownPgBouncer({ url: postgresUrl() }, { default_pool_size: 1 });
   const clients = await Promise.all([1, 2, 3].map(() => connected(bouncer.url)));
   const pids = await Promise.all(clients.map((client) => client.query("SELECT pg_backend_pid() AS pid")));
   expect(new Set(pids.map(({ rows }) => rows[0].pid)).size).toBe(1);
