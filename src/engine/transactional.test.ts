@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import { DatabaseSync } from "@photostructure/sqlite";
 import { type Nevertwice, nevertwice, notSent } from "nevertwice";
 import { type SqliteHandle, sqliteStore } from "nevertwice/sqlite";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { DatabaseSync } from "../../test/support/database-sync.ts";
 import { openMemory, temporaryFolder } from "../../test/support/each-store.ts";
 
 type Database = SqliteHandle & InstanceType<typeof DatabaseSync>;
@@ -163,6 +163,22 @@ describe("tx is refused", () => {
       message: expect.stringContaining("no transaction open"),
     });
     expect(orders()).toEqual([]);
+  });
+
+  it("a connection of another SQLite library is refused: two of them on one file break each other's locks", async () => {
+    const { nt, db } = shop();
+    const foreign = {
+      isTransaction: true,
+      exec: (sql: string) => db.exec(sql),
+      prepare: (sql: string) =>
+        sql.includes("sqlite_source_id")
+          ? { run: () => ({ changes: 0 }), all: () => [{ id: "another" }] }
+          : db.prepare(sql),
+    };
+    const order = nt.action("order", { key: ["id"], run: async (_order: Order) => "never" });
+    await expect(order({ id: 1 }, { tx: foreign })).rejects.toThrow(
+      /another SQLite library.*sqliteStore\(\{ database: db \}\)/,
+    );
   });
 
   it("when it is on another file", async () => {

@@ -8,7 +8,7 @@ import { checkLimit } from "../core/scan.ts";
 import type { LeaseQuery, Put, Stored } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
 import { bucketOf, type Names } from "./redis-buckets.ts";
-import { keyOfEntry, rangeOf } from "./redis-index.ts";
+import { actionEnd, keyOfEntry, rangeOf, tenantStart } from "./redis-index.ts";
 import { type RedisLink, textOf } from "./redis-link.ts";
 import type { RedisRows } from "./redis-rows.ts";
 import { DUE } from "./redis-scripts.ts";
@@ -84,10 +84,9 @@ export class RedisDue {
   }
 
   async #due(indexes: readonly string[], query: LeaseQuery, limit: number, asideMs: number | null): Promise<Due[]> {
-    const tenant = query.tenant === undefined ? "" : `[${JSON.stringify(query.tenant)},`;
-    const actions = (query.actions ?? []).map((action) => `,${JSON.stringify(action)}]`);
+    const actions = (query.actions ?? []).map(actionEnd);
     const numbers = [limit, asideMs ?? "", rangeOf("q").min, REACH].map(String);
-    const found = await this.#link.run(DUE, indexes, [...numbers, tenant, ...actions]);
+    const found = await this.#link.run(DUE, indexes, [...numbers, tenantStart(query.tenant), ...actions]);
     const due: Due[] = [];
     for (let i = 0; i + 1 < found.length; i += 2) {
       const entry = textOf(found[i]).slice(1);

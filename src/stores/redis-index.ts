@@ -41,32 +41,36 @@ export function rangeOf(type: IndexType): { readonly min: number; readonly max: 
   return { min: scoreOf(type, 0), max: scoreOf(type, SPAN) };
 }
 
-/** What an index says about a record, besides its type: enough to filter by tenant and action without reading it. */
-export function entryOf({ key, tenant, action }: LedgerRecord): string {
-  if (about.tenant !== tenant || about.action !== action) {
-    // JSON escapes control characters, so the separator stands nowhere behind the key.
-    about = { tenant, action, text: SEPARATOR + JSON.stringify([tenant, action]) };
+/**
+ * What an index says about a record, besides its type: what a key fixes, so that lists are filtered without reading records.
+ * The key, the scope as JSON (nothing where there is none), and tenant and action as JSON.
+ */
+export function entryOf({ key, tenant, action, scope }: LedgerRecord): string {
+  if (about.tenant !== tenant || about.action !== action || about.scope !== scope) {
+    about = { tenant, action, scope, text: aboutText(tenant, action, scope) };
   }
   return key + about.text;
 }
 
-// The last one made: a batch is mostly of one tenant and action.
-let about = { tenant: "", action: "", text: `${SEPARATOR}["",""]` };
-
-export interface Entry {
-  readonly key: string;
-  readonly tenant: string;
-  readonly action: string;
+function aboutText(tenant: string, action: string, scope: string | null): string {
+  // JSON escapes control characters, so the separator stands nowhere but between the parts.
+  return `${SEPARATOR}${scope === null ? "" : JSON.stringify(scope)}${SEPARATOR}${JSON.stringify([tenant, action])}`;
 }
 
-export function parseEntry(entry: string): Entry {
-  const at = entry.lastIndexOf(SEPARATOR);
-  const [tenant, action] = JSON.parse(entry.slice(at + 1)) as [string, string];
-  return { key: entry.slice(0, at), tenant, action };
-}
+// The last one made: a batch is mostly of one tenant, action and run.
+let about = { tenant: "", action: "", scope: null as string | null, text: aboutText("", "", null) };
 
 export function keyOfEntry(entry: string): string {
-  return entry.slice(0, entry.lastIndexOf(SEPARATOR));
+  return entry.slice(0, entry.indexOf(SEPARATOR));
+}
+
+/** Tenant and action as the scripts compare them: how that part of an entry begins, and how it ends. Empty: any. */
+export function tenantStart(tenant: string | undefined): string {
+  return tenant === undefined ? "" : `[${JSON.stringify(tenant)},`;
+}
+
+export function actionEnd(action: string | undefined): string {
+  return action === undefined ? "" : `,${JSON.stringify(action)}]`;
 }
 
 /** Where the record stands among its like; null: a confirmed record is in no list but `a`. */

@@ -5,8 +5,10 @@ import { type LedgerRecord, STATES } from "../core/record.ts";
 import { sampleRecord } from "../testing/index.ts";
 import { BUCKETS, bucketOf, Names, slotOf, TAGS } from "./redis-buckets.ts";
 import { ServerClock } from "./redis-clock.ts";
-import { entryOf, keyOfEntry, parseEntry, rangeOf, scoreOf, timeOf } from "./redis-index.ts";
+import { actionEnd, entryOf, keyOfEntry, rangeOf, scoreOf, tenantStart, timeOf } from "./redis-index.ts";
 import { decodeRow, encodeRow } from "./redis-row.ts";
+
+const anyText = fc.string({ unit: "binary", maxLength: 20 }).map(wellFormed);
 
 describe("buckets", () => {
   it("stand where they always stood: another layout would hide every record", () => {
@@ -32,13 +34,28 @@ describe("buckets", () => {
 describe("index", () => {
   it("entries say whose they are, whatever the names hold", () => {
     fc.assert(
-      fc.property(fc.string({ unit: "binary" }), fc.string({ unit: "binary" }), (tenant, action) => {
-        const record = sampleRecord({ key: "nt1_x", tenant: wellFormed(tenant), action: wellFormed(action) });
-        const entry = entryOf(record);
-        expect(keyOfEntry(entry)).toBe("nt1_x");
-        expect(parseEntry(entry)).toEqual({ key: "nt1_x", tenant: record.tenant, action: record.action });
+      fc.property(anyText, anyText, fc.option(anyText, { nil: null }), (tenant, action, scope) => {
+        const [key, ofScope, about, ...more] = entryOf(sampleRecord({ key: "nt1_x", tenant, action, scope })).split(
+          "\u001f",
+        );
+        expect(more).toEqual([]);
+        expect(keyOfEntry(`${key}\u001f`)).toBe("nt1_x");
+        expect(ofScope).toBe(scope === null ? "" : JSON.stringify(scope));
+        expect(JSON.parse(about as string)).toEqual([tenant, action]);
+        expect(about?.startsWith(tenantStart(tenant)) && about.endsWith(actionEnd(action))).toBe(true);
       }),
     );
+  });
+
+  it("no other tenant or action is taken for the one asked for", () => {
+    const tricky = ["a", 'a"', '"a', ',"a', 'a"]', "\\", "a\\", '\\"', '","', '","a'];
+    for (const one of tricky) {
+      for (const other of tricky.filter((name) => name !== one)) {
+        const about = JSON.stringify([one, one]);
+        expect(about.startsWith(tenantStart(other)), `${one} for ${other}`).toBe(false);
+        expect(about.endsWith(actionEnd(other)), `${one} for ${other}`).toBe(false);
+      }
+    }
   });
 
   it("each type has a range of its own, whole to the millisecond", () => {
@@ -50,7 +67,7 @@ describe("index", () => {
 });
 
 describe("rows", () => {
-  const text = fc.string({ unit: "binary", maxLength: 20 }).map(wellFormed);
+  const text = anyText;
   const time = fc.option(fc.integer({ min: 0, max: 2 ** 50 }), { nil: null });
   const mark = fc.option(fc.record({ at: fc.double({ noNaN: true, min: 0, max: 1e12 }), epoch: text }), { nil: null });
   const payload = fc.option(

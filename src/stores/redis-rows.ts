@@ -70,7 +70,7 @@ export class RedisRows {
       else placed.push({ item, bucket, at });
     }
     const filled = buckets.filter((bucket) => bucket !== undefined);
-    const groups = this.#link.wire.cluster ? filled : [filled.flat()];
+    const groups = this.#link.wire.cluster || filled.length === 0 ? filled : [filled.flat()];
     return groups.flatMap((group) => chunks(group, ROWS_A_SCRIPT));
   }
 

@@ -87,17 +87,48 @@ if #freed > 0 then
 end
 return reply`);
 
-/** KEYS: indexes. ARGV: '' or 'REV', how many at most, then from, to and offset for each. Answers members and scores. */
+// What an index member says: its key, its scope as JSON or '', its tenant and action as JSON.
+const PARTS = `
+local function parts(member) return string.match(member, '^.([^\\31]*)\\31([^\\31]*)\\31(.*)$') end`;
+
+/**
+ * KEYS: indexes. ARGV: '' or 'REV', how many to look at in each, what is wanted ('': any): how the key begins, the scope as
+ * JSON, how the tenant begins, how the action ends; then from, to and offset for each index. Answers for each how many it
+ * saw, the last score and how many it saw of that, and the members that are wanted with their scores.
+ */
 export const RANGE = script(`
-local time = redis.call('TIME')
+local call, sub = redis.call, string.sub
+local time = call('TIME')
 local reply = {time[1], time[2]}
+local key, scope, tenant, action = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local any = key == '' and scope == '' and tenant == '' and action == ''${PARTS}
 for b = 1, #KEYS do
-  local a = b * 3
+  local a = b * 3 + 4
+  local seen
   if ARGV[1] == 'REV' then
-    reply[b + 2] = redis.call('ZRANGE', KEYS[b], ARGV[a], ARGV[a + 1], 'BYSCORE', 'REV', 'LIMIT', ARGV[a + 2], ARGV[2], 'WITHSCORES')
+    seen = call('ZRANGE', KEYS[b], ARGV[a], ARGV[a + 1], 'BYSCORE', 'REV', 'LIMIT', ARGV[a + 2], ARGV[2], 'WITHSCORES')
   else
-    reply[b + 2] = redis.call('ZRANGE', KEYS[b], ARGV[a], ARGV[a + 1], 'BYSCORE', 'LIMIT', ARGV[a + 2], ARGV[2], 'WITHSCORES')
+    seen = call('ZRANGE', KEYS[b], ARGV[a], ARGV[a + 1], 'BYSCORE', 'LIMIT', ARGV[a + 2], ARGV[2], 'WITHSCORES')
   end
+  local last, tail = seen[#seen] or '', 0
+  for i = #seen, 2, -2 do
+    if seen[i] ~= last then break end
+    tail = tail + 1
+  end
+  local found = {#seen / 2, last, tail}
+  for i = 1, #seen, 2 do
+    local fits = any
+    if not any then
+      local k, s, about = parts(seen[i])
+      fits = sub(k, 1, #key) == key and (scope == '' or s == scope)
+        and sub(about, 1, #tenant) == tenant and (action == '' or sub(about, -#action) == action)
+    end
+    if fits then
+      found[#found + 1] = seen[i]
+      found[#found + 1] = seen[i + 1]
+    end
+  end
+  reply[b + 2] = found
 end
 return reply`);
 
@@ -113,9 +144,11 @@ local time = call('TIME')
 local reply = {time[1], time[2]}
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local limit, aside, base, reach, tenant = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local all = tenant == '' and #ARGV == 5${PARTS}
 local function wanted(member)
-  local about = sub(member, string.find(member, '\\31', 1, true) + 1)
-  if tenant ~= '' and sub(about, 1, #tenant) ~= tenant then return false end
+  if all then return true end
+  local _, _, about = parts(member)
+  if sub(about, 1, #tenant) ~= tenant then return false end
   if #ARGV == 5 then return true end
   for i = 6, #ARGV do
     if sub(about, -#ARGV[i]) == ARGV[i] then return true end
@@ -123,41 +156,46 @@ local function wanted(member)
   return false
 end
 local function number(score) return string.format('%.0f', score) end
-local heads = {}
+local from, to = number(base), number(base + now)
+local lists, at, offsets, ended, first = {}, {}, {}, {}, {}
 local function refill(b)
-  local head = heads[b]
-  head.at, head.list = 1, {}
-  while #head.list == 0 and not head.ended do
-    local part = call('ZRANGE', KEYS[b], number(base), number(base + now), 'BYSCORE', 'LIMIT', head.offset, 32, 'WITHSCORES')
+  local list = {}
+  while #list == 0 and not ended[b] do
+    local part = call('ZRANGE', KEYS[b], from, to, 'BYSCORE', 'LIMIT', offsets[b], 32, 'WITHSCORES')
     for i = 1, #part, 2 do
-      if wanted(part[i]) then head.list[#head.list + 1] = {part[i], tonumber(part[i + 1])} end
+      if wanted(part[i]) then
+        list[#list + 1] = part[i]
+        list[#list + 1] = tonumber(part[i + 1])
+      end
     end
-    head.offset = head.offset + #part / 2
-    head.ended = #part < 64 or head.offset >= reach
+    offsets[b] = offsets[b] + #part / 2
+    ended[b] = #part < 64 or offsets[b] >= reach
   end
+  lists[b], at[b], first[b] = list, 1, list[2] or math.huge
 end
 for b = 1, #KEYS do
-  heads[b] = {offset = 0}
+  offsets[b] = 0
   refill(b)
 end
-local taken = {}
-for n = 1, limit do
-  local first
+local adds = {}
+for _ = 1, limit do
+  local best, since = 0, math.huge
   for b = 1, #KEYS do
-    local one = heads[b].list[heads[b].at]
-    if one and (not first or one[2] < heads[first].list[heads[first].at][2]) then first = b end
+    if first[b] < since then best, since = b, first[b] end
   end
-  if not first then break end
-  local head = heads[first]
-  local one = head.list[head.at]
-  taken[n] = {first, one[1]}
-  reply[#reply + 1] = one[1]
-  reply[#reply + 1] = number(one[2] - base)
-  head.at = head.at + 1
-  if head.at > #head.list then refill(first) end
+  if best == 0 then break end
+  local member = lists[best][at[best]]
+  reply[#reply + 1] = member
+  reply[#reply + 1] = number(since - base)
+  adds[best] = adds[best] or {}
+  table.insert(adds[best], number(base + now + (aside or 0)))
+  table.insert(adds[best], member)
+  at[best] = at[best] + 2
+  first[best] = lists[best][at[best] + 1]
+  if not first[best] then refill(best) end
 end
 if aside then
-  for _, one in ipairs(taken) do call('ZADD', KEYS[one[1]], 'XX', number(base + now + aside), one[2]) end
+  for b, list in pairs(adds) do call('ZADD', KEYS[b], 'XX', unpack(list)) end
 end
 return reply`);
 
@@ -188,14 +226,14 @@ export const COUNT = script(`
 local call, sub = redis.call, string.sub
 local time = call('TIME')
 local members = call('ZRANGE', KEYS[1], ARGV[1], ARGV[2])
-local counts, oldest = {}, {}
+local counts, oldest = {}, {}${PARTS}
 for _, member in ipairs(members) do
   if sub(member, 1, 1) == 'a' then
-    local cut = string.find(member, '\\31', 1, true)
-    local head = call('GETRANGE', KEYS[1] .. ':' .. sub(member, 2, cut - 1), 0, 80)
+    local key, _, action = parts(member)
+    local head = call('GETRANGE', KEYS[1] .. ':' .. key, 0, 80)
     if head ~= '' then
       local state = sub(head, 17, 17)
-      local about = state .. sub(member, cut + 1)
+      local about = state .. action
       counts[about] = (counts[about] or 0) + 1
       if state == 'p' or state == 'u' then
         local at = tonumber(string.match(head, state == 'p' and '^{"d":(%d+)' or '^{[^a]*"s":(%d+)', 27))

@@ -12,10 +12,10 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DatabaseSync } from "@photostructure/sqlite";
 import { sqliteStore } from "nevertwice/sqlite";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { countKill } from "../../test/crash/lib/processes.mjs";
+import { DatabaseSync, sqliteModule } from "../../test/support/database-sync.ts";
 import { walDamage } from "./sqlite-wal.ts";
 
 /** What a read sees of a log that is being written: changes the bytes that were read from `position`. */
@@ -51,7 +51,7 @@ function scriptFile(body: string): string {
   copies += 1;
   const file = join(home, `script-${copies}.mjs`);
   const head = `import { createRequire } from "node:module";
-    const { DatabaseSync } = createRequire(${JSON.stringify(import.meta.url)})("@photostructure/sqlite");`;
+    const { DatabaseSync } = createRequire(${JSON.stringify(import.meta.url)})(${JSON.stringify(sqliteModule)});`;
   writeFileSync(file, `${head}\n${body}`);
   return file;
 }

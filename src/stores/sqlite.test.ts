@@ -1,10 +1,10 @@
 import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { DatabaseSync } from "@photostructure/sqlite";
 import { nevertwice } from "nevertwice";
 import { type SqliteHandle, sqliteStore } from "nevertwice/sqlite";
 import { sampleRecord, storeConformance } from "nevertwice/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { DatabaseSync } from "../../test/support/database-sync.ts";
 import { steeredClock, temporaryFolder } from "../../test/support/each-store.ts";
 import { openFile } from "./sqlite-file.ts";
 

@@ -352,11 +352,29 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     if (tx === this.#database) return;
     const theirs = mainFile(tx);
     const ours = this.#owned ? this.#path : mainFile(this.#database as SqliteHandle);
-    if (theirs !== "" && ours !== "" && sameFile(theirs, ours)) return;
+    if (theirs !== "" && ours !== "" && sameFile(theirs, ours)) {
+      if (this.#owned) requireSameLibrary(tx);
+      return;
+    }
     throw configError(
       `tx is a transaction on ${theirs || "an in-memory database"}, but the ledger is ${ours || "another in-memory database"}: they could not commit together. Keep the ledger in the same file: nevertwice({ store: "sqlite:${theirs || "app.db"}" }).`,
     );
   }
+}
+
+let ownLibrary: string | undefined;
+
+/** Two SQLite libraries on one file in one process: when one closes a file, the locks of the other are gone. */
+function requireSameLibrary(tx: SqliteHandle): void {
+  ownLibrary ??= libraryOf(loadDriver().open(":memory:"));
+  if (libraryOf(tx) === ownLibrary) return;
+  throw configError(
+    "tx belongs to another SQLite library than the ledger's, and two of them in one process break each other's locks on one file. Give the ledger your connection: nevertwice({ store: sqliteStore({ database: db }) }).",
+  );
+}
+
+function libraryOf(db: SqliteHandle): string {
+  return String(firstValue(db, "SELECT sqlite_source_id()"));
 }
 
 function guardedBy<T>(path: string, work: () => T): T {

@@ -9,13 +9,13 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { isNevertwiceError, nevertwice } from "nevertwice";
 import type { SqliteHandle } from "nevertwice/sqlite";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { DatabaseSync } from "../support/database-sync.ts";
 import { seeded } from "./lib/fleet.mjs";
 import { cleanUp, temporaryFolder } from "./lib/processes.mjs";
 
@@ -51,7 +51,6 @@ function collectClosedConnections(): void {
 }
 
 function withDatabase(path: string, use: (db: SqliteHandle) => void): void {
-  const { DatabaseSync } = createRequire(import.meta.url)("@photostructure/sqlite");
   const db = new DatabaseSync(path);
   use(db);
   db.close();

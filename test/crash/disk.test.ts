@@ -46,7 +46,7 @@ async function callOnSickDisk(wrap: string[], many: number) {
 }
 
 describe.each(FAULTS)("$fault", ({ calls, error }) => {
-  it.each(CALLERS)("$callers: STORE_UNAVAILABLE, nothing is sent, the ledger is intact", async ({ many }) => {
+  it.each(CALLERS)("F11: $callers: STORE_UNAVAILABLE, nothing is sent, the ledger is intact", async ({ many }) => {
     const { ids, said, after } = await callOnSickDisk(straceFailing(calls, error, 1), many);
     const threw = said.filter((one) => one.event === "threw");
     expect(threw.map((one) => one.code)).toEqual(ids.map(() => "STORE_UNAVAILABLE"));
@@ -55,7 +55,7 @@ describe.each(FAULTS)("$fault", ({ calls, error }) => {
   });
 });
 
-it.each(CALLERS)("$callers: from the n-th sync or write on, whoever was refused sent nothing", async ({ many }) => {
+it.each(CALLERS)("F11: $callers: from the n-th sync or write on, whoever was refused sent nothing", async ({ many }) => {
   const faults = FAULTS.flatMap(({ calls, error }) => [2, 4, 9].map((nth) => straceFailing(calls, error, nth)));
   const results = await pooled(
     faults.map((wrap) => () => callOnSickDisk(wrap, many)),
@@ -67,7 +67,7 @@ it.each(CALLERS)("$callers: from the n-th sync or write on, whoever was refused 
   }
 });
 
-it("one failed sync is tried again: the effect follows the commit that succeeded", async () => {
+it("F11: one failed sync is tried again: the effect follows the commit that succeeded", async () => {
   const { ids, said, after } = await callOnSickDisk(straceFailing(SYNCS, "EIO", 1, false), 1);
   expect(said.find((one) => one.event === "outcome")?.outcome.status).toBe("done");
   expect(provider.effectsOf(ids[0])).toBe(1);

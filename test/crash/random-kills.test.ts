@@ -8,7 +8,7 @@ const MAX_ROUNDS = 60;
 
 afterAll(cleanUp);
 
-it("a fleet killed at random moments: no effect twice, nothing acknowledged lost", async () => {
+it("F3 F9: a fleet killed at random moments: no effect twice, nothing acknowledged lost", async () => {
   const seed = Number(process.env.NEVERTWICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
   const sum = await runFleet({ seed, enough: ({ kills, rounds }) => kills >= KILLS || rounds >= MAX_ROUNDS });
   console.log(

@@ -103,7 +103,7 @@ function report(what: string, runs: readonly Killed[]): number {
   return kills;
 }
 
-it("killed at every write, sync, rename, unlink and truncation from the making of the file on", async () => {
+it("F3: killed at every write, sync, rename, unlink and truncation from the making of the file on", async () => {
   const order = () => ordersFor("C", { prepare: true });
   const calls = made;
   expect(calls).toEqual(expect.arrayContaining(["pwrite64", "rename", "unlink"]));

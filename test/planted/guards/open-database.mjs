@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 const require = createRequire(import.meta.url);
 
 export function openDatabase(path, synchronous = "FULL") {
-  const { DatabaseSync } = require("@photostructure/sqlite");
+  const { DatabaseSync } = require(process.getBuiltinModule("node:sqlite") ? "node:sqlite" : "@photostructure/sqlite");
   const db = new DatabaseSync(path);
   db.exec("PRAGMA busy_timeout = 5000");
   db.exec("PRAGMA journal_mode = WAL");
