@@ -62,7 +62,9 @@ describe("D5 defaultLocation", () => {
   ])("is refused where the disk does not last (%s), with what to do instead", (variable, platform) => {
     const look = () => defaultLocation(around("/", { env: { [variable]: "1" } }));
     expect(look).toThrow(expect.objectContaining({ code: "CONFIG" }));
-    expect(look).toThrow(new RegExp(`runs on ${platform}, whose disk does not last.*NEVERTWICE_STORE.*name the file`));
+    expect(look).toThrow(
+      new RegExp(`runs on ${platform}, whose disk does not last.*Postgres, Redis or S3.*name the file`),
+    );
   });
 });
 
@@ -81,7 +83,7 @@ describe("prepareFolder", () => {
     const file = join(temporaryFolder(), "file");
     writeFileSync(file, "");
     const path = join(file, ".nevertwice", "ledger.db");
-    expect(() => prepareFolder(path)).toThrow(/cannot be written.*NEVERTWICE_STORE.*name a writable file/s);
+    expect(() => prepareFolder(path)).toThrow(/cannot be written.*Postgres, Redis or S3.*name a writable file/s);
     expect(() => prepareFolder(path)).toThrow(expect.objectContaining({ code: "CONFIG" }));
   });
 });

@@ -67,7 +67,7 @@ function refusePassingDisk(env: Surroundings["env"]): void {
 }
 
 const storesThatFit =
-  'Use a store that every instance shares: NEVERTWICE_STORE="postgres://…", "redis://…" or "s3://…", or nevertwice({ store }).';
+  "Use a store that every instance shares (Postgres, Redis or S3), passed as nevertwice({ store }).";
 
 /** Made with a .gitignore of its own: a ledger does not belong into a commit. */
 export function prepareFolder(path: string): void {

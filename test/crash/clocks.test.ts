@@ -108,7 +108,8 @@ describe.concurrent("a holder that stands still", () => {
     const spec = orders("f15b", { leaseMs: 400, prepare: true });
     const holder = start({ ...spec, stopAt: "prepare" });
     await holder.paused();
-    const other = start({ ...spec, waitMs: 20_000 });
+    // Its own lease is long: a starved machine must not turn the rescuer's send into a timeout.
+    const other = start({ ...spec, leaseMs: 20_000, waitMs: 20_000 });
     expect((await other.event("outcome")).outcome).toMatchObject({ status: "done", attempt: 2 });
     holder.signal("SIGCONT");
     const { outcome } = await holder.event("outcome");

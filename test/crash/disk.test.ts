@@ -55,17 +55,20 @@ describe.each(FAULTS)("$fault", ({ calls, error }) => {
   });
 });
 
-it.each(CALLERS)("F11: $callers: from the n-th sync or write on, whoever was refused sent nothing", async ({ many }) => {
-  const faults = FAULTS.flatMap(({ calls, error }) => [2, 4, 9].map((nth) => straceFailing(calls, error, nth)));
-  const results = await pooled(
-    faults.map((wrap) => () => callOnSickDisk(wrap, many)),
-    3,
-  );
-  for (const { ids, said, after } of results) {
-    expect(after.bad).toEqual([]);
-    for (const id of ids) expectHonest(id, said, after.records);
-  }
-});
+it.each(CALLERS)(
+  "F11: $callers: from the n-th sync or write on, whoever was refused sent nothing",
+  async ({ many }) => {
+    const faults = FAULTS.flatMap(({ calls, error }) => [2, 4, 9].map((nth) => straceFailing(calls, error, nth)));
+    const results = await pooled(
+      faults.map((wrap) => () => callOnSickDisk(wrap, many)),
+      3,
+    );
+    for (const { ids, said, after } of results) {
+      expect(after.bad).toEqual([]);
+      for (const id of ids) expectHonest(id, said, after.records);
+    }
+  },
+);
 
 it("F11: one failed sync is tried again: the effect follows the commit that succeeded", async () => {
   const { ids, said, after } = await callOnSickDisk(straceFailing(SYNCS, "EIO", 1, false), 1);
