@@ -19,12 +19,18 @@ const STAND_STILL_MS = 1_000;
 
 // Crystals differ by some ten millionths and NTP bends clocks by up to 500: what was measured long ago says less.
 const DRIFT = 500e-6;
+const REMEASURE_MS = 1_000;
 
 export class ServerClock {
   /** Server time minus monotonic time is between these; null until the first answer. */
   #offset: { readonly least: number; readonly most: number } | null = null;
   #observedAt = 0;
   #last = 0;
+
+  /** Worth asking for again: an answer without the time in it is cheaper, and crystals do not drift that fast. */
+  get stale(): boolean {
+    return performance.now() - this.#observedAt > REMEASURE_MS;
+  }
 
   /** The server's clock showed `serverMs` somewhere between the question and the answer. */
   observe({ serverMs, askedAt, answeredAt }: Observation): void {

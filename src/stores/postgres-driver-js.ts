@@ -50,6 +50,7 @@ export function postgresJsDriver(sql: PostgresJs, { timeoutMs, owned }: { timeou
   };
   return {
     query: (text, values = []) => run(sql, text, values),
+    count: async (text, values) => ((await run(sql, text, values)) as unknown as { count: number }).count,
     transaction: async <T>(work: (connection: Connection) => Promise<T>) => {
       const session = await reserve(sql, timeoutMs);
       const query: Connection["query"] = (text, values = []) => run(session, text, values);

@@ -1,4 +1,5 @@
 /** node-postgres: a Pool, or a Client of the ledger's own. */
+import { createHash } from "node:crypto";
 import { configError } from "../core/errors.ts";
 import type { Connection, Driver, Listening, ListenOptions } from "./postgres-driver.ts";
 import type { Row, SqlText } from "./postgres-row.ts";
@@ -14,8 +15,16 @@ export interface PgClient {
   getTransactionStatus?(): string | null;
 }
 
+interface Answer {
+  readonly rows: unknown[];
+  readonly rowCount: number | null;
+}
+
 interface Session {
-  query(text: string, values?: readonly SqlText[]): Promise<{ readonly rows: unknown[] }>;
+  query(
+    query: string | { text: string; name: string; values: readonly SqlText[] },
+    values?: readonly SqlText[],
+  ): Promise<Answer>;
   on(event: "notification", listener: Listener): unknown;
   on(event: "error" | "end", listener: () => void): unknown;
   removeListener(event: string, listener: (...args: never[]) => void): unknown;
@@ -69,6 +78,7 @@ export function isPgClient(value: unknown): value is PgClient {
 export function pgPoolDriver(pool: PgPool, { timeoutMs, owned }: { timeoutMs: number; owned: boolean }): Driver {
   // Without a listener, a server that restarts while a connection idles would end the process.
   if (owned) pool.on?.("error", () => {});
+  const prepared = new Prepared(timeoutMs);
 
   const onClient = async <T>(work: (client: Session) => Promise<T>): Promise<T> => {
     const client = await checkOut(pool, timeoutMs);
@@ -93,6 +103,7 @@ export function pgPoolDriver(pool: PgPool, { timeoutMs, owned }: { timeoutMs: nu
   };
   return {
     query: (text, values = []) => onClient((client) => run(client, text, values, timeoutMs)),
+    count: (text, values) => onClient((client) => prepared.count(client, text, values)),
     transaction: (work) => onClient((client) => transactionOn(client, work, timeoutMs)),
     listen: (options) => listenApart(pool, options, timeoutMs),
     close: async () => {
@@ -109,6 +120,7 @@ async function checkOut(pool: PgPool, timeoutMs: number): Promise<PooledClient> 
 
 export function pgClientDriver(given: PgClient, timeoutMs: number): Driver {
   const client = given as Session;
+  const prepared = new Prepared(timeoutMs);
   const checkIdle = () => {
     const status = given.getTransactionStatus?.() ?? "I";
     if (status === "I") return;
@@ -120,6 +132,10 @@ export function pgClientDriver(given: PgClient, timeoutMs: number): Driver {
     query: async (text, values = []) => {
       checkIdle();
       return run(client, text, values, timeoutMs);
+    },
+    count: async (text, values) => {
+      checkIdle();
+      return prepared.count(client, text, values);
     },
     transaction: async (work) => {
       checkIdle();
@@ -133,6 +149,58 @@ export function pgClientDriver(given: PgClient, timeoutMs: number): Driver {
 async function run(client: Session, text: string, values: readonly SqlText[], timeoutMs: number): Promise<Row[]> {
   const { rows } = await answerWithin(timeoutMs, client.query(text, values), () => {});
   return rows as Row[];
+}
+
+/**
+ * Statements that the server parses and plans once, on sessions that are surely our own: 85 of 190 µs for a lone
+ * caller's claim. Behind a pooler they go without a name. The name is a digest of the text, so that even a pooler that
+ * was taken for a server could only ever run the statement that was meant.
+ */
+class Prepared {
+  readonly #timeoutMs: number;
+  readonly #names = new Map<string, string>();
+  #direct: boolean | null = null;
+
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+  }
+
+  async count(client: Session, text: string, values: readonly SqlText[]): Promise<number> {
+    this.#direct ??= await isDirect(client, this.#timeoutMs);
+    if (!this.#direct) return this.#run(client.query(text, values));
+    try {
+      return await this.#run(client.query({ text, values, name: this.#nameOf(text) }));
+    } catch (error) {
+      if (!isUnprepared(error)) throw error;
+      // Not run at all: a pooler after all, or tables that were altered under a plan.
+      this.#direct = false;
+      return this.#run(client.query(text, values));
+    }
+  }
+
+  async #run(answer: Promise<Answer>): Promise<number> {
+    return (await answerWithin(this.#timeoutMs, answer, () => {})).rowCount ?? 0;
+  }
+
+  #nameOf(text: string): string {
+    let name = this.#names.get(text);
+    if (name === undefined) {
+      name = `nevertwice_${createHash("sha256").update(text).digest("base64url").slice(0, 22)}`;
+      this.#names.set(text, name);
+    }
+    return name;
+  }
+}
+
+/** A pooler hands out process ids of its own: a session whose id is not the backend's is not ours to keep. */
+async function isDirect(client: Session, timeoutMs: number): Promise<boolean> {
+  const [row] = await run(client, "SELECT pg_backend_pid()::text AS c0", [], timeoutMs);
+  return (client as OwnClient).processID === Number(row?.c0);
+}
+
+/** No such statement, one of that name already, or a plan whose result changed. */
+function isUnprepared(error: unknown): boolean {
+  return ["26000", "42P05", "0A000"].includes(String((error as { code?: unknown } | null)?.code));
 }
 
 async function transactionOn<T>(
@@ -181,9 +249,7 @@ async function listenApart(pool: PgPool, options: ListenOptions, timeoutMs: numb
 }
 
 async function listenOn(client: Session, options: ListenOptions, timeoutMs: number): Promise<Listening> {
-  // A pooler hands out process ids of its own: a session whose id is not the backend's is not ours to keep.
-  const [row] = await run(client, "SELECT pg_backend_pid()::text AS c0", [], timeoutMs);
-  const direct = (client as OwnClient).processID === Number(row?.c0);
+  const direct = await isDirect(client, timeoutMs);
   const onNotification: Listener = ({ channel, payload }) => {
     if (channel === options.channel) options.heard(payload ?? "");
   };

@@ -1,8 +1,8 @@
 /** How rows are found in the order of their creation, and which claims may have been left by their holders. */
 import type { Parameters } from "./postgres-arrays.ts";
-import { YOUNG_MS } from "./postgres-row.ts";
+import { LEASED, YOUNG_MS } from "./postgres-row.ts";
 
-/** A claim is looked at by its creation time until it is twice as old as where `watched` begins: no gap between the two. */
+/** A claim is looked for by its creation until it is twice as old as where `leased` begins: no gap between the two. */
 export const WATCH_MS = 2 * YOUNG_MS;
 
 /**
@@ -16,17 +16,21 @@ export function groupsOf(table: string): string {
   SELECT n.action, n.keep_ms FROM groups g CROSS JOIN LATERAL ${next("WHERE (action, keep_ms) > (g.action, g.keep_ms)")} n)`;
 }
 
-/** Up to here, by creation, every live claim is watched. Behind the server's clock also after that was set back. */
+/** Up to here, by creation, every live claim is marked as leased. Behind the server's clock also after that was set back. */
 export function watchedTo(meta: string, now: string): string {
   return `(SELECT least(value::bigint, ${now}::bigint - ${WATCH_MS}) FROM ${meta} WHERE name = 'watched_to')`;
 }
 
-/** The rows `r` that a silent holder may have left: the watched ones, and those too young to be watched. */
+/** Rows `r` that a silent holder may have left: the marked ones. */
+export const MARKED = `r.attention = '${LEASED}'`;
+/** And those too young to be marked. */
+export const UNMARKED = `r.attention IS DISTINCT FROM '${LEASED}'`;
+
 export function leasedRows(table: string, meta: string, columns: string, where: string, now: string): string {
-  return `SELECT ${columns} FROM ${table} r WHERE r.watched AND ${where}
+  return `SELECT ${columns} FROM ${table} r WHERE ${MARKED} AND ${where}
 UNION ALL
 SELECT ${columns} FROM groups g JOIN ${table} r ON r.action = g.action AND r.keep_ms = g.keep_ms
-  AND r.created_at > ${watchedTo(meta, now)} WHERE NOT r.watched AND ${where}`;
+  AND r.created_at > ${watchedTo(meta, now)} WHERE ${UNMARKED} AND ${where}`;
 }
 
 export function lapsed(now: string): string {

@@ -1,8 +1,8 @@
 /** Handing out due work in SQL: what core's claim does to a record, done to a row (a test compares the two). */
 import type { LeaseQuery } from "../core/store.ts";
 import { Parameters } from "./postgres-arrays.ts";
-import { anyOf, groupsOf, lapsed, watchedTo } from "./postgres-groups.ts";
-import { SAME_MARK, selectList, YOUNG_MS } from "./postgres-row.ts";
+import { anyOf, groupsOf, lapsed, MARKED, UNMARKED, watchedTo } from "./postgres-groups.ts";
+import { LEASED, SAME_MARK, selectList, YOUNG_MS } from "./postgres-row.ts";
 import type { Statement } from "./postgres-write.ts";
 
 export interface LeaseTables {
@@ -31,10 +31,10 @@ export function leaseLapsed({ table, meta }: LeaseTables, query: LeaseQuery, now
   const columns = "r.ctid AS id, r.key, r.tenant, r.updated_at AS since, r.created_at";
   const last = `LIMIT ${limit} FOR NO KEY UPDATE OF r SKIP LOCKED`;
   const picked = `${groupsOf(table)},
-old AS MATERIALIZED (SELECT ${columns} FROM ${table} r WHERE r.watched AND ${where} ${last}),
+old AS MATERIALIZED (SELECT ${columns} FROM ${table} r WHERE ${MARKED} AND ${where} ${last}),
 young AS MATERIALIZED (
   SELECT ${columns} FROM groups g JOIN ${table} r ON r.action = g.action AND r.keep_ms = g.keep_ms
-    AND r.created_at > ${watchedTo(meta, at)} WHERE NOT r.watched AND ${where} ${last}),
+    AND r.created_at > ${watchedTo(meta, at)} WHERE ${UNMARKED} AND ${where} ${last}),
 picked AS MATERIALIZED (SELECT * FROM old UNION ALL SELECT * FROM young LIMIT ${limit})`;
   return take(table, `WITH RECURSIVE ${picked}`, parameters, query, at);
 }
@@ -61,8 +61,9 @@ function take(
     `attempt = r.attempt + 1, fence = r.fence + 1, tries = r.tries + 1`,
     `holder = ${parameters.add(holder)}`,
     `lease_until = ${now} + ${parameters.add(String(leaseMs))}::double precision, lease_epoch = NULL`,
-    `updated_at = ${now}, fate = NULL, expires_at = NULL, attention = NULL, attention_at = NULL`,
-    `watched = r.created_at < ${now} - ${YOUNG_MS}`,
+    `updated_at = ${now}, fate = NULL, expires_at = NULL`,
+    `attention = CASE WHEN r.created_at < ${now} - ${YOUNG_MS} THEN '${LEASED}' END`,
+    `attention_at = CASE WHEN r.created_at < ${now} - ${YOUNG_MS} THEN r.created_at END`,
   ];
   if (to === "sent") {
     set.push(

@@ -8,7 +8,8 @@
  */
 import type { LedgerRecord } from "../core/record.ts";
 import type { Put, Stored } from "../core/store.ts";
-import { keepClass } from "./postgres-row.ts";
+import { keyHex } from "./postgres-key.ts";
+import { keepClass, movingValues, type SqlText } from "./postgres-row.ts";
 
 // Records under way at once. Past that the oldest are forgotten, and their settles send everything again.
 const MOST_HELD = 4_096;
@@ -16,26 +17,35 @@ const MOST_HELD = 4_096;
 interface Held {
   readonly record: LedgerRecord;
   readonly rev: number;
+  readonly hex: string;
+  /** The row's changing columns as they were written; null: not kept, made again when asked for. */
+  readonly moving: readonly SqlText[] | null;
 }
 
 export class Lineage {
   readonly #held = new Map<string, Held>();
 
-  keep({ record, version }: Stored): void {
+  /** The key as SQL takes it; converting it costs more than remembering it. */
+  hexOf(key: string): string {
+    return this.#held.get(key)?.hex ?? keyHex(key);
+  }
+
+  keep({ record, version }: Stored, hex: string, moving: readonly SqlText[] | null = null): void {
     const { key, state } = record;
     // Settled: nothing is written after it.
     if (state === "confirmed") {
       this.#held.delete(key);
       return;
     }
-    this.#held.set(key, { record, rev: version });
+    this.#held.set(key, { record, rev: version, hex, moving });
     if (this.#held.size > MOST_HELD) for (const oldest of this.#held.keys()) return void this.#held.delete(oldest);
   }
 
-  /** The row has all of the record that a plain settle leaves alone. */
-  holds({ record, expected }: Put): boolean {
+  /** The row's changing columns, where it has all of the record that a plain settle leaves alone; else null. */
+  before({ record, expected }: Put, now: number): readonly SqlText[] | null {
     const held = this.#held.get(record.key);
-    return held !== undefined && held.rev === expected && alike(held.record, record);
+    if (held === undefined || held.rev !== expected || !alike(held.record, record)) return null;
+    return held.moving ?? movingValues(held.record, held.rev, now);
   }
 }
 

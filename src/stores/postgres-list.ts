@@ -53,12 +53,7 @@ function sourceOf({ table, meta }: LeaseTables, parameters: Parameters, query: L
   if (query.scope !== undefined || keyPrefixSelects(query.keyPrefix)) return { with: "", rows: `${plain} ${order}` };
   const kinds = query.states?.map(attentionKinds);
   if (kinds?.every((kind) => kind !== null)) {
-    const all = kinds.flat().map((kind) => `(${parameters.add(kind)})`);
-    if (all.length === 0) return { with: "", rows: `${plain} AND false` };
-    return {
-      with: "",
-      rows: `SELECT l.* FROM (VALUES ${all.join(", ")}) k(kind) CROSS JOIN LATERAL (${plain} AND r.attention = k.kind ${order}) l`,
-    };
+    return { with: "", rows: `${plain} AND ${anyOf(parameters, "r.attention", kinds.flat())} ${order}` };
   }
   return {
     with: `WITH RECURSIVE ${groupsOf(table)} `,

@@ -5,7 +5,7 @@
 import { NevertwiceError } from "../core/errors.ts";
 import { attentionAt, type LedgerRecord, type Payload, type State, type SteadyMark } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
-import { keyFromHex, keyHex } from "./postgres-key.ts";
+import { keyFromHex } from "./postgres-key.ts";
 
 export type SqlText = string | null;
 /** As a query returns it: columns are c0, c1, … in the order of COLUMNS. */
@@ -49,7 +49,6 @@ export const MOVING = [
   { name: "expires_at", type: "bigint" },
   { name: "fate", type: "text" },
   { name: "result", type: "text" },
-  { name: "watched", type: "boolean" },
 ] as const satisfies readonly Column[];
 
 export const COLUMNS: readonly Column[] = [...FIXED, ...MOVING];
@@ -62,16 +61,18 @@ export function selectList(alias: string): string {
   }).join(", ");
 }
 
-// A claim this old is in the index of watched leases; a younger one is found by its creation time (postgres-leases.ts).
+// A claim this old is in the index of what wants attention; a younger one is found by its creation (postgres-groups.ts).
 export const YOUNG_MS = 60_000;
+/** The kind of attention a claim wants that is no longer young. Its time is the creation, which no heartbeat changes. */
+export const LEASED = "leased";
 /** keep_ms of what is kept forever: an index column that is never null. */
 const FOREVER = -1;
 /** The mark of a first send that the same clock took as the time beside it. */
 export const SAME_MARK = "=";
 
-export function fixedValues(record: LedgerRecord): SqlText[] {
+export function fixedValues(record: LedgerRecord, hex: string): SqlText[] {
   return [
-    keyHex(record.key),
+    hex,
     record.tenant,
     record.action,
     record.scope,
@@ -86,6 +87,7 @@ export function fixedValues(record: LedgerRecord): SqlText[] {
 
 export function movingValues(record: LedgerRecord, rev: number, now: number): SqlText[] {
   const { lease } = record;
+  const attention = attentionKind(record, now);
   return [
     String(rev),
     record.state,
@@ -100,12 +102,11 @@ export function movingValues(record: LedgerRecord, rev: number, now: number): Sq
     wholeOrNull(record.firstSentAt),
     wholeOrNull(record.lastSentAt),
     encodeMark(record.firstSentMark, record.firstSentAt),
-    attentionKind(record),
-    attentionKind(record) === null ? null : whole(attentionAt(record) ?? 0),
+    attention,
+    attention === null ? null : whole(attention === LEASED ? record.createdAt : (attentionAt(record) ?? 0)),
     wholeOrNull(record.expiresAt),
     fateOf(record),
     encodePayload(record.result),
-    lease !== null && record.createdAt < now - YOUNG_MS ? "t" : "f",
   ];
 }
 
@@ -118,10 +119,11 @@ export function keepClass({ createdAt, expiresAt, keepMs }: LedgerRecord): numbe
   return keepMs !== null && expiresAt >= createdAt + keepMs ? keepMs : Math.max(0, expiresAt - createdAt);
 }
 
-/** Why somebody may look for the row: queued or waiting for its next call, unknown, failed. Null on the plain way. */
-function attentionKind({ state, queued }: LedgerRecord): string | null {
+/** Why somebody may look for the row: queued or waiting for its next call, unknown, failed, held for long. */
+function attentionKind({ state, queued, lease, createdAt }: LedgerRecord, now: number): string | null {
   if (state === "pending") return queued ? "queued" : "waiting";
-  return state === "unknown" || state === "failed" ? state : null;
+  if (state === "unknown" || state === "failed") return state;
+  return lease !== null && createdAt < now - YOUNG_MS ? LEASED : null;
 }
 
 /** The kinds that hold all records of a state; null: the state has none. */

@@ -80,7 +80,7 @@ async function attention(connection: Connection, { table }: LeaseTables, tenant:
   const parameters = new Parameters();
   const rows = await connection.query(
     `SELECT r.action AS c0, CASE WHEN r.attention IN ('queued', 'waiting') THEN 'pending' ELSE r.attention END AS c1, count(*)::text AS c2
-     FROM ${table} r WHERE r.attention IS NOT NULL${of(parameters, tenant)} GROUP BY 1, 2`,
+     FROM ${table} r WHERE r.attention IN ('queued', 'waiting', 'unknown', 'failed')${of(parameters, tenant)} GROUP BY 1, 2`,
     parameters.values,
   );
   return rows.map(countOf);

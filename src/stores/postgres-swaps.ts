@@ -10,7 +10,7 @@ import { keyHex } from "./postgres-key.ts";
 import { Lineage } from "./postgres-lineage.ts";
 import { CLOCK } from "./postgres-migrate.ts";
 import { decodeRow, type Row, type SqlText, selectList } from "./postgres-row.ts";
-import { batchWrite, type PlannedPut, planPut, type Statement, singleWrite, winners } from "./postgres-write.ts";
+import { batchWrite, type PlannedPut, planPut, type Statement, singleWrite, timed, winners } from "./postgres-write.ts";
 
 // A deadlock's victim has written nothing: it goes again, a few times.
 const TRIES = 4;
@@ -33,8 +33,9 @@ export class Swaps {
   }
 
   /** A row as it was just read: what the table holds of it need not be sent again. */
-  seen(stored: Stored): Stored {
-    this.#lineage.keep(stored);
+  seen(row: Row): Stored {
+    const stored = decodeRow(row, this.#options.name);
+    this.#lineage.keep(stored, row.c0 as string);
     return stored;
   }
 
@@ -71,21 +72,33 @@ export class Swaps {
   #plan(put: Put, now: number): PlannedPut {
     const { tenant } = this.#options;
     if (tenant !== undefined && put.record.tenant !== tenant) throw foreign(tenant, put);
-    return planPut(put, this.#lineage.holds(put), now, keyHex(put.record.key));
+    const hex = this.#lineage.hexOf(put.record.key);
+    return planPut(put, { hex, now, before: this.#lineage.before(put, now) });
   }
 
   async #swap(run: Connection, batch: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {
-    const { table } = this.#options;
-    const [only] = batch;
-    const statement = batch.length === 1 ? singleWrite(table, only as PlannedPut) : batchWrite(table, batch);
-    const rows = await this.#patiently(run, statement, inTransaction ? 1 : TRIES);
-    if (batch.length === 1) return this.#settle(run, batch, rows.length === 1 ? null : new Set());
-    return this.#settle(run, batch, winners(rows[0] as Row, batch.length));
+    const { table, clock } = this.#options;
+    const now = clock.instant().now;
+    const tries = inTransaction ? 1 : TRIES;
+    if (batch.length === 1) {
+      const won = await this.#swapOne(run, singleWrite(table, batch[0] as PlannedPut, now), tries);
+      return this.#settle(run, batch, won ? null : new Set());
+    }
+    const [answer] = await this.#patiently(tries, () => this.#timed(run, batchWrite(table, batch, now)));
+    return this.#settle(run, batch, winners(answer as Row, batch.length));
+  }
+
+  async #swapOne(run: Connection, statement: Statement, tries: number): Promise<boolean> {
+    const { count } = run;
+    if (count === undefined || this.#options.clock.stale) {
+      return (await this.#patiently(tries, () => this.#timed(run, timed(statement)))).length === 1;
+    }
+    return (await this.#patiently(tries, () => count(statement.text, statement.values))) === 1;
   }
 
   async #settle(run: Connection, batch: readonly PlannedPut[], won: ReadonlySet<string> | null): Promise<PutResult[]> {
-    const ok = ({ put, rev }: PlannedPut): PutResult => {
-      this.#lineage.keep({ record: put.record, version: rev });
+    const ok = ({ put, rev, hex, moving }: PlannedPut): PutResult => {
+      this.#lineage.keep({ record: put.record, version: rev }, hex, moving);
       return { ok: true, version: rev };
     };
     if (won === null) return batch.map(ok);
@@ -96,10 +109,10 @@ export class Swaps {
     return batch.map((put) => (won.has(put.hex) ? ok(put) : { ok: false, current: current.get(put.hex) ?? null }));
   }
 
-  async #patiently(run: Connection, statement: Statement, tries: number): Promise<Row[]> {
+  async #patiently<T>(tries: number, ask: () => Promise<T>): Promise<T> {
     for (let left = tries; ; left -= 1) {
       try {
-        return await this.#timed(run, statement);
+        return await ask();
       } catch (error) {
         if (left <= 1 || !isTransient(error)) throw error;
       }
@@ -133,7 +146,7 @@ export class Swaps {
   #byHex(rows: readonly Row[]): Map<string, Stored> {
     const found = new Map<string, Stored>();
     for (const row of rows) {
-      const stored = this.seen(decodeRow(row, this.#options.name));
+      const stored = this.seen(row);
       const hex = row.c0 as string;
       if (found.has(hex)) throw ambiguous(stored.record.key);
       found.set(hex, stored);

@@ -2,6 +2,7 @@
 import { Parameters } from "./postgres-arrays.ts";
 import { groupsOf, WATCH_MS } from "./postgres-groups.ts";
 import type { LeaseTables } from "./postgres-lease.ts";
+import { LEASED } from "./postgres-row.ts";
 import type { Statement } from "./postgres-write.ts";
 
 // Rows removed by one statement: some milliseconds, so that nobody waits long for a lock or a replica for its log.
@@ -38,8 +39,8 @@ SELECT count(*)::text AS c0 FROM gone`,
 }
 
 /**
- * Claims that outlive their youth become `watched`, and the mark moves past them, at most WATCH_ROWS rows of a group at
- * a time. A row that changes meanwhile is watched by its own writer, which knows its age. Answers with the mark, and
+ * Claims that outlive their youth are marked, and the mark moves past them, at most WATCH_ROWS rows of a group at a
+ * time. A row that changes meanwhile is marked by its own writer, which knows its age. Answers with the mark, and
  * whether there is more to do.
  */
 export function watchStatement({ table, meta }: LeaseTables, now: number): Statement {
@@ -53,12 +54,12 @@ step AS MATERIALIZED (
     SELECT min(greatest(l.created_at - 1, m.at + 1)) FROM groups g CROSS JOIN LATERAL (
       SELECT created_at FROM ${table} WHERE action = g.action AND keep_ms = g.keep_ms AND created_at > m.at
       ORDER BY created_at OFFSET ${WATCH_ROWS} LIMIT 1) l)) AS upto, m.at FROM mark m),
-watched AS (
-  UPDATE ${table} SET watched = true WHERE lease_until IS NOT NULL AND ctid = ANY(ARRAY(
+marked AS (
+  UPDATE ${table} SET attention = '${LEASED}', attention_at = created_at WHERE lease_until IS NOT NULL AND attention IS NULL AND ctid = ANY(ARRAY(
     SELECT l.id FROM step s CROSS JOIN groups g CROSS JOIN LATERAL (
       SELECT ctid AS id FROM ${table}
       WHERE action = g.action AND keep_ms = g.keep_ms AND created_at > s.at AND created_at <= s.upto
-        AND lease_until IS NOT NULL AND NOT watched) l))),
+        AND lease_until IS NOT NULL AND attention IS NULL) l))),
 moved AS (UPDATE ${meta} SET value = s.upto::text FROM step s WHERE name = 'watched_to' AND value <> s.upto::text)
 SELECT (upto < ${goal})::text AS c0 FROM step`,
     values: parameters.values,

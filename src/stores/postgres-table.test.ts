@@ -79,12 +79,12 @@ it("claims older than their youth are found by their holders' silence, whatever 
   expect(await lapsed()).toEqual(all);
   await store.sweep({ limit: 10 });
   const { rows } = await pool.query(
-    "SELECT watched, convert_from(substr(key, 2), 'UTF8') AS key FROM nevertwice.records ORDER BY key",
+    "SELECT attention, convert_from(substr(key, 2), 'UTF8') AS key FROM nevertwice.records ORDER BY key",
   );
   expect(rows).toEqual([
-    { watched: true, key: "nt1_older" },
-    { watched: true, key: "nt1_oldest" },
-    { watched: false, key: "nt1_young" },
+    { attention: "leased", key: "nt1_older" },
+    { attention: "leased", key: "nt1_oldest" },
+    { attention: null, key: "nt1_young" },
   ]);
   expect(await lapsed()).toEqual(all);
   expect((await store.stats()).lapsed).toBe(3);

@@ -45,6 +45,11 @@ export class Wakes {
     return this.#listening !== null;
   }
 
+  /** Whether anybody said lately that it waits. */
+  get waitedFor(): boolean {
+    return this.#wanted.size > 0;
+  }
+
   async start(): Promise<void> {
     try {
       const heard = (payload: string) => this.#heard(payload);
@@ -106,7 +111,6 @@ export class Wakes {
 
   /** The record's holder let go of it, and that is committed. */
   moved(hex: string): void {
-    if (this.#wanted.size === 0) return;
     const id = idOf(hex);
     if (this.#wanted.delete(id)) this.#send("moved", id);
   }
