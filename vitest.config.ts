@@ -19,6 +19,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     // Two workers on two cores: several tests drive child processes of their own.
     maxWorkers: 2,
-    globalSetup: ["test/crash/lib/tally.ts"],
+    // PostgreSQL, PgBouncer, Redis and Redis Cluster of our own for every run (about four seconds); a count of the kills.
+    globalSetup: ["test/services/global-setup.ts", "test/crash/lib/tally.ts"],
   },
 });

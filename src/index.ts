@@ -33,6 +33,7 @@ export type { EncryptKey, EncryptOption } from "./core/seal.ts";
 export type {
   ActionStats,
   Finding,
+  GuardedPolicy,
   LeaseQuery,
   LedgerStats,
   ListQuery,

@@ -3,6 +3,8 @@ import { resolve } from "node:path";
 import { configError } from "./core/errors.ts";
 import type { Store } from "./core/store.ts";
 import { memoryStore } from "./stores/memory.ts";
+import { postgresStore } from "./stores/postgres.ts";
+import { redisStore } from "./stores/redis.ts";
 import { sqliteStore } from "./stores/sqlite.ts";
 import { defaultLocation, prepareFolder, type Surroundings, surroundings } from "./stores/sqlite-location.ts";
 
@@ -30,7 +32,11 @@ export function chooseStore(
     return { store: given, why: "passed by the program" };
   }
   const named = nameOf(given, option, around);
-  if (named !== null) return { store: byName(named.name, named.from, around.cwd), why: `named by ${named.from}` };
+  if (named !== null) {
+    // The command looks at a ledger and never makes one; `nevertwice migrate` does.
+    const migrate = option === "--store" ? "manual" : "auto";
+    return { store: byName(named.name, named.from, around.cwd, migrate), why: `named by ${named.from}` };
+  }
   const { path, why } = defaultLocation(around);
   prepareFolder(path);
   return { store: sqliteStore({ path }), why };
@@ -64,7 +70,7 @@ function splitName(name: string): { scheme: string | null; rest: string } {
   return { scheme, rest: scheme === null ? name : name.slice(scheme.length + 1) };
 }
 
-function byName(name: string, from: string, cwd: string): Store {
+function byName(name: string, from: string, cwd: string, migrate: "auto" | "manual"): Store {
   const { scheme, rest } = splitName(name);
   switch (scheme) {
     case null:
@@ -74,9 +80,15 @@ function byName(name: string, from: string, cwd: string): Store {
     case "sqlite":
       if (rest.trim() === "") throw configError(`${from}: "${name}" names no file. Write sqlite:path/to/ledger.db`);
       return sqliteStore({ path: resolve(cwd, decodePath(rest)) });
+    case "postgres":
+    case "postgresql":
+      return postgresStore({ url: name, migrate });
+    case "redis":
+    case "rediss":
+      return redisStore({ url: name });
     default:
       throw configError(
-        `${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db or memory:, or a Store object.`,
+        `${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db, postgres://user:password@host/database, redis://host:6379 or memory:, or a Store object.`,
       );
   }
 }

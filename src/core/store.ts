@@ -90,6 +90,11 @@ export interface Finding {
   readonly advice?: string;
 }
 
+/** What a store has to know of an action to say whether it may guard it. */
+export interface GuardedPolicy {
+  readonly doubt: "hold" | "retry" | "settle";
+}
+
 export interface Store {
   readonly name: string;
   readonly traits: StoreTraits;
@@ -104,6 +109,11 @@ export interface Store {
    * A hint: it may come late or not at all, so the engine looks now and then in any case. Returns the way to stop.
    */
   watch?(key: string, wake: () => void): () => void;
+  /**
+   * Why this store must not guard an action with such a policy, and what to do about it; null: it may. Asked before the
+   * first claim: a store that has to look at its server first (how it persists, what its clock says) does so here.
+   */
+  refuses?(policy: GuardedPolicy): Promise<string | null>;
   read(keys: readonly string[]): Promise<(Stored | null)[]>;
   /** One result per put, in order. Puts of one batch succeed or conflict each on its own. */
   write(puts: readonly Put[]): Promise<PutResult[]>;

@@ -15,7 +15,7 @@ import { type Call, intentOf } from "./call.ts";
 import { rememberedError, withCause } from "./error-memory.ts";
 import { type End, type ExecutionServices, execute } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
-import type { EventSource } from "./ledger.ts";
+import type { Applied, EventSource } from "./ledger.ts";
 import { askProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
 import { parseInput } from "./standard-schema.ts";
@@ -131,15 +131,22 @@ export class Engine {
 
   /** The plain way of a first call, without the detours of a turn: claim, run, settle. */
   async #claimFirst(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
-    const { ledger } = this.services;
     const { failOpen } = call.definition.policy;
     if (failOpen) return this.#turns(call, null, true, budget);
-    const applied = await ledger.apply(null, this.#claimOf(call, true));
+    const applied = await this.#applyClaim(call, null, true);
     if (!applied.ok) return this.#turns(call, applied.stored, true, budget);
     const end = await execute(this.services, call, applied.stored, call.input);
     if (end.kind === "done") return end.outcome;
     const turned = await this.#after(call, end, budget);
     return "outcome" in turned ? turned.outcome : this.#turns(call, turned.stored, turned.fresh, budget);
+  }
+
+  /** Whether the store may guard such an action is asked first; once it may, there is nothing to wait for. */
+  #applyClaim(call: Call, stored: Stored | null, newRound: boolean): Promise<Applied> {
+    const { ledger } = this.services;
+    const admission = ledger.admits(call.definition.policy.doubt.kind);
+    if (admission === null) return ledger.apply(stored, this.#claimOf(call, newRound));
+    return admission.then(() => ledger.apply(stored, this.#claimOf(call, newRound)));
   }
 
   #claimOf(call: Call, newRound: boolean): EventSource {
@@ -235,7 +242,7 @@ export class Engine {
 
   async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     try {
-      const applied = await this.services.ledger.apply(stored, this.#claimOf(call, fresh));
+      const applied = await this.#applyClaim(call, stored, fresh);
       if (!applied.ok) return { stored: applied.stored, fresh };
       return this.#after(call, await execute(this.services, call, applied.stored, call.input), budget);
     } catch (error) {

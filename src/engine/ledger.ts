@@ -2,9 +2,9 @@
  * The store as the engine uses it: events go in, compare-and-swap goes out. Concurrent callers share round trips, a
  * store that is down is recognised, and a write whose reply was lost is recognised as our own.
  */
-import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { Instant, LedgerRecord, Payload } from "../core/record.ts";
-import { instantOf, type Put, type PutResult, type Store, type Stored } from "../core/store.ts";
+import { type GuardedPolicy, instantOf, type Put, type PutResult, type Store, type Stored } from "../core/store.ts";
 import { type LedgerEvent, type Refusal, transition } from "../core/transition.ts";
 import { Breaker } from "./breaker.ts";
 import { type Clock, sleep } from "./clock.ts";
@@ -45,6 +45,7 @@ export class Ledger {
   readonly #breaker: Breaker;
   readonly #reads: Coalescer<string, Stored | null>;
   readonly #writes: Coalescer<Put, PutResult>;
+  readonly #admitted = new Set<GuardedPolicy["doubt"]>();
 
   constructor({ store, clock, events, random }: LedgerOptions) {
     this.store = store;
@@ -76,6 +77,17 @@ export class Ledger {
 
   instant(): Instant {
     return instantOf(this.store);
+  }
+
+  /** Null: the store may guard such actions. Otherwise to be waited for; it rejects with what the store says against it. */
+  admits(doubt: GuardedPolicy["doubt"]): Promise<void> | null {
+    return this.store.refuses === undefined || this.#admitted.has(doubt) ? null : this.#ask(doubt);
+  }
+
+  async #ask(doubt: GuardedPolicy["doubt"]): Promise<void> {
+    const refusal = await this.#guarded(1, async () => (await this.store.refuses?.({ doubt })) ?? null);
+    if (refusal !== null) throw configError(`the ledger (${this.store.name}) does not take this action: ${refusal}`);
+    this.#admitted.add(doubt);
   }
 
   read(key: string): Promise<Stored | null> {

@@ -7,6 +7,7 @@ function passOn(store: Store, changed: Partial<Store>): Store {
     traits: store.traits,
     now: () => store.now(),
     ...(store.instant && { instant: () => store.instant?.() as ReturnType<NonNullable<Store["instant"]>> }),
+    ...(store.refuses && { refuses: (policy) => store.refuses?.(policy) ?? Promise.resolve(null) }),
     read: (keys) => store.read(keys),
     write: (puts) => store.write(puts),
     lease: (query) => store.lease(query),

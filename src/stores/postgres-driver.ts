@@ -1,0 +1,90 @@
+/**
+ * Clients by shape: a `pg` Pool or Client, a postgres.js `sql`, or a connection string for which one of them is loaded.
+ * No session state, so that PgBouncer's transaction mode serves as well as a direct connection.
+ */
+import { configError, messageOf } from "../core/errors.ts";
+import { type PostgresJs, postgresJsDriver } from "./postgres-driver-js.ts";
+import { type PgClient, type PgPool, pgClientDriver, pgPoolDriver } from "./postgres-driver-pg.ts";
+import type { Row, SqlText } from "./postgres-row.ts";
+
+/** One session, or one transaction. */
+export interface Connection {
+  query(text: string, values?: readonly SqlText[]): Promise<Row[]>;
+  /** How many rows a statement changed, where the client can tell: reading a row back costs a lone caller 50 µs. */
+  count?(text: string, values: readonly SqlText[]): Promise<number>;
+}
+
+export interface Listening {
+  /** True where the session that listens is known not to be a pooler's. */
+  readonly direct: boolean;
+  stop(): Promise<void>;
+}
+
+export interface ListenOptions {
+  readonly channel: string;
+  readonly heard: (payload: string) => void;
+  readonly lost: () => void;
+}
+
+/** What the store needs of a client. Every method gives up after the query timeout and rejects. */
+export interface Driver extends Connection {
+  /** One transaction on one session; rolled back when the work throws. */
+  transaction<T>(work: (connection: Connection) => Promise<T>): Promise<T>;
+  /** Null: this client cannot listen. */
+  listen(options: ListenOptions): Promise<Listening | null>;
+  close(): Promise<void>;
+}
+
+export type { PgClient, PgPool, PostgresJs };
+
+export interface DriverSource {
+  readonly url?: string | undefined;
+  readonly pool?: PgPool | undefined;
+  readonly client?: PgClient | undefined;
+  readonly sql?: PostgresJs | undefined;
+  readonly timeoutMs: number;
+}
+
+export async function openDriver({ url, pool, client, sql, timeoutMs }: DriverSource): Promise<Driver> {
+  if (pool !== undefined) return pgPoolDriver(pool, { timeoutMs, owned: false });
+  if (client !== undefined) return pgClientDriver(client, timeoutMs);
+  if (sql !== undefined) return postgresJsDriver(sql, { timeoutMs, owned: false });
+  return loadDriver(url as string, timeoutMs);
+}
+
+// Two batches of writes and two of reads may be under way, and the sweep beside them.
+const CONNECTIONS = 6;
+
+async function loadDriver(url: string, timeoutMs: number): Promise<Driver> {
+  const failures: string[] = [];
+  const pg = await load<{ default: { Pool: new (options: object) => PgPool } }>("pg", failures);
+  if (pg !== null) {
+    const pool = new pg.default.Pool({
+      connectionString: url,
+      max: CONNECTIONS,
+      connectionTimeoutMillis: timeoutMs,
+      fallback_application_name: "nevertwice",
+      // A script that forgets close() still ends.
+      allowExitOnIdle: true,
+      keepAlive: true,
+    });
+    return pgPoolDriver(pool, { timeoutMs, owned: true });
+  }
+  const js = await load<{ default: (url: string, options: object) => PostgresJs }>("postgres", failures);
+  if (js !== null) {
+    const options = { max: CONNECTIONS, prepare: false, idle_timeout: 30, connect_timeout: timeoutMs / 1_000 };
+    return postgresJsDriver(js.default(url, { ...options, onnotice: () => {} }), { timeoutMs, owned: true });
+  }
+  throw configError(
+    `a ledger in PostgreSQL needs a driver, and none is installed. Run: npm install pg (or: npm install postgres). Tried ${failures.join("; ")}.`,
+  );
+}
+
+async function load<Module>(name: string, failures: string[]): Promise<Module | null> {
+  try {
+    return (await import(name)) as Module;
+  } catch (error) {
+    failures.push(`${name}: ${messageOf(error).split("\n")[0]}`);
+    return null;
+  }
+}

@@ -1,0 +1,44 @@
+/** How rows are found in the order of their creation, and which claims may have been left by their holders. */
+import type { Parameters } from "./postgres-arrays.ts";
+import { LEASED, YOUNG_MS } from "./postgres-row.ts";
+
+/** A claim is looked for by its creation until it is twice as old as where `leased` begins: no gap between the two. */
+export const WATCH_MS = 2 * YOUNG_MS;
+
+/**
+ * The actions and keeps in the table, one index probe each (a loose scan): there are few, however many rows. Within a
+ * group the index is in the order of creation.
+ */
+export function groupsOf(table: string): string {
+  const next = (where: string) => `(SELECT action, keep_ms FROM ${table} ${where} ORDER BY action, keep_ms LIMIT 1)`;
+  return `groups(action, keep_ms) AS (
+  ${next("")} UNION ALL
+  SELECT n.action, n.keep_ms FROM groups g CROSS JOIN LATERAL ${next("WHERE (action, keep_ms) > (g.action, g.keep_ms)")} n)`;
+}
+
+/** Up to here, by creation, every live claim is marked as leased. Behind the server's clock also after that was set back. */
+export function watchedTo(meta: string, now: string): string {
+  return `(SELECT least(value::bigint, ${now}::bigint - ${WATCH_MS}) FROM ${meta} WHERE name = 'watched_to')`;
+}
+
+/** Rows `r` that a silent holder may have left: the marked ones. */
+export const MARKED = `r.attention = '${LEASED}'`;
+/** And those too young to be marked. */
+export const UNMARKED = `r.attention IS DISTINCT FROM '${LEASED}'`;
+
+export function leasedRows(table: string, meta: string, columns: string, where: string, now: string): string {
+  return `SELECT ${columns} FROM ${table} r WHERE ${MARKED} AND ${where}
+UNION ALL
+SELECT ${columns} FROM groups g JOIN ${table} r ON r.action = g.action AND r.keep_ms = g.keep_ms
+  AND r.created_at > ${watchedTo(meta, now)} WHERE ${UNMARKED} AND ${where}`;
+}
+
+export function lapsed(now: string): string {
+  return `r.state IN ('claimed', 'sent') AND r.lease_until IS NOT NULL AND (r.lease_until <= ${now}::double precision OR r.lease_epoch IS NOT NULL)`;
+}
+
+/** `column = any of` as SQL; no value at all matches nothing. */
+export function anyOf(parameters: Parameters, column: string, values: readonly string[]): string {
+  if (values.length === 0) return "false";
+  return `${column} IN (${values.map((value) => parameters.add(value)).join(", ")})`;
+}

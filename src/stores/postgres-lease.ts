@@ -1,0 +1,80 @@
+/** Handing out due work in SQL: what core's claim does to a record, done to a row (a test compares the two). */
+import type { LeaseQuery } from "../core/store.ts";
+import { Parameters } from "./postgres-arrays.ts";
+import { anyOf, groupsOf, lapsed, MARKED, UNMARKED, watchedTo } from "./postgres-groups.ts";
+import { LEASED, SAME_MARK, selectList, YOUNG_MS } from "./postgres-row.ts";
+import type { Statement } from "./postgres-write.ts";
+
+export interface LeaseTables {
+  readonly table: string;
+  readonly meta: string;
+}
+
+/** The longest due first, from the index of due work alone. SKIP LOCKED: workers pass each other by. */
+export function leaseDue({ table }: LeaseTables, query: LeaseQuery, now: number): Statement {
+  const parameters = new Parameters();
+  const at = parameters.add(String(now));
+  const picked = `picked AS MATERIALIZED (
+  SELECT r.ctid AS id, r.key, r.tenant, r.attention_at AS since, r.created_at FROM ${table} r
+  WHERE r.attention = 'queued' AND r.attention_at <= ${at}::bigint AND ${wanted(parameters, query, at)}
+  ORDER BY r.attention_at, r.created_at LIMIT ${parameters.add(String(query.limit))}::bigint
+  FOR NO KEY UPDATE SKIP LOCKED)`;
+  return take(table, `WITH ${picked}`, parameters, query, at);
+}
+
+/** Queued work whose holder fell silent before sending. */
+export function leaseLapsed({ table, meta }: LeaseTables, query: LeaseQuery, now: number): Statement {
+  const parameters = new Parameters();
+  const at = parameters.add(String(now));
+  const limit = `${parameters.add(String(query.limit))}::bigint`;
+  const where = `r.state = 'claimed' AND ${lapsed(at)} AND ${wanted(parameters, query, at)}`;
+  const columns = "r.ctid AS id, r.key, r.tenant, r.updated_at AS since, r.created_at";
+  const last = `LIMIT ${limit} FOR NO KEY UPDATE OF r SKIP LOCKED`;
+  const picked = `${groupsOf(table)},
+old AS MATERIALIZED (SELECT ${columns} FROM ${table} r WHERE ${MARKED} AND ${where} ${last}),
+young AS MATERIALIZED (
+  SELECT ${columns} FROM groups g JOIN ${table} r ON r.action = g.action AND r.keep_ms = g.keep_ms
+    AND r.created_at > ${watchedTo(meta, at)} WHERE ${UNMARKED} AND ${where} ${last}),
+picked AS MATERIALIZED (SELECT * FROM old UNION ALL SELECT * FROM young LIMIT ${limit})`;
+  return take(table, `WITH RECURSIVE ${picked}`, parameters, query, at);
+}
+
+function wanted(parameters: Parameters, { tenant, actions }: LeaseQuery, at: string): string {
+  const where = ["r.queued", `(r.expires_at IS NULL OR r.expires_at > ${at}::bigint)`];
+  if (tenant !== undefined) where.push(`r.tenant = ${parameters.add(tenant)}`);
+  if (actions !== undefined) where.push(anyOf(parameters, "r.action", actions));
+  return where.join(" AND ");
+}
+
+/** Rows are picked and locked before, so a TID scan finds them as they are; the order is theirs from before the claim. */
+function take(
+  table: string,
+  picked: string,
+  parameters: Parameters,
+  { to, holder, leaseMs }: LeaseQuery,
+  at: string,
+): Statement {
+  const now = `${at}::bigint`;
+  const set = [
+    `rev = r.rev + 1`,
+    `state = ${parameters.add(to)}`,
+    `attempt = r.attempt + 1, fence = r.fence + 1, tries = r.tries + 1`,
+    `holder = ${parameters.add(holder)}`,
+    `lease_until = ${now} + ${parameters.add(String(leaseMs))}::double precision, lease_epoch = NULL`,
+    `updated_at = ${now}, fate = NULL, expires_at = NULL`,
+    `attention = CASE WHEN r.created_at < ${now} - ${YOUNG_MS} THEN '${LEASED}' END`,
+    `attention_at = CASE WHEN r.created_at < ${now} - ${YOUNG_MS} THEN r.created_at END`,
+  ];
+  if (to === "sent") {
+    set.push(
+      `sent_mark = CASE WHEN r.first_sent_at IS NULL THEN '${SAME_MARK}' ELSE r.sent_mark END`,
+      `first_sent_at = coalesce(r.first_sent_at, ${now}), last_sent_at = ${now}`,
+    );
+  }
+  return {
+    text: `${picked},
+taken AS (UPDATE ${table} r SET ${set.join(", ")} WHERE r.ctid = ANY(ARRAY(SELECT id FROM picked)) RETURNING r.*)
+SELECT ${selectList("r")} FROM taken r JOIN picked p ON p.key = r.key AND p.tenant = r.tenant ORDER BY p.since, p.created_at, p.key`,
+    values: parameters.values,
+  };
+}

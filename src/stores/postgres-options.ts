@@ -1,0 +1,110 @@
+/** What postgresStore() takes, checked before anything is opened. */
+
+import { type Duration, durationMs } from "../core/duration.ts";
+import { configError, messageOf } from "../core/errors.ts";
+import type { DriverSource, PgClient, PgPool, PostgresJs } from "./postgres-driver.ts";
+import { isPostgresJs, isPostgresJsTransaction } from "./postgres-driver-js.ts";
+import { isPgClient, isPgPool } from "./postgres-driver-pg.ts";
+
+export interface PostgresStoreOptions {
+  /** postgres://user:password@host:5432/database; `?schema=` names the schema too. Loads `pg`, or else `postgres`. */
+  readonly url?: string;
+  /** A Pool of `pg`. Stays yours: close() leaves it open. */
+  readonly pool?: PgPool;
+  /** A connected Client of `pg`, for the ledger alone. Stays yours. */
+  readonly client?: PgClient;
+  /** The `sql` of postgres.js. Stays yours. */
+  readonly sql?: PostgresJs;
+  /** "nevertwice" unless given. */
+  readonly schema?: string;
+  /** "auto" (the default) brings the schema up to date at the first use; "manual" leaves that to `nevertwice migrate`. */
+  readonly migrate?: "auto" | "manual";
+  /** Confines the store to one tenant: another's key is a miss, another's record is refused. */
+  readonly tenant?: string;
+  /** Row-level security by `nevertwice.tenant`, as a second wall behind `tenant`. */
+  readonly rls?: boolean;
+  /** How long a query may take before its connection is given up; 10 seconds unless given. */
+  readonly timeout?: Duration;
+  /** Waiting by LISTEN/NOTIFY on one more connection, where there is no pooler in between; true unless given. */
+  readonly listen?: boolean;
+}
+
+export interface Settings extends DriverSource {
+  readonly name: string;
+  readonly schema: string;
+  readonly migrate: "auto" | "manual";
+  readonly tenant: string | undefined;
+  readonly rls: boolean;
+  readonly listen: boolean;
+}
+
+const DEFAULT_SCHEMA = "nevertwice";
+const DEFAULT_TIMEOUT = "10s";
+const KNOWN = new Set("url pool client sql schema migrate tenant rls timeout listen".split(" "));
+
+export function checkOptions(options: PostgresStoreOptions): Settings {
+  for (const option of Object.keys(options)) {
+    if (!KNOWN.has(option))
+      throw wrong(`there is no option ${JSON.stringify(option)}. The options are: ${[...KNOWN].join(", ")}`);
+  }
+  const { url, pool, client, sql, migrate = "auto", tenant, rls = false, listen = true } = options;
+  if ([url, pool, client, sql].filter((given) => given !== undefined).length !== 1) {
+    throw wrong("give exactly one of url, pool (a pg Pool), client (a pg Client) and sql (of postgres.js)");
+  }
+  checkClients(options);
+  const parsed = url === undefined ? null : parseUrl(url);
+  const schema = options.schema ?? parsed?.schema ?? DEFAULT_SCHEMA;
+  if (typeof schema !== "string" || schema.trim() === "" || Buffer.byteLength(schema) > 63)
+    throw wrong(`schema is ${JSON.stringify(schema)}; it takes a name of at most 63 bytes`);
+  if (migrate !== "auto" && migrate !== "manual")
+    throw wrong(`migrate is ${JSON.stringify(migrate)}; it takes "auto" or "manual"`);
+  if (tenant !== undefined && typeof tenant !== "string") throw wrong("tenant takes a string");
+  if (rls && tenant === undefined)
+    throw wrong(
+      "rls needs tenant: row-level security shows a connection the rows of the tenant it names, and no others",
+    );
+  const place = parsed?.name ?? `postgres (your ${pool ? "pool" : client ? "client" : "sql"})`;
+  return {
+    url: parsed?.url,
+    pool,
+    client,
+    sql,
+    name: schema === DEFAULT_SCHEMA ? place : `${place} schema ${schema}`,
+    schema,
+    migrate,
+    tenant,
+    rls,
+    listen,
+    timeoutMs: durationMs(options.timeout ?? DEFAULT_TIMEOUT, "postgresStore: timeout"),
+  };
+}
+
+function checkClients({ pool, client, sql }: PostgresStoreOptions): void {
+  if (pool !== undefined && !isPgPool(pool)) throw wrong("pool is not a Pool of pg: it needs connect() and query()");
+  if (client !== undefined && !isPgClient(client))
+    throw wrong("client is not a Client of pg: it needs query() and on(). A Pool goes into pool");
+  if (sql !== undefined && (!isPostgresJs(sql) || isPostgresJsTransaction(sql)))
+    throw wrong("sql is not the sql of postgres.js, as postgres(url) returns it");
+}
+
+/** The name has no user and no password: it is shown in messages and logs. */
+function parseUrl(text: string): { url: string; name: string; schema: string | undefined } {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch (error) {
+    throw wrong(
+      `url cannot be read (${messageOf(error)}). Write postgres://user:password@host:5432/database, with special characters in the password percent-encoded`,
+    );
+  }
+  if (url.protocol !== "postgres:" && url.protocol !== "postgresql:")
+    throw wrong(`url begins with ${url.protocol}; write postgres://user:password@host:5432/database`);
+  const schema = url.searchParams.get("schema") ?? undefined;
+  url.searchParams.delete("schema");
+  const { host, pathname } = url;
+  return { url: url.href, name: `postgres://${host || "localhost"}${pathname}`, schema };
+}
+
+function wrong(what: string) {
+  return configError(`postgresStore: ${what}.`);
+}

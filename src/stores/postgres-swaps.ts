@@ -1,0 +1,182 @@
+/** Reads and compare-and-swaps on any connection: the pool's, or the caller's own transaction. */
+import { performance } from "node:perf_hooks";
+import { configError, NevertwiceError } from "../core/errors.ts";
+import type { Put, PutResult, Stored } from "../core/store.ts";
+import { Parameters } from "./postgres-arrays.ts";
+import type { ServerClock } from "./postgres-clock.ts";
+import type { Connection } from "./postgres-driver.ts";
+import { isTransient } from "./postgres-errors.ts";
+import { keyHex } from "./postgres-key.ts";
+import { Lineage } from "./postgres-lineage.ts";
+import { CLOCK } from "./postgres-migrate.ts";
+import { decodeRow, type Row, type SqlText, selectList } from "./postgres-row.ts";
+import { batchWrite, type PlannedPut, planPut, type Statement, singleWrite, timed, winners } from "./postgres-write.ts";
+
+// A deadlock's victim has written nothing: it goes again, a few times.
+const TRIES = 4;
+const KEYS = [{ name: "key", type: "bytea" }];
+const ROWS_OF = [...KEYS, { name: "tenant", type: "text" }];
+
+export interface SwapOptions {
+  readonly table: string;
+  readonly name: string;
+  readonly tenant: string | undefined;
+  readonly clock: ServerClock;
+}
+
+export class Swaps {
+  readonly #options: SwapOptions;
+  readonly #lineage = new Lineage();
+
+  constructor(options: SwapOptions) {
+    this.#options = options;
+  }
+
+  /** A row as it was just read: what the table holds of it need not be sent again. */
+  seen(row: Row): Stored {
+    const stored = decodeRow(row, this.#options.name);
+    this.#lineage.keep(stored, row.c0 as string);
+    return stored;
+  }
+
+  async read(run: Connection, keys: readonly string[]): Promise<(Stored | null)[]> {
+    if (keys.length === 0) return [];
+    const hexes = keys.map(keyHex);
+    const { text, values } = this.#select([...new Set(hexes)], KEYS, (hex) => [hex]);
+    const found = this.#byHex(await this.#timed(run, { text, values }));
+    return hexes.map((hex) => found.get(hex) ?? null);
+  }
+
+  /** Each put on its own; a key that comes twice is put twice, one after the other. */
+  async write(run: Connection, puts: readonly Put[], inTransaction = false): Promise<PutResult[]> {
+    const results = new Array<PutResult>(puts.length);
+    const now = this.#options.clock.instant().now;
+    let waiting = puts.map((put, at) => ({ at, planned: this.#plan(put, now) }));
+    while (waiting.length > 0) {
+      const keys = new Set<string>();
+      const batch = waiting.filter(({ planned: { hex } }) => !keys.has(hex) && keys.add(hex));
+      if (batch.length < waiting.length) waiting = waiting.filter((one) => !batch.includes(one));
+      else waiting = [];
+      // Sorted, so that no two batches lock rows in opposite order.
+      batch.sort((a, b) => (a.planned.hex < b.planned.hex ? -1 : a.planned.hex > b.planned.hex ? 1 : 0));
+      const answers = await this.#swap(
+        run,
+        batch.map(({ planned }) => planned),
+        inTransaction,
+      );
+      for (const [i, { at }] of batch.entries()) results[at] = answers[i] as PutResult;
+    }
+    return results;
+  }
+
+  #plan(put: Put, now: number): PlannedPut {
+    const { tenant } = this.#options;
+    if (tenant !== undefined && put.record.tenant !== tenant) throw foreign(tenant, put);
+    const hex = this.#lineage.hexOf(put.record.key);
+    return planPut(put, { hex, now, before: this.#lineage.before(put, now) });
+  }
+
+  async #swap(run: Connection, batch: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {
+    const { table, clock } = this.#options;
+    const now = clock.instant().now;
+    const tries = inTransaction ? 1 : TRIES;
+    if (batch.length === 1) {
+      const won = await this.#swapOne(run, singleWrite(table, batch[0] as PlannedPut, now), tries);
+      return this.#settle(run, batch, won ? null : new Set());
+    }
+    const [answer] = await this.#patiently(tries, () => this.#timed(run, batchWrite(table, batch, now)));
+    return this.#settle(run, batch, winners(answer as Row, batch.length));
+  }
+
+  async #swapOne(run: Connection, statement: Statement, tries: number): Promise<boolean> {
+    const { count } = run;
+    if (count === undefined || this.#options.clock.stale) {
+      return (await this.#patiently(tries, () => this.#timed(run, timed(statement)))).length === 1;
+    }
+    return (await this.#patiently(tries, () => count(statement.text, statement.values))) === 1;
+  }
+
+  async #settle(run: Connection, batch: readonly PlannedPut[], won: ReadonlySet<string> | null): Promise<PutResult[]> {
+    const ok = ({ put, rev, hex, moving }: PlannedPut): PutResult => {
+      this.#lineage.keep({ record: put.record, version: rev }, hex, moving);
+      return { ok: true, version: rev };
+    };
+    if (won === null) return batch.map(ok);
+    const lost = batch.filter(({ hex }) => !won.has(hex));
+    // A statement of its own: the row that stood in the way may have come after the first one's snapshot.
+    const { text, values } = this.#select(lost, ROWS_OF, ({ hex, put }) => [hex, put.record.tenant]);
+    const current = this.#byHex(await this.#timed(run, { text, values }));
+    return batch.map((put) => (won.has(put.hex) ? ok(put) : { ok: false, current: current.get(put.hex) ?? null }));
+  }
+
+  async #patiently<T>(tries: number, ask: () => Promise<T>): Promise<T> {
+    for (let left = tries; ; left -= 1) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (left <= 1 || !isTransient(error)) throw error;
+      }
+    }
+  }
+
+  #select<T>(
+    items: readonly T[],
+    columns: readonly { name: string; type: string }[],
+    row: (item: T) => SqlText[],
+  ): Statement {
+    const { table, tenant } = this.#options;
+    const parameters = new Parameters();
+    const from =
+      items.length === 1
+        ? this.#one(parameters, row(items[0] as T))
+        : `${parameters.rows("i", columns, items.map(row))} JOIN ${table} r ON ${columns.map(({ name }) => `r.${name} = i.${name}`).join(" AND ")}`;
+    const own = tenant === undefined ? "" : ` AND r.tenant = ${parameters.add(tenant)}`;
+    const where = items.length === 1 ? own : own.replace(" AND", " WHERE");
+    return {
+      text: `SELECT ${CLOCK} AS clock, ${selectList("r")} FROM ${from}${where}`,
+      values: parameters.values,
+    };
+  }
+
+  #one(parameters: Parameters, [hex, tenant]: SqlText[]): string {
+    const key = `${this.#options.table} r WHERE r.key = decode(${parameters.add(hex as string)}, 'hex')`;
+    return tenant === undefined ? key : `${key} AND r.tenant = ${parameters.add(tenant)}`;
+  }
+
+  #byHex(rows: readonly Row[]): Map<string, Stored> {
+    const found = new Map<string, Stored>();
+    for (const row of rows) {
+      const stored = this.seen(row);
+      const hex = row.c0 as string;
+      if (found.has(hex)) throw ambiguous(stored.record.key);
+      found.set(hex, stored);
+    }
+    return found;
+  }
+
+  /** Every answer that tells the server's time is a new measure of it. */
+  async #timed(run: Connection, { text, values }: Statement): Promise<Row[]> {
+    const askedAt = performance.now();
+    const rows = await run.query(text, values);
+    const clock = rows[0]?.clock;
+    if (typeof clock === "string")
+      this.#options.clock.observe({ serverMs: Number(clock), askedAt, answeredAt: performance.now() });
+    return rows;
+  }
+}
+
+function foreign(tenant: string, { record }: Put): NevertwiceError {
+  return configError(
+    `this store is confined to the tenant ${JSON.stringify(tenant)}, and a record of another was to be written. Make one postgresStore() per tenant, or one without tenant.`,
+    new NevertwiceError("CONFIG", "another tenant's record", { key: record.key }),
+  );
+}
+
+/** A key is a digest over its tenant: no two tenants come by one. Somebody wrote to the table. */
+function ambiguous(key: string): NevertwiceError {
+  return new NevertwiceError(
+    "STORE_UNAVAILABLE",
+    "two tenants hold records under one key, which nevertwice never writes. Nothing was run. Find out who writes to the ledger's table, or confine the store: postgresStore({ tenant }).",
+    { key },
+  );
+}

@@ -1,0 +1,120 @@
+/** Who waits for another process gets the result when it is there, not at the next poll. */
+import { nevertwice } from "nevertwice";
+import { type PostgresStoreOptions, postgresStore } from "nevertwice/postgres";
+import pg from "pg";
+import postgres from "postgres";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { freshDatabase } from "../../test/services/addresses.ts";
+
+const sleep = (ms: number) => new Promise((done) => setTimeout(done, ms));
+
+function instance(options: PostgresStoreOptions) {
+  const nt = nevertwice({ store: postgresStore(options), sweep: false });
+  onTestFinished(() => nt.close());
+  let finishedAt = 0;
+  const work = nt.action("work", {
+    key: ["id"],
+    run: async ({ ms }: { id: string; ms: number }) => {
+      await sleep(ms);
+      finishedAt = performance.now();
+      return "done";
+    },
+  });
+  const listens = async () => (await nt.store.inspect?.())?.find(({ name }) => name === "waiting")?.value;
+  return { nt, work, listens, finishedAt: () => finishedAt };
+}
+
+async function untilListening({ listens }: { listens: () => Promise<string | undefined> }) {
+  for (let tries = 0; tries < 100 && !(await listens())?.includes("LISTEN"); tries += 1) await sleep(50);
+  expect(await listens()).toBe("LISTEN/NOTIFY");
+}
+
+/** How long after the end of the work the waiting process has its result, on average. */
+async function latency(one: ReturnType<typeof instance>, two: ReturnType<typeof instance>): Promise<number> {
+  let total = 0;
+  const rounds = 8;
+  for (let id = 0; id < rounds; id += 1) {
+    const input = { id: `${Math.random()}`, ms: 400 + 20 * id };
+    const first = one.work(input);
+    while ((await two.work.status(input)).status === "absent") await sleep(5);
+    const second = await two.work.attempt(input);
+    const heardAt = performance.now();
+    await first;
+    expect(second).toMatchObject({ status: "done", replayed: true });
+    total += Math.max(0, heardAt - one.finishedAt());
+  }
+  return total / rounds;
+}
+
+const clients: Record<string, (url: string) => PostgresStoreOptions> = {
+  url: (url) => ({ url }),
+  "pg Pool": (url) => {
+    const pool = new pg.Pool({ connectionString: url, max: 2 });
+    onTestFinished(() => pool.end());
+    return { pool };
+  },
+  "postgres.js": (url) => {
+    const sql = postgres(url, { max: 2 });
+    onTestFinished(() => sql.end());
+    return { sql };
+  },
+};
+
+describe.each(Object.entries(clients))("waiting (%s)", (_name, client) => {
+  it("is over within milliseconds of the commit", async () => {
+    const { url } = await freshDatabase();
+    const [one, two] = [instance(client(url)), instance(client(url))];
+    await untilListening(one);
+    await untilListening(two);
+    // By polling it would be some 100 ms: the pauses have grown to 250 by then.
+    expect(await latency(one, two)).toBeLessThan(50);
+  });
+});
+
+describe("where notifications do not arrive", () => {
+  it("through PgBouncer it is found out at the start, nothing listens, and waiting works by polling", async () => {
+    const { pgbouncerUrl, url } = await freshDatabase();
+    const [one, two] = [instance({ url: pgbouncerUrl }), instance({ url: pgbouncerUrl })];
+    expect(await latency(one, two)).toBeLessThan(1_000);
+    expect(await one.listens()).toMatch(/polling/);
+    const admin = new pg.Client({ connectionString: url });
+    await admin.connect();
+    const { rows } = await admin.query("SELECT query FROM pg_stat_activity WHERE query ILIKE 'listen%'");
+    await admin.end();
+    expect(rows).toEqual([]);
+  });
+
+  it("a listening connection that is lost is taken up again, and calls go on meanwhile", async () => {
+    const { url, adminUrl } = await freshDatabase();
+    const one = instance({ url });
+    await untilListening(one);
+    const admin = new pg.Client({ connectionString: adminUrl });
+    await admin.connect();
+    await admin.query(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ILIKE 'listen%' AND datname = current_database()",
+    );
+    await admin.end();
+    for (let tries = 0; tries < 100 && (await one.listens()) === "LISTEN/NOTIFY"; tries += 1) await sleep(10);
+    expect(await one.work({ id: "x", ms: 1 })).toBe("done");
+    await untilListening(one);
+  });
+
+  it("a plain call sends no notification", async () => {
+    const { url } = await freshDatabase();
+    const one = instance({ url });
+    await untilListening(one);
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    onTestFinished(() => client.end());
+    const heard: unknown[] = [];
+    client.on("notification", (message) => heard.push(message));
+    const { rows } = await client.query(
+      "SELECT value || ' nevertwice' AS id FROM nevertwice.meta WHERE name = 'ledger_id'",
+    );
+    const { createHash } = await import("node:crypto");
+    await client.query(`LISTEN nevertwice_${createHash("sha256").update(rows[0].id).digest("hex").slice(0, 24)}`);
+    await Promise.all(Array.from({ length: 50 }, (_, i) => one.work({ id: `${i}`, ms: 1 })));
+    await sleep(100);
+    expect(heard).toEqual([]);
+  });
+});

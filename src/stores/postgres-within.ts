@@ -1,0 +1,84 @@
+/** The ledger inside the caller's own transaction: the same reads and swaps, on the caller's connection. */
+import { configError } from "../core/errors.ts";
+import type { TransactionView } from "../core/store.ts";
+import type { ServerClock } from "./postgres-clock.ts";
+import type { Connection } from "./postgres-driver.ts";
+import { sqlState, storeError } from "./postgres-errors.ts";
+import { look } from "./postgres-migrate.ts";
+import type { Settings } from "./postgres-options.ts";
+import { savepoint } from "./postgres-savepoint.ts";
+import { isServed, quoteText } from "./postgres-schema.ts";
+import type { Swaps } from "./postgres-swaps.ts";
+import { noTransaction } from "./postgres-tx.ts";
+
+export interface ViewOptions {
+  readonly tx: object;
+  readonly connection: Connection;
+  readonly swaps: Swaps;
+  readonly clock: ServerClock;
+  readonly settings: Settings;
+  readonly meta: string;
+  /** The ledger's id where the store is open already, null where it is not. */
+  readonly ledgerId: () => Promise<string | null>;
+  readonly open: () => Promise<string>;
+  readonly check: () => void;
+}
+
+// Transactions that were looked at once: each is on one database for as long as it lives.
+const checked = new WeakMap<object, Promise<void>>();
+
+export function transactionView(options: ViewOptions): TransactionView {
+  const { tx, connection, swaps, settings } = options;
+  const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      options.check();
+      await ensureChecked(options);
+      return await work();
+    } catch (error) {
+      if (sqlState(error) === "25P01") throw noTransaction();
+      throw storeError(error, { where: settings.name, schema: settings.schema });
+    }
+  };
+  return {
+    read: (keys) => guarded(() => swaps.read(connection, keys)),
+    write: (puts) => guarded(() => swaps.write(connection, puts, true)),
+    atomically: (work) => guardedSavepoint(tx, connection, work),
+  };
+}
+
+async function guardedSavepoint<T>(tx: object, connection: Connection, work: () => Promise<T>): Promise<T> {
+  try {
+    return await savepoint(tx, connection, work);
+  } catch (error) {
+    if (sqlState(error) === "25P01") throw noTransaction();
+    throw error;
+  }
+}
+
+function ensureChecked(options: ViewOptions): Promise<void> {
+  let check = checked.get(options.tx);
+  if (check === undefined) {
+    check = checkLedger(options);
+    checked.set(options.tx, check);
+    check.catch(() => checked.delete(options.tx));
+  }
+  return check;
+}
+
+/**
+ * One question on the caller's own connection, which may be the only one its pool has: is this the ledger's database?
+ * A transaction elsewhere could not commit together with the record.
+ */
+async function checkLedger({ connection, clock, settings, ledgerId, open }: ViewOptions): Promise<void> {
+  const { schema, name, rls, tenant } = settings;
+  const { state, clock: seen } = await look(connection, schema);
+  clock.observe(seen);
+  if (rls) await connection.query(`SELECT set_config('nevertwice.tenant', ${quoteText(tenant as string)}, true)`);
+  const known = await ledgerId();
+  if (state !== null && isServed(state, name) && (known === null || known === state.ledgerId)) return;
+  if (known === null) await open();
+  if (state === null && known === null) return;
+  throw configError(
+    `tx is a transaction on a database that does not hold the ledger ${name}: they could not commit together. Keep the ledger in the same database: postgresStore({ url }) with the URL of that database.`,
+  );
+}

@@ -1,0 +1,293 @@
+/**
+ * The ledger in PostgreSQL: many processes on many hosts, one primary. Batches are one statement each, READ COMMITTED
+ * is enough (every write names the revision it replaces), and nothing is kept in a session.
+ */
+import { performance } from "node:perf_hooks";
+import { configError, NevertwiceError } from "../core/errors.ts";
+import type { Instant } from "../core/record.ts";
+import { checkLimit } from "../core/scan.ts";
+import type {
+  Finding,
+  LeaseQuery,
+  LedgerStats,
+  ListQuery,
+  Page,
+  Put,
+  PutResult,
+  Stored,
+  SweepQuery,
+  TransactionalStore,
+  TransactionView,
+} from "../core/store.ts";
+import { isProvisional, ServerClock } from "./postgres-clock.ts";
+import { type Connection, type Driver, openDriver } from "./postgres-driver.ts";
+import { storeError } from "./postgres-errors.ts";
+import { inspectServer } from "./postgres-inspect.ts";
+import { keyHex } from "./postgres-key.ts";
+import { leaseDue, leaseLapsed } from "./postgres-lease.ts";
+import { listStatement, pageOf } from "./postgres-list.ts";
+import { ready } from "./postgres-migrate.ts";
+import { checkOptions, type PostgresStoreOptions, type Settings } from "./postgres-options.ts";
+import { quoteName, quoteText } from "./postgres-schema.ts";
+import { ledgerStats } from "./postgres-stats.ts";
+import { Swaps } from "./postgres-swaps.ts";
+import { SWEEP_ROWS, sweepStatement, watchStatement } from "./postgres-sweep.ts";
+import { transactionConnection } from "./postgres-tx.ts";
+import { Wakes } from "./postgres-wake.ts";
+import { transactionView } from "./postgres-within.ts";
+
+export type { PgClient, PgPool, PostgresJs } from "./postgres-driver.ts";
+export type { PostgresStoreOptions } from "./postgres-options.ts";
+
+// Half of 256 callers: while one half is written, the other half works. With one batch for all of them server and
+// program wait for each other in turn (13 000 guards a second became 6 000).
+const BATCH_ROWS = 128;
+// However many rows a caller of the port hands over, a statement holds no more.
+const STATEMENT_ROWS = 500;
+// Silent holders are looked for among queued work this often, not at every poll: a lease takes longer to run out.
+const LOOK_FOR_LAPSED_MS = 5_000;
+// A sweep that has more to do than this goes on at the next one.
+const WATCH_BUDGET_MS = 500;
+
+export function postgresStore(options: PostgresStoreOptions): TransactionalStore<unknown> {
+  return new PostgresStore(checkOptions(options));
+}
+
+interface Opened {
+  readonly driver: Driver;
+  /** How statements are run: as they are, or each in a transaction that names its tenant. */
+  readonly run: Connection;
+  readonly ledgerId: string;
+  readonly wakes: Wakes | null;
+}
+
+class PostgresStore implements TransactionalStore<unknown> {
+  readonly name: string;
+  readonly traits = { hosts: "many", survives: "power-loss", clock: "store", dueIndex: true } as const;
+  readonly batchRows = BATCH_ROWS;
+  readonly #settings: Settings;
+  readonly #tables: { readonly table: string; readonly meta: string };
+  readonly #clock = new ServerClock();
+  readonly #swaps: Swaps;
+  #opening: Promise<Opened> | null = null;
+  #opened: Opened | null = null;
+  #closed = false;
+  #lookedForLapsedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(settings: Settings) {
+    this.#settings = settings;
+    this.name = settings.name;
+    const schema = quoteName(settings.schema);
+    this.#tables = { table: `${schema}.records`, meta: `${schema}.meta` };
+    this.#swaps = new Swaps({
+      table: this.#tables.table,
+      name: this.name,
+      tenant: settings.tenant,
+      clock: this.#clock,
+    });
+  }
+
+  now(): number {
+    return this.#clock.instant().now;
+  }
+
+  instant(): Instant {
+    return this.#clock.instant();
+  }
+
+  watch(key: string, wake: () => void): () => void {
+    return this.#opened?.wakes?.watch(keyHex(key), wake) ?? (() => {});
+  }
+
+  read(keys: readonly string[]): Promise<(Stored | null)[]> {
+    return this.#do(({ run }) => this.#swaps.read(run, keys));
+  }
+
+  write(puts: readonly Put[]): Promise<PutResult[]> {
+    return this.#do(async ({ run, wakes }) => {
+      // Stamped by this host's wall clock, before the server's was known: "there is no row" makes the engine look at
+      // the clock again. Nothing was written, so nothing is lost by it.
+      if (puts.some(stampedTooEarly)) return this.#again(run, puts);
+      const results: PutResult[] = [];
+      for (let at = 0; at < puts.length; at += STATEMENT_ROWS)
+        results.push(...(await this.#swaps.write(run, puts.slice(at, at + STATEMENT_ROWS))));
+      if (wakes?.waitedFor) for (const [i, put] of puts.entries()) if (results[i]?.ok) letGo(wakes, put);
+      return results;
+    });
+  }
+
+  async #again(run: Connection, puts: readonly Put[]): Promise<PutResult[]> {
+    const early = puts.map(stampedTooEarly);
+    const others = await this.#swaps.write(
+      run,
+      puts.filter((_, i) => !early[i]),
+    );
+    const current = await this.#swaps.read(
+      run,
+      puts.filter(({ expected }, i) => early[i] && expected !== null).map(({ record }) => record.key),
+    );
+    return puts.map(({ expected }, i) => {
+      if (!early[i]) return others.shift() as PutResult;
+      return { ok: false, current: expected === null ? null : (current.shift() ?? null) };
+    });
+  }
+
+  lease(query: LeaseQuery): Promise<Stored[]> {
+    return this.#do(async ({ run }) => {
+      checkLimit(query.limit, "lease");
+      const confined = { ...query, ...this.#ownTenant(query.tenant) };
+      const now = this.now();
+      const due = await this.#rows(run, leaseDue(this.#tables, confined, now));
+      if (due.length >= query.limit || now - this.#lookedForLapsedAt < LOOK_FOR_LAPSED_MS) return due;
+      const limit = query.limit - due.length;
+      const lapsed = await this.#rows(run, leaseLapsed(this.#tables, { ...confined, limit }, now));
+      // Where there was as much as asked for there may be more.
+      if (lapsed.length < limit) this.#lookedForLapsedAt = now;
+      return [...due, ...lapsed];
+    });
+  }
+
+  list(query: ListQuery): Promise<Page> {
+    return this.#do(async ({ run }) => {
+      const confined = { ...query, ...this.#ownTenant(query.tenant) };
+      return pageOf(await this.#rows(run, listStatement(this.#tables, confined, this.now())), query);
+    });
+  }
+
+  stats(): Promise<LedgerStats> {
+    return this.#do(({ run }) => ledgerStats(run, this.#tables, this.now(), this.#settings.tenant));
+  }
+
+  sweep({ limit }: SweepQuery): Promise<number> {
+    return this.#do(async ({ run }) => {
+      checkLimit(limit, "sweep");
+      await this.#watchOldClaims(run);
+      for (let removed = 0; ; ) {
+        const rows = Math.min(SWEEP_ROWS, limit - removed);
+        const { tenant } = this.#settings;
+        const { text, values } = sweepStatement(this.#tables, { limit: rows, now: this.now(), tenant });
+        const gone = Number((await run.query(text, values))[0]?.c0);
+        removed += gone;
+        if (gone < rows || removed >= limit) return removed;
+      }
+    });
+  }
+
+  async #watchOldClaims(run: Connection): Promise<void> {
+    const until = performance.now() + WATCH_BUDGET_MS;
+    for (let more = true; more && performance.now() < until; ) {
+      const { text, values } = watchStatement(this.#tables, this.now());
+      more = (await run.query(text, values))[0]?.c0 === "true";
+    }
+  }
+
+  within(tx: unknown): TransactionView {
+    const connection = transactionConnection(tx);
+    return transactionView({
+      tx: tx as object,
+      connection,
+      swaps: this.#swaps,
+      clock: this.#clock,
+      settings: this.#settings,
+      meta: this.#tables.meta,
+      ledgerId: async () => this.#opened?.ledgerId ?? null,
+      open: async () => (await this.#open()).ledgerId,
+      check: () => this.#refuseClosed(),
+    });
+  }
+
+  inspect(): Promise<readonly Finding[]> {
+    return this.#do(({ run, wakes }) =>
+      inspectServer(run, { tables: this.#tables, settings: this.#settings, listening: wakes?.active ?? false }),
+    );
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    const opened = await this.#opening?.catch(() => null);
+    await opened?.wakes?.stop();
+    await opened?.driver.close();
+  }
+
+  // ---- how it gets to the server ----
+
+  async #do<T>(work: (opened: Opened) => Promise<T>): Promise<T> {
+    try {
+      this.#refuseClosed();
+      return await work(this.#opened ?? (await this.#open()));
+    } catch (error) {
+      throw storeError(error, { where: this.name, schema: this.#settings.schema });
+    }
+  }
+
+  #open(): Promise<Opened> {
+    if (this.#opening === null) {
+      this.#opening = this.#connect();
+      // The next call tries again.
+      this.#opening.catch(() => {
+        this.#opening = null;
+      });
+    }
+    return this.#opening;
+  }
+
+  async #connect(): Promise<Opened> {
+    const { schema, migrate, rls, tenant, listen } = this.#settings;
+    const driver = await openDriver(this.#settings);
+    try {
+      const { clock, state } = await ready(driver, migrate, { schema, rls, where: this.name });
+      this.#clock.observe(clock);
+      const ledgerId = state?.ledgerId ?? "";
+      const wakes = listen ? new Wakes(driver, `${ledgerId} ${schema}`) : null;
+      // Not waited for: until it listens, the engine polls.
+      void wakes?.start();
+      this.#opened = { driver, run: rls ? asTenant(driver, tenant as string) : driver, ledgerId, wakes };
+      return this.#opened;
+    } catch (error) {
+      await driver.close().catch(() => {});
+      throw error;
+    }
+  }
+
+  #refuseClosed(): void {
+    if (!this.#closed) return;
+    throw new NevertwiceError(
+      "STORE_UNAVAILABLE",
+      `the ledger ${this.name} is closed. Call before close(), or make a new nevertwice().`,
+    );
+  }
+
+  async #rows(run: Connection, { text, values }: { text: string; values: readonly (string | null)[] }) {
+    const rows = await run.query(text, values);
+    return rows.map((row) => this.#swaps.seen(row));
+  }
+
+  /** Asking a confined store for another tenant's rows gets none. */
+  #ownTenant(asked: string | undefined): { tenant?: string } {
+    const { tenant } = this.#settings;
+    if (tenant === undefined || asked === tenant) return asked === undefined ? {} : { tenant: asked };
+    if (asked !== undefined) throw configError(`this store is confined to the tenant ${JSON.stringify(tenant)}.`);
+    return { tenant };
+  }
+}
+
+function stampedTooEarly({ record }: Put): boolean {
+  return isProvisional(record.updatedAt);
+}
+
+function letGo(wakes: Wakes, { record }: Put): void {
+  if (record.lease === null) wakes.moved(keyHex(record.key));
+}
+
+/** The tenant is named in each transaction, and forgotten with it. */
+function asTenant(driver: Driver, tenant: string): Connection {
+  const name = `SELECT set_config('nevertwice.tenant', ${quoteText(tenant)}, true)`;
+  return {
+    query: (text, values) =>
+      driver.transaction(async (connection) => {
+        await connection.query(name);
+        return connection.query(text, values);
+      }),
+  };
+}

@@ -1,0 +1,101 @@
+/**
+ * Handing out queued work. A script picks what is due and puts it aside for a moment, so that no two workers get in each
+ * other's way; core's own claim decides what the record becomes, and the swap makes it so. The rules stand in one place,
+ * and a worker that dies between the two delays its records by that moment, no more.
+ */
+import type { Instant } from "../core/record.ts";
+import { checkLimit } from "../core/scan.ts";
+import type { LeaseQuery, Put, Stored } from "../core/store.ts";
+import { transition } from "../core/transition.ts";
+import { bucketOf, type Names } from "./redis-buckets.ts";
+import { actionEnd, keyOfEntry, rangeOf, tenantStart } from "./redis-index.ts";
+import { type RedisLink, textOf } from "./redis-link.ts";
+import type { RedisRows } from "./redis-rows.ts";
+import { DUE } from "./redis-scripts.ts";
+import type { RedisUpkeep } from "./redis-upkeep.ts";
+
+const ASIDE_MS = 2_000;
+// Due work of other actions or tenants that may stand before ours in a bucket: a few milliseconds of the server's time.
+const REACH = 10_000;
+
+interface Due {
+  readonly entry: string;
+  readonly since: number;
+  readonly bucket: number;
+}
+
+export class RedisDue {
+  readonly #link: RedisLink;
+  readonly #names: Names;
+  readonly #rows: RedisRows;
+  readonly #upkeep: RedisUpkeep;
+  readonly #instant: () => Instant;
+
+  constructor(parts: { link: RedisLink; names: Names; rows: RedisRows; upkeep: RedisUpkeep; instant: () => Instant }) {
+    this.#link = parts.link;
+    this.#names = parts.names;
+    this.#rows = parts.rows;
+    this.#upkeep = parts.upkeep;
+    this.#instant = parts.instant;
+  }
+
+  async lease(query: LeaseQuery): Promise<Stored[]> {
+    checkLimit(query.limit, "lease");
+    if (query.actions?.length === 0) return [];
+    const due = await this.#pick(query);
+    if (due.length === 0) return [];
+    const rows = await this.#rows.read(due.map(({ entry }) => keyOfEntry(entry)));
+    const gone = due.filter((_, index) => rows[index] === null);
+    if (gone.length > 0) await this.#upkeep.tidy(gone.map(({ entry }) => entry));
+    return this.#claim(
+      rows.filter((row) => row !== null),
+      query,
+    );
+  }
+
+  async #claim(rows: readonly Stored[], { to, holder, leaseMs }: LeaseQuery): Promise<Stored[]> {
+    const at = this.#instant();
+    const puts = rows.flatMap(({ record, version }): Put[] => {
+      const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
+      return change.ok && record.queued ? [{ record: change.record, expected: version }] : [];
+    });
+    const results = await this.#rows.write(puts);
+    return puts.flatMap(({ record }, index) => {
+      const result = results[index];
+      if (result?.ok) return [{ record, version: result.version }];
+      // Our own claim, if the client sent it twice: its holder is the one we named, and nobody else names it.
+      const ours = result?.current?.record.holder === holder && result.current.record.fence === record.fence;
+      return ours && result?.current ? [result.current] : [];
+    });
+  }
+
+  async #pick(query: LeaseQuery): Promise<Due[]> {
+    const { indexes } = this.#names;
+    if (!this.#link.wire.cluster) return this.#due(indexes, query, query.limit, ASIDE_MS);
+    // Buckets lie on several servers: look first, then take from each as many as belong to the longest due of all.
+    const seen = await Promise.all(indexes.map((index) => this.#due([index], query, query.limit, null)));
+    const first = seen.flat().sort(byDue).slice(0, query.limit);
+    const shares = new Map<number, number>();
+    for (const { bucket } of first) shares.set(bucket, (shares.get(bucket) ?? 0) + 1);
+    const taken = await Promise.all(
+      [...shares].map(([bucket, share]) => this.#due([this.#names.index(bucket)], query, share, ASIDE_MS)),
+    );
+    return taken.flat().sort(byDue);
+  }
+
+  async #due(indexes: readonly string[], query: LeaseQuery, limit: number, asideMs: number | null): Promise<Due[]> {
+    const actions = (query.actions ?? []).map(actionEnd);
+    const numbers = [limit, asideMs ?? "", rangeOf("q").min, REACH].map(String);
+    const found = await this.#link.run(DUE, indexes, [...numbers, tenantStart(query.tenant), ...actions]);
+    const due: Due[] = [];
+    for (let i = 0; i + 1 < found.length; i += 2) {
+      const entry = textOf(found[i]).slice(1);
+      due.push({ entry, since: Number(found[i + 1]), bucket: bucketOf(keyOfEntry(entry)) });
+    }
+    return due;
+  }
+}
+
+function byDue(a: Due, b: Due): number {
+  return a.since - b.since || (a.entry < b.entry ? -1 : 1);
+}

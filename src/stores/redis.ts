@@ -1,0 +1,215 @@
+/**
+ * The Redis store: many processes on many hosts, Redis 7 or Valkey, one server or a cluster. It is as safe as the server is
+ * set up to be, and says so: a server that may forget what it acknowledged refuses actions that hold their doubts.
+ */
+import { NevertwiceError } from "../core/errors.ts";
+import type { Instant } from "../core/record.ts";
+import type {
+  Finding,
+  GuardedPolicy,
+  LeaseQuery,
+  LedgerStats,
+  ListQuery,
+  Page,
+  Put,
+  PutResult,
+  Store,
+  Stored,
+  StoreTraits,
+  SweepQuery,
+} from "../core/store.ts";
+import { Names } from "./redis-buckets.ts";
+import { connectTo, type RedisClient, type Wire, wireOf } from "./redis-client.ts";
+import { ServerClock } from "./redis-clock.ts";
+import { RedisDue } from "./redis-due.ts";
+import { redisError } from "./redis-errors.ts";
+import { RedisLink } from "./redis-link.ts";
+import { type RedisLocation, readLocation } from "./redis-location.ts";
+import { RedisPages } from "./redis-pages.ts";
+import { RedisRows } from "./redis-rows.ts";
+import { READ } from "./redis-scripts.ts";
+import { askServer, findingsOf, holdRefusal, type ServerFacts, survivesOf } from "./redis-server.ts";
+import { RedisUpkeep } from "./redis-upkeep.ts";
+import { RedisWatch } from "./redis-watch.ts";
+
+export type { RedisClient } from "./redis-client.ts";
+
+export interface RedisStoreOptions {
+  /** A client of your own: ioredis (Redis, Cluster) or node-redis (createClient, createCluster). It stays yours to close. */
+  readonly client?: RedisClient;
+  /** Or where the server is: redis://user:password@host:6379/0, rediss:// for TLS. A cluster is found out by itself. */
+  readonly url?: string;
+  /** What all keys of this ledger begin with; "nevertwice" unless given. */
+  readonly prefix?: string;
+  /** Guard actions with doubt: "hold" although this server may forget what it acknowledged. */
+  readonly allowUnsafe?: boolean;
+  /** How long one answer is waited for. */
+  readonly timeoutMs?: number;
+}
+
+// What a server says about itself is believed this long: somebody may turn eviction on while we run.
+const FACTS_MS = 60_000;
+
+export function redisStore(options: RedisStoreOptions): Store {
+  return new RedisStore(readLocation(options));
+}
+
+/** Everything that needs to know which server it is. */
+interface Parts {
+  readonly link: RedisLink;
+  readonly rows: RedisRows;
+  readonly pages: RedisPages;
+  readonly due: RedisDue;
+  readonly upkeep: RedisUpkeep;
+}
+
+class RedisStore implements Store {
+  readonly name: string;
+  // Measured at 256 callers: larger batches make the server and the program wait for each other in turns.
+  readonly batchRows = 128;
+  readonly #options: RedisLocation;
+  readonly #names: Names;
+  readonly #clock = new ServerClock();
+  readonly #watch: RedisWatch;
+  #parts: Parts | null = null;
+  #opening: Promise<Parts> | null = null;
+  #factsAt = 0;
+  #facts: ServerFacts | null = null;
+  #closed = false;
+
+  constructor(options: RedisLocation) {
+    this.#options = options;
+    this.name = options.where;
+    this.#names = new Names(options.prefix);
+    this.#watch = new RedisWatch(async () => (await this.#open()).link.wire, this.#names);
+  }
+
+  get traits(): StoreTraits {
+    return { hosts: "many", survives: survivesOf(this.#facts), clock: "store", dueIndex: true };
+  }
+
+  now(): number {
+    return this.#clock.now();
+  }
+
+  instant(): Instant {
+    return this.#clock.instant();
+  }
+
+  async refuses({ doubt }: GuardedPolicy): Promise<string | null> {
+    const { link } = await this.#open();
+    if (performance.now() - this.#factsAt > FACTS_MS) await this.#askAgain(link);
+    return doubt === "hold" && !this.#options.allowUnsafe ? holdRefusal(this.#facts as ServerFacts) : null;
+  }
+
+  async read(keys: readonly string[]): Promise<(Stored | null)[]> {
+    const { rows } = this.#parts ?? (await this.#open());
+    this.#refuseWhenClosed();
+    return keys.length === 0 ? [] : rows.read(keys);
+  }
+
+  async write(puts: readonly Put[]): Promise<PutResult[]> {
+    const { rows, upkeep } = this.#parts ?? (await this.#open());
+    this.#refuseWhenClosed();
+    if (puts.length === 0) return [];
+    const results = await rows.write(puts);
+    upkeep.inserted(puts.filter(({ expected }) => expected === null).length);
+    return results;
+  }
+
+  async lease(query: LeaseQuery): Promise<Stored[]> {
+    return (await this.#open()).due.lease(query);
+  }
+
+  async list(query: ListQuery): Promise<Page> {
+    const { pages } = await this.#open();
+    return pages.list(query, this.instant());
+  }
+
+  async stats(): Promise<LedgerStats> {
+    return (await this.#open()).upkeep.stats();
+  }
+
+  async sweep(query: SweepQuery): Promise<number> {
+    return (await this.#open()).upkeep.sweep(query);
+  }
+
+  watch(key: string, wake: () => void): () => void {
+    return this.#watch.watch(key, wake);
+  }
+
+  async inspect(): Promise<readonly Finding[]> {
+    const { link } = await this.#open();
+    const facts = await this.#askAgain(link);
+    return findingsOf(facts, `${this.name}, by ${link.wire.driver}`, this.#options.allowUnsafe);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#watch.close();
+    const opened = await this.#opening?.catch(() => null);
+    if (this.#options.client === null) await opened?.link.wire.end();
+  }
+
+  // ---- finding the server ----
+
+  async #open(): Promise<Parts> {
+    this.#refuseWhenClosed();
+    this.#opening ??= this.#connect().catch((error: unknown) => {
+      // The next call tries anew.
+      this.#opening = null;
+      throw error;
+    });
+    this.#parts = await this.#opening;
+    this.#refuseWhenClosed();
+    return this.#parts;
+  }
+
+  async #connect(): Promise<Parts> {
+    const { client, url } = this.#options;
+    const wire = client === null ? connectTo(url, "single") : wireOf(client);
+    if (client !== null) return this.#build(wire);
+    try {
+      // A URL names one server; only the server knows whether it is part of a cluster.
+      const info = String(await this.#linkOver(wire).ask("INFO", "cluster"));
+      if (!info.includes("cluster_enabled:1")) return await this.#build(wire);
+    } catch (error) {
+      await wire.end();
+      throw redisError(error, this.name);
+    }
+    await wire.end();
+    return this.#build(connectTo(url, "cluster"));
+  }
+
+  async #build(wire: Wire): Promise<Parts> {
+    const link = this.#linkOver(wire);
+    await this.#askAgain(link);
+    // So that the first claim is made by the server's clock already.
+    await link.run(READ, [this.#names.record("")], []);
+    const names = this.#names;
+    const rows = new RedisRows(link, names, () => this.now());
+    const upkeep = new RedisUpkeep(link, names);
+    const due = new RedisDue({ link, names, rows, upkeep, instant: () => this.instant() });
+    return { link, rows, upkeep, due, pages: new RedisPages(link, names, rows) };
+  }
+
+  #linkOver(wire: Wire): RedisLink {
+    return new RedisLink({ wire, where: this.name, clock: this.#clock, timeoutMs: this.#options.timeoutMs });
+  }
+
+  async #askAgain(link: RedisLink): Promise<ServerFacts> {
+    const facts = await askServer(link);
+    this.#facts = facts;
+    this.#factsAt = performance.now();
+    return facts;
+  }
+
+  #refuseWhenClosed(): void {
+    if (!this.#closed) return;
+    throw new NevertwiceError(
+      "STORE_UNAVAILABLE",
+      `the Redis ledger (${this.name}) is closed. Call before close(), or make a new nevertwice().`,
+    );
+  }
+}
