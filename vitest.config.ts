@@ -21,5 +21,6 @@ export default defineConfig({
     hookTimeout: 60_000,
     // Two workers on two cores: several tests drive child processes of their own.
     maxWorkers: 2,
+    globalSetup: ["test/crash/lib/tally.ts"],
   },
 });

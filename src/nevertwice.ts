@@ -70,6 +70,8 @@ export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
 
 const OPTIONS = new Set("store tenant secret encrypt logger onWarning sweep".split(" "));
 const DEFAULT_SWEEP = "30s";
+// A sweep reads the ledger: more often than this it would be a load of its own.
+const SHORTEST_SWEEP_MS = 10;
 
 export function nevertwice(options: NevertwiceOptions = {}): Nevertwice {
   checkOptions(options);
@@ -123,11 +125,16 @@ class Instance implements Nevertwice {
       newHolder: holderIds(),
     });
     this.#sweeper = new Sweeper(this.#engine, this.#definitions, this.#defaults);
-    const everyMs = options.sweep === false ? null : durationMs(options.sweep ?? DEFAULT_SWEEP, "nevertwice(): sweep");
+    const everyMs = options.sweep === false ? null : sweepInterval(options.sweep ?? DEFAULT_SWEEP);
     const onError = (error: unknown) =>
       this.#engine.services.logger.warn(`nevertwice: a sweep failed: ${String(error)}`);
     this.#loop = everyMs === null ? null : new SweepLoop({ sweeper: this.#sweeper, clock, everyMs, random, onError });
-    this.#services = { engine: this.#engine, defaults: this.#defaults, used: () => this.#loop?.start() };
+    this.#services = { engine: this.#engine, defaults: this.#defaults, used: () => this.#used() };
+  }
+
+  #used(): void {
+    this.#engine.requireOpen();
+    this.#loop?.start();
   }
 
   // The overloads differ only in what they infer; behind them stands one function.
@@ -196,8 +203,9 @@ class Instance implements Nevertwice {
   }
 
   async #close(): Promise<void> {
+    const idle = this.#engine.close();
     await this.#loop?.stop();
-    await this.#engine.idle();
+    await idle;
     const { untold } = this.#engine.services;
     untold.stop();
     if (untold.size > 0) await untold.tick();
@@ -211,6 +219,14 @@ class Instance implements Nevertwice {
       this.#engine.services.warnings.warn(warning.code, definition.name, warning.message);
     }
   }
+}
+
+function sweepInterval(every: Duration): number {
+  const ms = durationMs(every, "nevertwice(): sweep");
+  if (ms >= SHORTEST_SWEEP_MS) return ms;
+  throw configError(
+    `nevertwice(): sweep is ${ms}ms; give at least ${SHORTEST_SWEEP_MS}ms, or false to sweep only when sweep() is called.`,
+  );
 }
 
 /** Random ids at a counter's price: one draw of 96 random bits per process, one number per claim. */

@@ -43,7 +43,7 @@ export function chooseStore(
 
 function nameOf(given: string | undefined, option: string, { env }: Surroundings) {
   if (given !== undefined) return { name: given, from: option };
-  const fromEnv = env["NEVERTWICE_STORE"];
+  const fromEnv = env.NEVERTWICE_STORE;
   return fromEnv === undefined || fromEnv.trim() === "" ? null : { name: fromEnv, from: "$NEVERTWICE_STORE" };
 }
 

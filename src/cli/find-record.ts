@@ -3,7 +3,7 @@ import type { Store, Stored } from "../core/store.ts";
 import type { Context } from "./command.ts";
 import { ProblemError, UsageError } from "./exit.ts";
 import { shortKey } from "./format.ts";
-import { noLedgerYet, requireStore } from "./ledger.ts";
+import { requireStore } from "./ledger.ts";
 import { actionLabel } from "./standing.ts";
 import { oneLine } from "./text.ts";
 
@@ -55,17 +55,17 @@ export async function lookUp(context: Context, key: string): Promise<Stored | nu
 export async function findRecord(context: Context, command: string): Promise<Stored> {
   const key = keyOperand(context, command);
   requireStore(context);
-  return (await lookUp(context, key)) ?? fail(context, key);
+  const found = await lookUp(context, key);
+  if (found === null) throw notFound(context, key);
+  return found;
 }
 
-function fail(context: Context, key: string): never {
+function notFound(context: Context, key: string): ProblemError {
   const tenant = context.args.text("tenant");
-  const ledger = context.ledger();
-  const where = ledger.exists ? `in ${ledger.name}` : `: ${noLedgerYet(ledger)}`;
   const of = tenant === undefined ? "" : ` of the tenant "${oneLine(tenant)}"`;
   const begins = key.length === FULL_LENGTH ? "with the key" : "whose key begins with";
-  throw new ProblemError(
-    `there is no record${of} ${begins} ${key} ${where}. List what there is with: ${context.suggest("ls")}`,
+  return new ProblemError(
+    `there is no record${of} ${begins} ${key} in ${context.ledger().name}. List what there is with: ${context.suggest("ls")}`,
   );
 }
 

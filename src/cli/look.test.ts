@@ -112,7 +112,7 @@ describe("show", () => {
     expect(json.record).toMatchObject({ key, status: "unknown", input: { value: { to: "ada", body: "hello" } } });
   });
 
-  it("repeats --store in what it suggests, but no password", async () => {
+  it("repeats --store in what it suggests", async () => {
     await ledger.put(doubtful(keyLike("doubt001")));
     const { out } = await ledger.run(["show", "doubt001", "--store", `sqlite:${ledger.path}`]);
     expect(out).toContain(`--not-done --reason '…' --store sqlite:${ledger.path}`);

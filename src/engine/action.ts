@@ -69,9 +69,10 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
           `${definition.name}.resend: it takes no tx. To run a new version inside a transaction, call the action with { version, tx }.`,
         );
       }
-      const call = await calls.nextVersion(input, options);
-      const outcome = (await engine.outcome({ ...call, resend: { by, reason } })) as Outcome<R>;
-      return resultOrThrow(outcome, definition.name);
+      const outcome = await calls.resendOnce(input, options, async (call) =>
+        engine.outcome({ ...call, resend: { by, reason } }),
+      );
+      return resultOrThrow(outcome as Outcome<R>, definition.name);
     },
     async resolve(target: I | { readonly key: string }, resolution: Resolution<R>, options: CallOptions = {}) {
       const key = await calls.keyOf(target, options);
@@ -114,6 +115,8 @@ const MAX_VERSIONS = 10_000;
 class Calls {
   readonly #definition: Definition;
   readonly #services: ActionServices;
+  /** The versions that resends under way in this process have got, by the key of the first. */
+  readonly #resends = new Map<string, Promise<number>>();
 
   constructor(definition: Definition, services: ActionServices) {
     this.#definition = definition;
@@ -140,19 +143,32 @@ class Calls {
     return (await this.make(target, options)).key;
   }
 
+  /** Clicks at the same instant are one resend: they get the same version, and the engine joins them. */
+  async resendOnce<T>(given: unknown, options: CallOptions, send: (call: Call) => Promise<T>): Promise<T> {
+    const { key } = await this.make(given, options);
+    const joined = this.#resends.get(key);
+    const version = joined ?? this.#nextVersion(given, options);
+    if (joined === undefined) this.#resends.set(key, version);
+    try {
+      return await send(await this.make(given, { ...options, version: await version }));
+    } finally {
+      if (joined === undefined) this.#resends.delete(key);
+    }
+  }
+
   /** The version a resend gets: one above the latest, or the latest itself while it is not settled. */
-  async nextVersion(given: unknown, options: CallOptions): Promise<Call> {
+  async #nextVersion(given: unknown, options: CallOptions): Promise<number> {
     const first = options.version ?? 1;
-    let latest: { call: Call; stored: Stored } | null = null;
+    let latest: Stored | null = null;
     for (let from = first; from < first + MAX_VERSIONS; from += VERSIONS_A_LOOK) {
       const versions = Array.from({ length: VERSIONS_A_LOOK }, (_, i) => from + i);
       const calls = await Promise.all(versions.map((version) => this.make(given, { ...options, version })));
       const stored = await Promise.all(calls.map((call) => this.#services.engine.services.ledger.read(call.key)));
       // The last one there, not the first gap: an early version may be past its keep while a later one is in doubt.
       const last = stored.findLastIndex((one) => one !== null);
-      if (last >= 0) latest = { call: calls[last] as Call, stored: stored[last] as Stored };
+      latest = stored[last] ?? latest;
       if (last === VERSIONS_A_LOOK - 1) continue;
-      return latest === null || settledForGood(latest.stored) ? (calls[last + 1] as Call) : latest.call;
+      return latest === null || settledForGood(latest) ? from + last + 1 : latest.record.version;
     }
     throw configError(
       `${this.#definition.name}: more than ${MAX_VERSIONS} versions of one intent. Put what makes them different into its key.`,

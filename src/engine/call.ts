@@ -100,7 +100,8 @@ export function warnOfCallTimeParts(definition: Definition, input: unknown, now:
     return;
   }
   const names = Array.isArray(definition.key) ? (definition.key as readonly string[]) : undefined;
-  const [first] = callTimeSuspicions({ parts, names, input, now });
+  // Without an input (once) the parts are all that was handed in: an id among them was not made by a key function.
+  const [first] = callTimeSuspicions({ parts, names, input: input === undefined ? parts : input, now });
   if (first) {
     const which =
       first.name === null ? `part ${first.part + 1} of its key` : `the key field ${JSON.stringify(first.name)}`;

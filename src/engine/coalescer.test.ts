@@ -94,4 +94,31 @@ describe("Coalescer", () => {
     await expect(made.submit("a")).rejects.toThrow("no: a");
     expect(await made.submit("a")).toBe("A");
   });
+
+  it("a lone caller in a tight loop lets the event loop turn", async () => {
+    const coalescer = new Coalescer<string, string>({
+      keyOf: (key) => key,
+      // Busy for a millisecond and never asynchronous, like a commit on the loop.
+      flush: (keys) => {
+        const end = performance.now() + 1;
+        while (performance.now() < end);
+        return Promise.resolve(keys);
+      },
+      maxBatch: 10,
+      maxInFlight: 2,
+      splittable: () => false,
+    });
+    let turns = 0;
+    const count = () => {
+      turns += 1;
+      if (turns < 1_000) setImmediate(count);
+    };
+    setImmediate(count);
+    for (let i = 0; i < 50; i += 1) {
+      await coalescer.submit(`k${i}`);
+      // What a caller does between two requests, in promises alone.
+      for (let hop = 0; hop < 10; hop += 1) await null;
+    }
+    expect(turns).toBeGreaterThan(5);
+  });
 });

@@ -20,12 +20,15 @@ export interface CoalescerOptions<Request, Response> {
   readonly splittable: (error: unknown) => boolean;
 }
 
+const LONGEST_WITHOUT_TURN_MS = 2;
+
 export class Coalescer<Request, Response> {
   readonly #options: CoalescerOptions<Request, Response>;
   #waiting: Waiting<Request, Response>[] = [];
   #inFlight = 0;
   #scheduled = false;
   #alone = true;
+  #turnedAt = 0;
 
   constructor(options: CoalescerOptions<Request, Response>) {
     this.#options = options;
@@ -43,8 +46,15 @@ export class Coalescer<Request, Response> {
     this.#scheduled = true;
     // In company: setImmediate, so that every promise callback of this tick gets to add its request first. Alone (the
     // last batch was one request): at once, since a turn of the event loop would cost a lone caller more than it saves.
-    if (this.#alone && this.#inFlight === 0) queueMicrotask(() => this.#flush());
-    else setImmediate(() => this.#flush());
+    // But a lone caller in a tight loop must not keep the event loop from turning: timers and sockets get theirs.
+    if (this.#alone && this.#inFlight === 0 && performance.now() - this.#turnedAt < LONGEST_WITHOUT_TURN_MS) {
+      queueMicrotask(() => this.#flush());
+      return;
+    }
+    setImmediate(() => {
+      this.#turnedAt = performance.now();
+      this.#flush();
+    });
   }
 
   #flush(): void {

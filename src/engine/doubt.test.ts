@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { z } from "zod";
 import { eachStore, kinds, openMemory } from "../../test/support/each-store.ts";
 import { gate, until } from "../../test/support/gate.ts";
 import { type Provider, startProvider } from "../../test/support/provider.ts";
@@ -129,6 +130,23 @@ eachStore("doubt", (open) => {
     expect(provider.requests).toHaveLength(2);
   });
 
+  it("F21 F46: the stored input no longer fits the schema: the resend is not sent, and stays a doubt", async () => {
+    const provider = await startProvider();
+    provider.plan("drop-after-effect");
+    const { nt, another } = open();
+    await honest(nt, provider).attempt({ to: "a", body: "old" }, { wait: 0 });
+    const newer = another().action("mail", {
+      input: z.object({ to: z.string(), body: z.literal("new") }),
+      key: ["to"],
+      free: ["body"],
+      doubt: { resendWithin: "24h" },
+      run: async (input, ctx) => provider.send(input, ctx.key),
+    });
+    await expect(newer.attempt({ to: "a", body: "new" })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    expect(await newer.status({ to: "a", body: "new" })).toMatchObject({ status: "unknown" });
+    expect(provider.requests).toHaveLength(1);
+  });
+
   it("doubt: retry, asked for by name, runs it again", async () => {
     const provider = await startProvider({ honoursKeys: false });
     provider.plan("drop-after-effect");
@@ -169,14 +187,14 @@ eachStore("doubt", (open) => {
     let aborted: unknown;
     const send = nt.action("mail", {
       key: ["to"],
-      timeout: 30,
+      timeout: 300,
       run: async (_input: Mail, ctx) => {
         ctx.signal.addEventListener("abort", () => (aborted = ctx.signal.reason));
         return answer.opened;
       },
     });
     const first = await send.attempt({ to: "a", body: "" });
-    expect(first).toMatchObject({ status: "unknown", why: "no answer within 30ms" });
+    expect(first).toMatchObject({ status: "unknown", why: "no answer within 300ms" });
     expect(aborted).toMatchObject({ name: "TimeoutError" });
     answer.open("m1");
     await until(async () => (await send.status({ to: "a", body: "" })).status === "done");

@@ -7,18 +7,19 @@ import { differing, isComparable } from "../core/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import { backoffMs } from "../core/policy.ts";
-import { providerKey } from "../core/provider-key.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
+import { toStoredError } from "../core/stored-error.ts";
 import type { ResendPermit } from "../core/transition.ts";
 import { type Call, intentOf } from "./call.ts";
-import { type AttemptContext, runAs } from "./context.ts";
 import { rememberedError, withCause } from "./error-memory.ts";
 import { type End, type ExecutionServices, execute } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
+import type { EventSource } from "./ledger.ts";
 import { askProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
 import { parseInput } from "./standard-schema.ts";
+import { runUnguarded } from "./unguarded.ts";
 import { WaitBudget } from "./wait-budget.ts";
 
 export interface EngineServices extends ExecutionServices {
@@ -35,6 +36,7 @@ export class Engine {
   readonly services: EngineServices;
   readonly #flights = new Flights();
   readonly #replays = new ReplayCache();
+  #closed = false;
   /** The share of repeats among the last calls that had to ask the ledger. */
   #repeats = 0;
 
@@ -42,15 +44,29 @@ export class Engine {
     this.services = services;
   }
 
-  /** The calls under way, for a graceful close. */
-  idle(): Promise<void> {
-    return this.#flights.idle();
+  /** Begins no call any more, and waits for those under way. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#flights.idle();
+  }
+
+  /** A closed store must not be taken for one that is down, which an action may answer by running unguarded. */
+  requireOpen(): void {
+    if (!this.#closed) return;
+    throw new NevertwiceError(
+      "STORE_UNAVAILABLE",
+      "this nevertwice() is closed, and nothing was run. Call before close(), or make a new one.",
+    );
   }
 
   /** Runs the intent, or joins whoever runs it in this process. */
-  outcome(call: Call): Promise<Outcome<unknown>> {
+  outcome(call: Call): Outcome<unknown> | Promise<Outcome<unknown>> {
     const flight = this.#flights.get(call.key);
     if (flight !== undefined) return this.#join(call, flight);
+    this.requireOpen();
+    const known = this.#replays.get(call.key, this.services.ledger.instant().now);
+    // Confirmed never changes: nothing to wait for, and nothing to ask.
+    if (known !== null) return this.#conflictWith(call, known) ?? this.#answer(call, known.record);
     return this.#flights.start(call.key, call.print, () => this.#drive(call));
   }
 
@@ -70,6 +86,7 @@ export class Engine {
 
   /** What the ledger says, without touching anything. */
   async status(key: string): Promise<Outcome<unknown> | Absent> {
+    this.requireOpen();
     const stored = await this.services.ledger.read(key);
     return stored === null ? { status: "absent", key } : this.describe(stored.record);
   }
@@ -85,24 +102,73 @@ export class Engine {
   async settle(call: Call, stored: Stored): Promise<Outcome<unknown>> {
     // A caller of this process is at it already, with patience of its own.
     if (this.#flights.get(call.key) !== undefined) return this.describe(stored.record) as Outcome<unknown>;
-    return this.#flights.start(call.key, call.print, () => this.#turns(call, stored, false, true));
+    return this.#flights.start(call.key, call.print, () =>
+      this.#turns(call, stored, false, new WaitBudget(this.services, 0), true),
+    );
   }
 
   async #drive(call: Call): Promise<Outcome<unknown>> {
-    const known = this.#replays.get(call.key, this.services.ledger.instant().now);
-    if (known !== null) return this.#turns(call, known, true);
-    const outcome = await this.#turns(
-      call,
-      this.#mostlyRepeats() ? await this.services.ledger.read(call.key) : null,
-      true,
-    );
+    const budget = new WaitBudget(this.services, call.waitMs);
+    const outcome = await (this.#mostlyRepeats() ? this.#lookFirst(call, budget) : this.#claimFirst(call, budget));
     this.#learn(outcome.status === "done" && outcome.replayed);
     return outcome;
   }
 
+  async #lookFirst(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
+    let seen: Stored | null = null;
+    try {
+      seen = await this.services.ledger.read(call.key);
+    } catch (error) {
+      // Down: the claim that follows says so, or runs unguarded where the action asked for that.
+      if (!isStoreDown(error)) throw error;
+    }
+    // The plain way of a repeat.
+    if (seen?.record.state === "confirmed" && !expired(seen.record, this.services.ledger.instant().now)) {
+      return this.#conflictWith(call, seen) ?? this.#answer(call, seen.record);
+    }
+    return this.#turns(call, seen, true, budget);
+  }
+
+  /** The plain way of a first call, without the detours of a turn: claim, run, settle. */
+  async #claimFirst(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
+    const { ledger } = this.services;
+    const { failOpen } = call.definition.policy;
+    if (failOpen) return this.#turns(call, null, true, budget);
+    const applied = await ledger.apply(null, this.#claimOf(call, true));
+    if (!applied.ok) return this.#turns(call, applied.stored, true, budget);
+    const end = await execute(this.services, call, applied.stored, call.input);
+    if (end.kind === "done") return end.outcome;
+    const turned = await this.#after(call, end, budget);
+    return "outcome" in turned ? turned.outcome : this.#turns(call, turned.stored, turned.fresh, budget);
+  }
+
+  #claimOf(call: Call, newRound: boolean): EventSource {
+    const { payloads, newHolder } = this.services;
+    const { definition } = call;
+    const holder = newHolder();
+    return (current) => {
+      // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
+      if (current !== null && this.#differsFrom(call, current) !== null) return null;
+      return {
+        type: "claim",
+        intent: intentOf(call, current, payloads),
+        to: definition.manual || definition.prepare ? "claimed" : "sent",
+        holder,
+        leaseMs: definition.policy.leaseMs,
+        newRound,
+        ...call.resend,
+      };
+    };
+  }
+
   /** `settling`: only end the doubt. What turns out not to have happened is left to the next call. */
-  async #turns(call: Call, seen: Stored | null, newRound: boolean, settling = false): Promise<Outcome<unknown>> {
-    const budget = new WaitBudget(this.services, call.waitMs);
+  async #turns(
+    call: Call,
+    seen: Stored | null,
+    newRound: boolean,
+    budget: WaitBudget,
+    settling = false,
+  ): Promise<Outcome<unknown>> {
     let stored = seen;
     let fresh = newRound;
     for (let turn = 0; turn < MAX_TURNS; turn += 1) {
@@ -135,7 +201,8 @@ export class Engine {
 
   async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     const at = this.services.ledger.instant();
-    const sameBytes = stored?.record.state === "unknown" && this.#sameBytes(call, stored.record);
+    const inDoubt = stored?.record.state === "unknown" ? stored.record : null;
+    const sameBytes = inDoubt !== null && this.#sameBytes(call, inDoubt);
     const step: Step = nextStep(stored?.record ?? null, {
       policy: call.definition.policy,
       at,
@@ -167,27 +234,13 @@ export class Engine {
   }
 
   async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
-    const { ledger, payloads, newHolder } = this.services;
-    const { definition } = call;
-    const holder = newHolder();
     try {
-      const applied = await ledger.apply(stored, (current) => {
-        // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
-        if (current !== null && this.#differsFrom(call, current) !== null) return null;
-        return {
-          type: "claim",
-          intent: intentOf(call, current, payloads),
-          to: definition.manual || definition.prepare ? "claimed" : "sent",
-          holder,
-          leaseMs: definition.policy.leaseMs,
-          newRound: fresh,
-          ...(call.resend ?? {}),
-        };
-      });
+      const applied = await this.services.ledger.apply(stored, this.#claimOf(call, fresh));
       if (!applied.ok) return { stored: applied.stored, fresh };
       return this.#after(call, await execute(this.services, call, applied.stored, call.input), budget);
     } catch (error) {
-      if (definition.policy.failOpen && isStoreDown(error)) return { outcome: await this.#bypass(call) };
+      if (call.definition.policy.failOpen && isStoreDown(error))
+        return { outcome: await runUnguarded(this.services, call) };
       throw error;
     }
   }
@@ -203,8 +256,7 @@ export class Engine {
       newRound: fresh,
     });
     if (!applied.ok) return { stored: applied.stored, fresh };
-    const input =
-      permit.because === "provider-key" ? await this.#originalInput(call, applied.stored.record) : call.input;
+    const input = permit.because === "provider-key" ? await this.#inputToResend(call, applied.stored) : call.input;
     return this.#after(call, await execute(this.services, call, applied.stored, input), budget);
   }
 
@@ -213,7 +265,6 @@ export class Engine {
     const { policy } = call.definition;
     switch (end.kind) {
       case "done":
-        if (end.stored) this.#replays.put(end.stored);
         return { outcome: end.outcome };
       case "moved":
         return { stored: end.stored, fresh: false };
@@ -313,49 +364,24 @@ export class Engine {
     );
   }
 
+  /** An input that cannot be had any more (the schema has changed) gives the claim back: the doubt is what it was. */
+  async #inputToResend(call: Call, stored: Stored): Promise<unknown> {
+    try {
+      return await this.#originalInput(call, stored.record);
+    } catch (error) {
+      const { fence, holder } = stored.record;
+      const hold = { fence, holder: holder as string };
+      const event = { type: "not-sent", hold, error: toStoredError(error), retryAt: null, final: false } as const;
+      await this.services.ledger.apply(stored, event);
+      throw error;
+    }
+  }
+
   async #originalInput(call: Call, record: LedgerRecord): Promise<unknown> {
     if (differing(record.fingerprint, call.print, call.definition.free).free.length === 0) return call.input;
     const given = this.services.payloads.load(record, "input").value;
     const { schema, name } = call.definition;
     return schema === undefined ? given : parseInput(schema, given, name);
-  }
-
-  /** O10: the store is down, and this action would rather run unguarded than not at all. */
-  async #bypass(call: Call): Promise<Outcome<unknown>> {
-    const { events, ledger, logger } = this.services;
-    const { definition, key, input } = call;
-    events.emit({ type: "bypassed", action: definition.name, key });
-    const abort = new AbortController();
-    const deadline = ledger.instant().now + definition.policy.timeoutMs;
-    const context: AttemptContext = {
-      key,
-      attempt: 1,
-      fence: 0,
-      signal: abort.signal,
-      providerKey: (format) => providerKey(key, format),
-      deadline,
-      sent: async () => {},
-      log: logger,
-    };
-    try {
-      const result = await runAs(context, async () => {
-        const draft = definition.prepare ? await definition.prepare(input, context) : undefined;
-        return definition.run(input, context, draft);
-      });
-      return { status: "done", key, result, replayed: false, attempt: 1, at: ledger.instant().now };
-    } catch (error) {
-      const since = ledger.instant().now;
-      return withCause(
-        {
-          status: "unknown",
-          key,
-          since,
-          attempt: 1,
-          why: "it failed while the ledger was down, and nothing was recorded",
-        },
-        error,
-      );
-    }
   }
 
   #emitUnknown(record: LedgerRecord): void {

@@ -18,7 +18,8 @@ import { type AttemptContext, type Logger, runAs } from "./context.ts";
 import type { Events, Warnings } from "./events.ts";
 import type { Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, losesMeaningAsJson, type Payloads } from "./payloads.ts";
-import { type Heart, Pulse } from "./pulse.ts";
+import { type Heart, type Interruption, Pulse } from "./pulse.ts";
+import { sameEffect } from "./same-effect.ts";
 import type { Untold } from "./untold.ts";
 
 export type End =
@@ -49,7 +50,7 @@ export interface ExecutionServices {
 export function execute(services: ExecutionServices, call: Call, claimed: Stored, input: unknown): Promise<End> {
   const { leaseMs, timeoutMs } = call.definition.policy;
   const pulse = new Pulse(services.heart, { leaseMs, timeoutMs, stored: claimed });
-  return new Execution(services, call, pulse, input).run().finally(() => pulse.end());
+  return new Execution(services, call, pulse, input).run();
 }
 
 class Execution {
@@ -70,15 +71,21 @@ class Execution {
     this.#startedAt = services.clock.monotonic();
   }
 
-  async run(): Promise<End> {
-    const { definition } = this.#call;
-    let draft: unknown;
-    if (this.#record.state === "claimed" && definition.prepare) {
-      const prepared = await this.#prepare(definition.prepare);
+  /** The plain way (nothing to prepare, no time lost) goes straight to the effect: it is in every call. */
+  run(): Promise<End> {
+    if (this.#record.state === "sent" && this.#record.draft === null && this.#hasRoom()) return this.#effect(undefined);
+    return this.#roundabout().finally(() => this.#pulse.end());
+  }
+
+  async #roundabout(): Promise<End> {
+    const { prepare } = this.#call.definition;
+    const kept = this.#services.payloads.load(this.#record, "draft");
+    let draft = kept.value;
+    // A draft that could not be stored is made again; the plan lets only those resend it who asked to run it again.
+    if (prepare && (this.#record.state === "claimed" || kept.omitted !== undefined)) {
+      const prepared = await this.#prepare(prepare);
       if ("end" in prepared) return prepared.end;
       draft = prepared.draft;
-    } else {
-      draft = this.#services.payloads.load(this.#record, "draft").value;
     }
     if (!this.#hasRoom() && !(await this.#pulse.renew())) return this.#tooLate();
     return this.#effect(draft);
@@ -94,18 +101,14 @@ class Execution {
     const { timeoutMs } = this.#call.definition.policy;
     this.#pulse.limit(timeoutMs);
     const context = this.#context();
-    try {
-      const ended = await this.#pulse.race(invoke(() => runAs(context, () => prepare(this.#input, context))));
-      if (ended.kind === "timeout") return { end: await this.#notSent(this.#timeoutError("prepare"), null) };
-      if (ended.kind === "lease-lost") return { end: await this.#moved() };
-      // The time of the mark is not the time of prepare: a slow store must not cut an effect that has not begun.
-      this.#pulse.limit(Number.POSITIVE_INFINITY);
-      const marked = await this.#mark(ended.value);
-      return marked ? { draft: ended.value } : { end: await this.#moved() };
-    } catch (error) {
-      if (storeIsDown(error)) throw error;
-      return { end: await this.#beforeMark(error) };
-    }
+    const ended = await this.#pulse.race(begin(() => runAs(context, () => prepare(this.#input, context))));
+    if (ended.kind === "threw") return { end: await this.#beforeMark(ended.error) };
+    if (ended.kind === "timeout") return { end: await this.#notSent(this.#timeoutError("prepare"), null) };
+    if (ended.kind === "lease-lost") return { end: await this.#tooLate() };
+    // The time of the mark is not the time of prepare: a slow store must not cut an effect that has not begun.
+    this.#pulse.limit(Number.POSITIVE_INFINITY);
+    const marked = this.#mayHaveLeft() || (await this.#mark(ended.value));
+    return marked ? { draft: ended.value } : { end: await this.#tooLate() };
   }
 
   /** Durable before the first byte leaves. */
@@ -133,6 +136,10 @@ class Execution {
     );
   }
 
+  /**
+   * The lease is gone and nothing was sent under it. While the record is still ours that is a fact worth telling: the
+   * attempt counts, and the next one waits its turn. Taken over meanwhile: the fact is refused, and the record is looked at again.
+   */
   async #tooLate(): Promise<End> {
     this.#leaseLost();
     return this.#notSent(
@@ -147,67 +154,58 @@ class Execution {
     const { definition } = this.#call;
     this.#pulse.limit(definition.policy.timeoutMs);
     const context = this.#context();
-    const work = invoke(() => runAs(context, () => definition.run(this.#input, context, draft)));
-    try {
-      const ended = await this.#pulse.race(work);
-      await this.#markSettled();
-      if (ended.kind === "returned") return await this.#succeeded(ended.value);
-      this.#welcomeLateSuccess(work);
-      if (!this.#mayHaveLeft()) {
-        return ended.kind === "timeout" ? await this.#notSent(this.#timeoutError("run"), null) : await this.#moved();
-      }
-      if (ended.kind === "timeout")
-        return await this.#doubt(`no answer within ${formatDuration(definition.policy.timeoutMs)}`, null);
-      this.#leaseLost();
-      return await this.#doubt("its lease was lost while it ran", null);
-    } catch (error) {
-      if (error instanceof Unrecorded) throw error.cause;
-      await this.#markSettled();
-      return this.#mayHaveLeft() ? this.#afterMark(error) : this.#beforeMark(error);
-    }
+    const work = begin(() => runAs(context, () => definition.run(this.#input, context, draft)));
+    const ended = await this.#pulse.race(work);
+    this.#pulse.end();
+    this.#over = true;
+    // Whether the effect may have left is known only when a send mark under way has its answer; no other is begun.
+    if (this.#marking !== null) await this.#marking.catch(() => {});
+    if (ended.kind === "returned") return await this.#succeeded(ended.value);
+    if (ended.kind === "threw")
+      return this.#mayHaveLeft() ? this.#afterMark(ended.error) : this.#beforeMark(ended.error);
+    return this.#interrupted(ended, work);
   }
 
-  /** Whether the effect may have left is known only when a send mark under way has its answer; no other is begun. */
-  async #markSettled(): Promise<void> {
-    this.#over = true;
-    await this.#marking?.catch(() => {});
+  async #interrupted(why: Interruption, work: Promise<unknown>): Promise<End> {
+    this.#welcomeLateSuccess(work);
+    if (!this.#mayHaveLeft()) {
+      return why.kind === "timeout" ? this.#notSent(this.#timeoutError("run"), null) : this.#tooLate();
+    }
+    if (why.kind === "timeout") {
+      return this.#doubt(`no answer within ${formatDuration(this.#call.definition.policy.timeoutMs)}`, null);
+    }
+    this.#leaseLost();
+    return this.#doubt("its lease was lost while it ran", null);
   }
 
   #mayHaveLeft(): boolean {
     return this.#record.state === "sent";
   }
 
-  async #succeeded(value: unknown): Promise<End> {
-    // What fails from here on is our own bookkeeping: it must not be taken for an error of the effect.
-    try {
-      const unmarked = this.#call.definition.manual && this.#marking === null;
-      if (unmarked || !this.#mayHaveLeft()) return await this.#returnedWithoutMark();
-      return await this.#confirm(value);
-    } catch (error) {
-      throw new Unrecorded(error);
-    }
-  }
-
-  async #confirm(value: unknown): Promise<End> {
+  #succeeded(value: unknown): Promise<End> {
+    const unmarked = this.#call.definition.manual && this.#marking === null;
+    if (unmarked || !this.#mayHaveLeft()) return this.#returnedWithoutMark();
     const { ledger, events, untold } = this.#services;
     const { key, definition } = this.#call;
     this.#warnOfOddResult(value);
     const event = { type: "confirm", hold: this.#pulse.hold, result: this.#resultPayload(value) } as const;
     const done = { status: "done", key, result: value, replayed: false, attempt: this.#record.attempt } as const;
-    try {
-      const applied = await ledger.apply(this.#pulse.stored, event);
-      if (!applied.ok) return this.#secondSuccess(value, applied.stored);
-      const ms = this.#services.clock.monotonic() - this.#startedAt;
-      events.emit({ type: "executed", action: definition.name, key, attempt: done.attempt, ms });
-      const { record } = applied.stored;
-      return { kind: "done", outcome: { ...done, at: record.settledAt ?? record.updatedAt }, stored: applied.stored };
-    } catch (error) {
-      if (!storeIsDown(error)) throw error;
-      // It happened, and that is what the caller must hear. The ledger is told as soon as it listens again.
-      events.emit({ type: "confirm_delayed", action: definition.name, key });
-      untold.add({ key, event });
-      return { kind: "done", outcome: { ...done, at: ledger.instant().now }, stored: null };
-    }
+    return ledger.apply(this.#pulse.stored, event).then(
+      (applied): End => {
+        if (!applied.ok) return this.#secondSuccess(value, applied.stored);
+        const ms = this.#services.clock.monotonic() - this.#startedAt;
+        events.emit({ type: "executed", action: definition.name, key, attempt: done.attempt, ms });
+        const { record } = applied.stored;
+        return { kind: "done", outcome: { ...done, at: record.settledAt ?? record.updatedAt }, stored: applied.stored };
+      },
+      (error: unknown): End => {
+        if (!storeIsDown(error)) throw error;
+        // It happened, and that is what the caller must hear. The ledger is told as soon as it listens again.
+        events.emit({ type: "confirm_delayed", action: definition.name, key });
+        untold.add({ key, event });
+        return { kind: "done", outcome: { ...done, at: ledger.instant().now }, stored: null };
+      },
+    );
   }
 
   #resultPayload(value: unknown) {
@@ -229,7 +227,8 @@ class Execution {
     const outcome = {
       status: "done",
       key,
-      result: known ? first : value,
+      // Settled without a result, by a person or with one that could not be stored: ours is as true.
+      result: known && first !== undefined ? first : value,
       replayed: known,
       attempt: this.#record.attempt,
       at,
@@ -266,7 +265,7 @@ class Execution {
 
   /** Whatever it is, it was thrown before the send mark: surely nothing happened. */
   async #beforeMark(error: unknown): Promise<End> {
-    if (isNevertwiceError(error) && error.code === "LEASE_LOST") return this.#moved();
+    if (isNevertwiceError(error) && error.code === "LEASE_LOST") return this.#tooLate();
     const verdict = this.#verdict(error);
     if (verdict.kind === "rejected" || rejectedMark(error)) {
       return this.#settleFailed(verdict.kind === "rejected" ? verdict.cause : error, { retryAt: null, final: true });
@@ -342,11 +341,6 @@ class Execution {
     }
   }
 
-  async #moved(): Promise<End> {
-    this.#leaseLost();
-    return { kind: "moved", stored: await this.#services.ledger.read(this.#call.key) };
-  }
-
   #leaseLost(): void {
     const { key, definition } = this.#call;
     this.#services.events.emit({ type: "lease_lost", action: definition.name, key, attempt: this.#record.attempt });
@@ -412,19 +406,14 @@ class Execution {
 
   async #markOrThrow(): Promise<void> {
     // A resend was marked as it was claimed.
-    if (!this.#over && (this.#mayHaveLeft() || (await this.#mark(undefined)))) return;
+    const marked = !this.#over && (this.#mayHaveLeft() || (await this.#mark(undefined)));
+    // F16: the loop may have stood still while the mark was written. A permission that comes after the lease is none.
+    if (marked && (this.#hasRoom() || (await this.#pulse.renew()))) return;
     throw new NevertwiceError(
       "LEASE_LOST",
-      "the send mark was refused: this attempt no longer holds its lease. Nothing may be sent.",
+      "the send mark was refused or came too late: this attempt no longer holds its lease. Nothing may be sent.",
       { key: this.#call.key },
     );
-  }
-}
-
-/** Our own failure after the effect's success, kept apart from the effect's errors. */
-class Unrecorded extends Error {
-  constructor(cause: unknown) {
-    super("unrecorded", { cause });
   }
 }
 
@@ -432,26 +421,11 @@ function storeIsDown(error: unknown): boolean {
   return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
 }
 
-async function invoke<T>(work: () => T | Promise<T>): Promise<T> {
-  return work();
-}
-
-const ID_FIELDS = ["id", "messageId", "message_id", "sid", "ts", "chargeId"] as const;
-
-/** The provider's own id decides where both results have one; otherwise the whole result does. */
-function sameEffect(first: unknown, second: unknown): boolean {
-  const one = idOf(first);
-  const two = idOf(second);
-  if (one !== undefined && two !== undefined) return one === two;
-  return JSON.stringify(first) === JSON.stringify(second);
-}
-
-function idOf(result: unknown): string | undefined {
-  if (typeof result === "string") return result;
-  if (typeof result !== "object" || result === null) return undefined;
-  for (const field of ID_FIELDS) {
-    const id = (result as Record<string, unknown>)[field];
-    if (typeof id === "string" || typeof id === "number") return String(id);
+/** A promise of the work, whatever it is made of; a native one is passed on as it is. */
+function begin<T>(work: () => T | Promise<T>): Promise<T> {
+  try {
+    return Promise.resolve(work());
+  } catch (error) {
+    return Promise.reject(error);
   }
-  return undefined;
 }

@@ -1,3 +1,4 @@
+import { notSent, rejected } from "nevertwice";
 import { describe, expect, it } from "vitest";
 import { kinds, openMemory } from "../../test/support/each-store.ts";
 import { until } from "../../test/support/gate.ts";
@@ -39,6 +40,16 @@ describe("the store is down", () => {
     expect(events).toContainEqual(expect.objectContaining({ type: "store_down", store: "memory" }));
   });
 
+  it("O10: fails open too where repeats are the rule and the ledger is read first", async () => {
+    const { nt, faults } = withFaults();
+    let runs = 0;
+    const send = nt.action("send", { whenStoreDown: "run", run: async (_job: Job) => ++runs });
+    const large = nt.action("large", { run: async (_job: Job) => "x".repeat(5_000) });
+    for (let i = 0; i < 100; i += 1) await large({ id: "1" });
+    faults.down = true;
+    expect(await send({ id: "1" })).toBe(1);
+  });
+
   it("O10: an effect that fails while the ledger is down is unknown, with its own error as the cause", async () => {
     const { nt, faults } = withFaults();
     const broken = new Error("reset");
@@ -50,6 +61,20 @@ describe("the store is down", () => {
     });
     faults.down = true;
     await expect(send({ id: "1" })).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN", cause: broken });
+  });
+
+  it("O10 O4: what surely did not happen while the ledger is down is failed, not a doubt", async () => {
+    const { nt, faults } = withFaults();
+    const refused = new Error("refused");
+    const send = nt.action("send", {
+      whenStoreDown: "run",
+      run: async (job: Job) => {
+        throw job.id === "1" ? notSent(refused) : rejected(refused);
+      },
+    });
+    faults.down = true;
+    expect(await send.attempt({ id: "1" })).toMatchObject({ status: "failed", error: refused, final: false });
+    expect(await send.attempt({ id: "2" })).toMatchObject({ status: "failed", error: refused, final: true });
   });
 
   it("O10: the breaker opens after repeated failures, and closes when the store is back", async () => {

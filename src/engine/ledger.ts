@@ -3,7 +3,7 @@
  * store that is down is recognised, and a write whose reply was lost is recognised as our own.
  */
 import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
-import type { Instant, LedgerRecord } from "../core/record.ts";
+import type { Instant, LedgerRecord, Payload } from "../core/record.ts";
 import { instantOf, type Put, type PutResult, type Store, type Stored } from "../core/store.ts";
 import { type LedgerEvent, type Refusal, transition } from "../core/transition.ts";
 import { Breaker } from "./breaker.ts";
@@ -95,7 +95,7 @@ export class Ledger {
     const { record } = change;
     if (swapsLeft === 0) return Promise.reject(starved(record.key));
     // Plain `then`, not async/await: this runs twice in every call, and each async frame costs it a promise more.
-    return this.#put({ record, expected: stored?.version ?? null }, 1).then((result) => {
+    return this.#put<Applied>({ record, expected: stored?.version ?? null }, 1, (result) => {
       if (result.ok) return { ok: true, stored: { record, version: result.version } };
       if (result.current !== null && sameWrite(result.current.record, record))
         return { ok: true, stored: result.current };
@@ -104,11 +104,11 @@ export class Ledger {
   }
 
   /** A write without an answer is written again: if the first one arrived, the conflict shows our own record. */
-  #put(put: Put, tries: number): Promise<PutResult> {
-    return this.#writes.submit(put).catch(async (error: unknown) => {
+  #put<T>(put: Put, tries: number, then: (result: PutResult) => T | Promise<T>): Promise<T> {
+    return this.#writes.submit(put).then(then, async (error: unknown) => {
       if (tries >= WRITE_TRIES || !storeWide(error) || this.#breaker.state !== "closed") throw error;
       await sleep(this.#clock, WRITE_RETRY_MS * tries * (0.5 + this.#random()));
-      return this.#put(put, tries + 1);
+      return this.#put(put, tries + 1, then);
     });
   }
 
@@ -158,6 +158,13 @@ function sameWrite(theirs: LedgerRecord, ours: LedgerRecord): boolean {
     theirs.state === ours.state &&
     theirs.attempt === ours.attempt &&
     theirs.updatedAt === ours.updatedAt &&
-    theirs.lease?.until === ours.lease?.until
+    theirs.lease?.until === ours.lease?.until &&
+    theirs.history.length === ours.history.length &&
+    textOf(theirs.result) === textOf(ours.result)
   );
+}
+
+function textOf(payload: Payload | null): string | null {
+  if (payload === null) return null;
+  return "json" in payload ? payload.json : "sealed" in payload ? payload.sealed : payload.omitted;
 }

@@ -28,7 +28,7 @@ export async function resolveDoubt(
 ): Promise<Outcome<unknown> | Absent> {
   const { ledger, payloads, events } = engine.services;
   checkSignature(resolution, "resolve");
-  if (!(resolution.as in SETTLED_AS)) {
+  if (!Object.hasOwn(SETTLED_AS, resolution.as)) {
     throw new NevertwiceError(
       "INVALID_INPUT",
       `resolve: as is ${JSON.stringify(resolution.as)}; it takes "done", "not-done" or "failed".`,

@@ -10,7 +10,10 @@ import type { Ledger } from "./ledger.ts";
 
 export type Interruption = { readonly kind: "timeout" } | { readonly kind: "lease-lost" };
 
-type Ended<T> = { readonly kind: "returned"; readonly value: T } | Interruption;
+export type Ended<T> =
+  | { readonly kind: "returned"; readonly value: T }
+  | { readonly kind: "threw"; readonly error: unknown }
+  | Interruption;
 
 /** Wakes each pulse when it wants to be woken, with one timer for all. */
 export class Heart {
@@ -118,9 +121,12 @@ export class Pulse {
   /** The work's own end, or what cut it short, whichever comes first. The work goes on after an interruption: nobody can stop a byte that left. */
   race<T>(work: Promise<T>): Promise<Ended<T>> {
     if (this.#interrupted) return Promise.resolve(this.#interrupted);
-    return new Promise((resolve, reject) => {
+    return new Promise((resolve) => {
       this.#interrupt = resolve;
-      work.then((value) => resolve({ kind: "returned", value }), reject);
+      work.then(
+        (value) => resolve({ kind: "returned", value }),
+        (error: unknown) => resolve({ kind: "threw", error }),
+      );
     });
   }
 
@@ -142,7 +148,10 @@ export class Pulse {
 
   wake(): void {
     const now = this.#heart.clock.monotonic();
-    if (now >= this.#timeoutAt) return this.#cut({ kind: "timeout" });
+    if (now >= this.#timeoutAt) {
+      this.#cut({ kind: "timeout" });
+      return;
+    }
     // Set before the store is asked: one that hangs must disable neither the timeout nor the end of the lease.
     this.#nextBeatAt = now + this.#leaseMs / 3;
     if (!this.#beating) void this.#beat();

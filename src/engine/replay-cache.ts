@@ -1,6 +1,7 @@
 /**
- * The last confirmed records of this process. A confirmed record never changes until `keep` is over, so a repeat may be
- * answered without asking the store. Bounded in number and in size.
+ * The confirmed records that were asked for last. A confirmed record never changes until `keep` is over, so a repeat may be
+ * answered without asking the store. Bounded in number and in size. A record gets here by its first repeat, not by its
+ * first run: most intents are never repeated, and keeping each for a while costs the garbage collector more than it saves.
  */
 import { expired, type Payload } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
@@ -22,6 +23,8 @@ export class ReplayCache {
   put(stored: Stored): void {
     const { key, result, state } = stored.record;
     if (state !== "confirmed" || sizeOf(result) > MAX_PAYLOAD_CHARS) return;
+    // There already, and it never changes until it expires.
+    if (this.#records.get(key)?.record.settledAt === stored.record.settledAt) return;
     // A Map keeps insertion order: the first key is the one that was put longest ago.
     if (this.#records.size >= MAX_RECORDS && !this.#records.has(key)) {
       const oldest = this.#records.keys().next().value;

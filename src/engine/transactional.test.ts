@@ -1,9 +1,11 @@
 import { join } from "node:path";
-import { DatabaseSync } from "@photostructure/sqlite";
 import { type Nevertwice, nevertwice, notSent } from "nevertwice";
 import { type SqliteHandle, sqliteStore } from "nevertwice/sqlite";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { DatabaseSync } from "../../test/support/database-sync.ts";
 import { openMemory, temporaryFolder } from "../../test/support/each-store.ts";
+
+type Database = SqliteHandle & InstanceType<typeof DatabaseSync>;
 
 interface Order {
   id: number;
@@ -12,7 +14,7 @@ interface Order {
 /** An application's own database with its own connection, and a ledger in the same file. */
 function shop(connection: "own-file" | "same-handle" = "own-file") {
   const path = join(temporaryFolder(), "app.db");
-  const db = new DatabaseSync(path) as SqliteHandle & InstanceType<typeof DatabaseSync>;
+  const db = new DatabaseSync(path) as Database;
   db.exec("PRAGMA journal_mode = WAL; CREATE TABLE orders (id INTEGER)");
   const store = connection === "own-file" ? sqliteStore({ path }) : sqliteStore({ database: db });
   const nt = nevertwice({ store, sweep: false });
@@ -163,10 +165,25 @@ describe("tx is refused", () => {
     expect(orders()).toEqual([]);
   });
 
+  it("a connection of another SQLite library is refused: two of them on one file break each other's locks", async () => {
+    const { nt, db } = shop();
+    const foreign = {
+      isTransaction: true,
+      exec: (sql: string) => db.exec(sql),
+      prepare: (sql: string) =>
+        sql.includes("sqlite_source_id")
+          ? { run: () => ({ changes: 0 }), all: () => [{ id: "another" }] }
+          : db.prepare(sql),
+    };
+    const order = nt.action("order", { key: ["id"], run: async (_order: Order) => "never" });
+    await expect(order({ id: 1 }, { tx: foreign })).rejects.toThrow(
+      /another SQLite library.*sqliteStore\(\{ database: db \}\)/,
+    );
+  });
+
   it("when it is on another file", async () => {
     const { nt, insert, orders } = shop();
-    const other = new DatabaseSync(join(temporaryFolder(), "other.db")) as SqliteHandle &
-      InstanceType<typeof DatabaseSync>;
+    const other = new DatabaseSync(join(temporaryFolder(), "other.db")) as Database;
     onTestFinished(() => other.close());
     await transaction(other, () =>
       expect(placing(nt, insert)({ id: 1 }, { tx: other })).rejects.toThrow(/could not commit together/),
@@ -205,7 +222,7 @@ describe("a ledger on the application's own connection", () => {
 
   it("a transaction that never ends is an error, not a hang", async () => {
     const path = join(temporaryFolder(), "app.db");
-    const db = new DatabaseSync(path) as SqliteHandle & InstanceType<typeof DatabaseSync>;
+    const db = new DatabaseSync(path) as Database;
     const nt = nevertwice({ store: sqliteStore({ database: db, busyMs: 20 }), sweep: false });
     db.exec("BEGIN IMMEDIATE");
     await expect(nt.once("x", [1], () => 1)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });

@@ -19,6 +19,7 @@ import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../c
 import { isBusy, isCorrupt, isWithinTransaction, type SqliteDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
 import { hasSchema, migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
+import { walDamage } from "./sqlite-wal.ts";
 
 export interface OpenedFile {
   readonly db: SqliteHandle;
@@ -44,6 +45,9 @@ const CHECK_WHOLE_BELOW_BYTES = 8 * 1024 * 1024;
 export function openFile(options: OpenOptions): OpenedFile {
   const { path, driver, busyMs } = options;
   const expectedId = options.check ? beforeOpening(path) : null;
+  // Before SQLite opens it: it would cut the log at the damage and go on.
+  const damage = options.check ? walDamage(path) : null;
+  if (damage !== null) throw damagedFile(path, damage);
   let db: SqliteHandle;
   try {
     db = driver.open(path);
@@ -144,6 +148,14 @@ export function inodeOf(path: string): string | null {
     return `${dev}:${ino}`;
   } catch {
     return null;
+  }
+}
+
+export function checkpointQuietly(db: SqliteHandle): void {
+  try {
+    firstValue(db, "PRAGMA wal_checkpoint(TRUNCATE)");
+  } catch {
+    // Another process is reading or writing: the log stays, and so does everything in it.
   }
 }
 

@@ -42,9 +42,9 @@ export function defaultLocation(around: Surroundings = surroundings()): DefaultL
 }
 
 function stateFolder({ env, platform, home }: Surroundings): string {
-  if (platform === "win32") return join(env["LOCALAPPDATA"] ?? join(home, "AppData", "Local"), "nevertwice");
+  if (platform === "win32") return join(env.LOCALAPPDATA ?? join(home, "AppData", "Local"), "nevertwice");
   if (platform === "darwin") return join(home, "Library", "Application Support", "nevertwice");
-  return join(env["XDG_STATE_HOME"] ?? join(home, ".local", "state"), "nevertwice");
+  return join(env.XDG_STATE_HOME ?? join(home, ".local", "state"), "nevertwice");
 }
 
 const PASSING: readonly (readonly [variable: string, platform: string])[] = [
@@ -67,7 +67,7 @@ function refusePassingDisk(env: Surroundings["env"]): void {
 }
 
 const storesThatFit =
-  'Use a store that every instance shares: NEVERTWICE_STORE="postgres://…", "redis://…" or "s3://…", or nevertwice({ store }).';
+  "Use a store that every instance shares (Postgres, Redis or S3), passed as nevertwice({ store }).";
 
 /** Made with a .gitignore of its own: a ledger does not belong into a commit. */
 export function prepareFolder(path: string): void {

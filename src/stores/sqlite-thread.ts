@@ -10,6 +10,11 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
+/** `node --input-type=module -e …` is about that text alone: a thread that inherits the flag dies of it. */
+function ofInputType(flag: string | undefined): boolean {
+  return flag === "--input-type" || (flag?.startsWith("--input-type=") ?? false);
+}
+
 export class SqliteThread {
   readonly #worker: Worker;
   readonly #waiting = new Map<number, Waiting>();
@@ -17,7 +22,10 @@ export class SqliteThread {
   #dead: NevertwiceError | null = null;
 
   constructor(options: { path: string; busyMs: number }) {
-    this.#worker = new Worker(new URL("./sqlite-worker.js", import.meta.url), { workerData: options });
+    this.#worker = new Worker(new URL("./sqlite-worker.js", import.meta.url), {
+      workerData: options,
+      execArgv: process.execArgv.filter((flag, i, flags) => !ofInputType(flag) && flags[i - 1] !== "--input-type"),
+    });
     this.#worker.unref();
     this.#worker.on("message", (reply: WorkerReply) => this.#settle(reply));
     this.#worker.on("error", (error) => this.#died(messageOf(error)));

@@ -26,7 +26,8 @@ interface WorkerOptions {
   readonly busyMs: number;
 }
 
-const CHECKPOINT_PAGES = 1_000;
+// 16 MiB of log: the pages of the key index are written by every batch, and copied into the file once per checkpoint.
+const CHECKPOINT_PAGES = 4_000;
 // A waiter sleeps a random while between these, growing: SQLite's own busy handler wakes everybody at the same steps,
 // and with eight processes the unlucky one starves.
 const SHORTEST_NAP_MS = 0.2;

@@ -21,7 +21,15 @@ import type {
   TransactionView,
 } from "../core/store.ts";
 import { isBusy, isSqliteHandle, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
-import { closeQuietly, firstValue, inodeOf, type OpenedFile, openFile, storeError } from "./sqlite-file.ts";
+import {
+  checkpointQuietly,
+  closeQuietly,
+  firstValue,
+  inodeOf,
+  type OpenedFile,
+  openFile,
+  storeError,
+} from "./sqlite-file.ts";
 import { decodePutResult, encodePut, type RowPutResult, SqliteLedger } from "./sqlite-ledger.ts";
 import { savepoint } from "./sqlite-savepoint.ts";
 import { migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
@@ -40,13 +48,14 @@ export interface SqliteStoreOptions {
   readonly busyMs?: number;
 }
 
-const DEFAULT_BUSY_MS = 10_000;
+// The engine tries a write three times: a caller waits three times this for a lock that never goes.
+const DEFAULT_BUSY_MS = 5_000;
 // Up to here a batch commits on the loop: the rows cost less than the hop to the thread (70 µs measured).
 const INLINE_ROWS = 4;
 // A disk whose commits take longer than this on average is kept off the loop for a while. A single hiccup, however long,
 // counts for no more than HICCUP_MS: it takes a row of slow commits to make a slow disk.
-const SLOW_COMMIT_MS = 2;
-const HICCUP_MS = 8;
+const SLOW_COMMIT_MS = 5;
+const HICCUP_MS = 20;
 const COMMIT_WEIGHT = 0.05;
 const OFF_LOOP_MS = 10_000;
 const COMMITS_PER_CHECKPOINT = 500;
@@ -207,7 +216,11 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     if (this.#closed) return;
     this.#closed = true;
     await this.#thread?.close();
-    if (this.#owned && this.#file) closeQuietly(this.#file.db);
+    if (this.#owned && this.#file) {
+      // Everything into the one file: whoever copies ledger.db after a close has it all.
+      checkpointQuietly(this.#file.db);
+      closeQuietly(this.#file.db);
+    }
     this.#file = null;
   }
 
@@ -339,11 +352,29 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     if (tx === this.#database) return;
     const theirs = mainFile(tx);
     const ours = this.#owned ? this.#path : mainFile(this.#database as SqliteHandle);
-    if (theirs !== "" && ours !== "" && sameFile(theirs, ours)) return;
+    if (theirs !== "" && ours !== "" && sameFile(theirs, ours)) {
+      if (this.#owned) requireSameLibrary(tx);
+      return;
+    }
     throw configError(
       `tx is a transaction on ${theirs || "an in-memory database"}, but the ledger is ${ours || "another in-memory database"}: they could not commit together. Keep the ledger in the same file: nevertwice({ store: "sqlite:${theirs || "app.db"}" }).`,
     );
   }
+}
+
+let ownLibrary: string | undefined;
+
+/** Two SQLite libraries on one file in one process: when one closes a file, the locks of the other are gone. */
+function requireSameLibrary(tx: SqliteHandle): void {
+  ownLibrary ??= libraryOf(loadDriver().open(":memory:"));
+  if (libraryOf(tx) === ownLibrary) return;
+  throw configError(
+    "tx belongs to another SQLite library than the ledger's, and two of them in one process break each other's locks on one file. Give the ledger your connection: nevertwice({ store: sqliteStore({ database: db }) }).",
+  );
+}
+
+function libraryOf(db: SqliteHandle): string {
+  return String(firstValue(db, "SELECT sqlite_source_id()"));
 }
 
 function guardedBy<T>(path: string, work: () => T): T {

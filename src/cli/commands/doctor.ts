@@ -6,6 +6,7 @@ import { type Area, type Check, inspectStore, nodeCheck, promises, unavailable, 
 import { ledgerJson, noLedgerYet } from "../ledger.ts";
 import { countLedger } from "../ledger-counts.ts";
 import { packageVersion } from "../package-version.ts";
+import { endProgress, showProgress } from "../progress.ts";
 import { oneLine, padEnd, wrap } from "../text.ts";
 
 export const doctor: Command = {
@@ -25,7 +26,9 @@ export const doctor: Command = {
 
 async function run(context: Context): Promise<number> {
   const ledger = context.ledger();
+  showProgress(context.io, "looking at every row …");
   const { areas, code } = await examine(context, ledger);
+  endProgress(context.io);
   const problems = areas.flatMap(({ checks }) => checks).filter(({ level }) => level === "problem").length;
   if (context.args.on("json")) {
     context.json({

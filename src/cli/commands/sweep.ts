@@ -1,8 +1,10 @@
+import type { Store } from "../../core/store.ts";
 import { nevertwice } from "../../nevertwice.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, UsageError } from "../exit.ts";
 import { plural } from "../format.ts";
 import { ledgerJson, noLedgerYet } from "../ledger.ts";
+import { endProgress, showProgress } from "../progress.ts";
 
 // A pass is bounded (500 silent holders, 1 000 removals); this many passes are a ledger of ten million.
 const MOST_PASSES = 10_000;
@@ -27,39 +29,31 @@ async function run(context: Context): Promise<number> {
     throw new UsageError("sweep goes over the whole ledger: it takes no --tenant. Leave it out.");
   }
   const ledger = context.ledger();
-  const counts = { lapsed: 0, removed: 0 };
-  if (ledger.exists) {
-    const nt = nevertwice({ store: ledger.store, sweep: false });
-    for (let pass = 0; pass < MOST_PASSES; pass += 1) {
-      const { lapsed, removed } = await nt.sweep();
-      counts.lapsed += lapsed;
-      counts.removed += removed;
-      if (lapsed === 0 && removed === 0) break;
-      progress(context, counts);
-    }
-    endProgress(context, counts);
-  }
+  const counts = ledger.exists ? await sweepAll(context, ledger.store) : { lapsed: 0, removed: 0 };
   if (context.args.on("json")) context.json({ ledger: ledgerJson(ledger), ...counts });
   else if (!ledger.exists) context.line(`Nothing to sweep: ${noLedgerYet(ledger)}.`);
   else tell(context, counts);
   return EXIT.ok;
 }
 
-interface Counts {
-  readonly lapsed: number;
-  readonly removed: number;
+async function sweepAll({ io }: Context, store: Store): Promise<{ lapsed: number; removed: number }> {
+  const nt = nevertwice({ store, sweep: false });
+  const counts = { lapsed: 0, removed: 0 };
+  try {
+    for (let pass = 0; pass < MOST_PASSES; pass += 1) {
+      const { lapsed, removed } = await nt.sweep();
+      counts.lapsed += lapsed;
+      counts.removed += removed;
+      if (lapsed === 0 && removed === 0) break;
+      showProgress(io, `${counts.lapsed} now in doubt, ${counts.removed} removed …`);
+    }
+    return counts;
+  } finally {
+    endProgress(io);
+  }
 }
 
-/** One line that is written over, on stderr and for a person only. */
-function progress({ io }: Context, { lapsed, removed }: Counts): void {
-  if (io.stderr.isTTY) io.stderr.write(`\r${lapsed} now in doubt, ${removed} removed …`);
-}
-
-function endProgress({ io }: Context, { lapsed, removed }: Counts): void {
-  if (io.stderr.isTTY && lapsed + removed > 0) io.stderr.write(`\r${" ".repeat(60)}\r`);
-}
-
-function tell(context: Context, { lapsed, removed }: Counts): void {
+function tell(context: Context, { lapsed, removed }: { lapsed: number; removed: number }): void {
   const silent = plural(lapsed, "silent holder");
   context.line(lapsed === 0 ? "No holder has fallen silent." : `${silent}: now in doubt (sent → unknown).`);
   context.line(

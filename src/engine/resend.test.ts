@@ -1,0 +1,122 @@
+import { rejected } from "nevertwice";
+import { expect, it } from "vitest";
+import { eachStore } from "../../test/support/each-store.ts";
+import { gate, until } from "../../test/support/gate.ts";
+
+interface Mail {
+  to: string;
+}
+const mail = { to: "a" };
+const ana = { by: "ana", reason: "the customer lost it" };
+
+eachStore("resend", (open) => {
+  const counting = () => {
+    const bench = open();
+    let runs = 0;
+    const send = bench.nt.action("mail", { key: ["to"], run: async (_mail: Mail) => `m${++runs}` });
+    return { ...bench, send, runs: () => runs };
+  };
+
+  it("W3 K2: a double click is a repeat, a resend is the next version", async () => {
+    const { send, record } = counting();
+    expect([await send(mail), await send(mail)]).toEqual(["m1", "m1"]);
+    expect(await send.resend(mail, ana)).toBe("m2");
+    expect(await send.resend(mail, ana)).toBe("m3");
+    expect(await send(mail)).toBe("m1");
+    expect(await send(mail, { version: 3 })).toBe("m3");
+    const third = await record(await send.keyOf(mail, { version: 3 }));
+    expect(third).toMatchObject({ version: 3, history: [{ event: "resend", ...ana }] });
+  });
+
+  it("W3: a double click on resend while the new version is in flight joins it", async () => {
+    const { nt, another } = open();
+    const finish = gate();
+    let runs = 0;
+    const options = {
+      key: ["to"],
+      run: async (_mail: Mail) => {
+        const run = ++runs;
+        if (run > 1) await finish.opened;
+        return run;
+      },
+    } as const;
+    const send = nt.action("mail", options);
+    await send(mail);
+    const first = send.resend(mail, ana);
+    await until(() => runs === 2);
+    const clicks = [send.resend(mail, ana), another().action("mail", options).resend(mail, ana)];
+    await new Promise((done) => setTimeout(done, 20));
+    finish.open();
+    expect(await Promise.all([first, ...clicks])).toEqual([2, 2, 2]);
+    expect(runs).toBe(2);
+  });
+
+  it("W3: both clicks at the same instant: one new version", async () => {
+    const { send, runs } = counting();
+    await send(mail);
+    expect(await Promise.all([send.resend(mail, ana), send.resend(mail, ana)])).toEqual(["m2", "m2"]);
+    expect(runs()).toBe(2);
+  });
+
+  it("G3: refused while the latest version is in doubt", async () => {
+    const { nt } = open();
+    let runs = 0;
+    const send = nt.action("mail", {
+      key: ["to"],
+      run: async (_mail: Mail): Promise<void> => {
+        runs += 1;
+        throw new Error("reply lost");
+      },
+    });
+    await send.attempt(mail);
+    await expect(send.resend(mail, ana)).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN" });
+    expect(runs).toBe(1);
+  });
+
+  it("G3: an early version that is past its keep does not hide a later one in doubt", async () => {
+    const { nt, clock } = open();
+    let runs = 0;
+    const send = nt.action("mail", {
+      key: ["to"],
+      keep: "30d",
+      run: async (_mail: Mail) => {
+        runs += 1;
+        if (runs > 1) throw new Error("reply lost");
+      },
+    });
+    await send(mail);
+    await send.resend(mail, ana).catch(() => {});
+    clock.advance(31 * 86_400_000);
+    expect(await nt.sweep()).toMatchObject({ removed: 1 });
+    await expect(send.resend(mail, ana)).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN" });
+    expect(runs).toBe(2);
+  });
+
+  it("finds the latest of many versions", async () => {
+    const { send } = counting();
+    for (let i = 1; i <= 18; i += 1) expect(await send.resend(mail, ana)).toBe(`m${i}`);
+  });
+
+  it("a final failure may be sent as a new version", async () => {
+    const { nt } = open();
+    let runs = 0;
+    const send = nt.action("mail", {
+      key: ["to"],
+      run: async (_mail: Mail) => {
+        runs += 1;
+        if (runs === 1) throw rejected(new Error("blocked"));
+        return runs;
+      },
+    });
+    await send.attempt(mail);
+    expect(await send.resend(mail, ana)).toBe(2);
+  });
+
+  it("says who and why, or is refused", async () => {
+    const { send, runs } = counting();
+    await send(mail);
+    await expect(send.resend(mail, { by: " ", reason: "x" })).rejects.toThrow(/by is missing/);
+    await expect(send.resend(mail, { by: "ana", reason: "" })).rejects.toThrow(/reason is missing/);
+    expect(runs()).toBe(1);
+  });
+});

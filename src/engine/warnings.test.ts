@@ -1,0 +1,134 @@
+import { randomUUID } from "node:crypto";
+import { keepFor, nevertwice } from "nevertwice";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { eachStore } from "../../test/support/each-store.ts";
+
+interface Warning {
+  readonly code: string;
+  readonly action: string;
+  readonly message: string;
+}
+
+function listening() {
+  const warned: Warning[] = [];
+  const nt = nevertwice({ store: "memory:", sweep: false, onWarning: (warning) => warned.push(warning) });
+  onTestFinished(() => nt.close());
+  return { nt, warned, codes: () => warned.map((one) => one.code) };
+}
+const run = async () => 1;
+
+describe("warnings", () => {
+  it("K5: a key made at call time is noticed, once per action", async () => {
+    const { nt, warned } = listening();
+    const send = nt.action("send", { key: (i: { to: string }) => [i.to, randomUUID()], run });
+    for (let i = 0; i < 5; i += 1) await send({ to: "a" });
+    expect(warned).toHaveLength(1);
+    expect(warned[0]).toMatchObject({ code: "CALL_TIME_KEY", action: "send" });
+  });
+
+  it("K5: so are a clock, a tool-call id and a retry count in the input", async () => {
+    const { nt, codes } = listening();
+    await nt.action("a", { key: ["at"], run })({ at: Date.now() });
+    await nt.action("b", { key: ["call"], run })({ call: "toolu_01A09q90qw90lq917835lq9" });
+    await nt.action("c", { key: ["to", "attempt"], run })({ to: "x", attempt: 2 });
+    expect(codes()).toEqual(["CALL_TIME_KEY", "CALL_TIME_KEY", "CALL_TIME_KEY"]);
+  });
+
+  it("K5: an id that was handed in is not one, in an action or in once()", async () => {
+    const { nt, warned } = listening();
+    const userId = randomUUID();
+    await nt.action("a", { key: ["userId"], run })({ userId });
+    await nt.action("b", { key: (i: { userId: string }) => [i.userId], run })({ userId });
+    await nt.once("welcome", [userId], run);
+    expect(warned).toEqual([]);
+  });
+
+  it("K5: without onWarning it reaches the process's warnings", async () => {
+    const said = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+    onTestFinished(() => said.mockRestore());
+    const nt = nevertwice({ store: "memory:", sweep: false });
+    await nt.action("send", { key: ["at"], run })({ at: Date.now() });
+    expect(said).toHaveBeenCalledWith(expect.stringContaining("action send"), {
+      type: "NevertwiceWarning",
+      code: "NEVERTWICE_CALL_TIME_KEY",
+    });
+    await nt.close();
+  });
+
+  it("F43: keep shorter than the retries may take is told when the action is made", () => {
+    const { nt, codes } = listening();
+    nt.action("short", { keep: "1h", doubt: { resendWithin: "24h" }, run });
+    nt.action("long", { keep: "30d", doubt: { resendWithin: "24h" }, run });
+    expect(codes()).toEqual(["KEEP_TOO_SHORT"]);
+  });
+
+  it("O8: money that is guarded for a day only is told", () => {
+    const { nt, warned } = listening();
+    nt.action("charge_card", { keep: "1d", run });
+    nt.action("refund", { keep: keepFor.payment, run });
+    nt.action("digest", { keep: keepFor.mail, run });
+    nt.action("tick", { keep: keepFor.scheduled("1h"), retry: { attempts: 1 }, run });
+    expect(warned.map((one) => [one.code, one.action])).toEqual([["KEEP_SHORT_FOR_MONEY", "charge_card"]]);
+  });
+
+  it("a result that cannot be stored as it is, is told once, and is done all the same", async () => {
+    const { nt, codes } = listening();
+    const fetchIt = nt.action("fetch", { run: async (_i: { id: number }) => new Response("body") });
+    expect(await (await fetchIt({ id: 1 })).text()).toBe("body");
+    await fetchIt({ id: 2 });
+    expect(codes()).toEqual(["RESULT_NOT_PLAIN"]);
+  });
+
+  it("a throwing onWarning touches no effect", async () => {
+    const said = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+    onTestFinished(() => said.mockRestore());
+    const nt = nevertwice({
+      store: "memory:",
+      sweep: false,
+      onWarning: () => {
+        throw new Error("a bug");
+      },
+    });
+    const fetchIt = nt.action("fetch", { key: ["at"], run: async (_i: { at: number }) => new Map() });
+    expect(await fetchIt.attempt({ at: Date.now() })).toMatchObject({ status: "done" });
+    await nt.close();
+  });
+});
+
+eachStore("keep", (open) => {
+  it("F43 O8: inside keep a record always guards; past it the intent may run again, swept or not", async () => {
+    const { nt, clock, another } = open();
+    let runs = 0;
+    const options = { key: ["id"], keep: "7d", run: async (_i: { id: number }) => ++runs } as const;
+    const send = nt.action("send", options);
+    const other = another().action("send", options);
+    await send({ id: 1 });
+    clock.advance(7 * 86_400_000 - 1_000);
+    expect(await nt.sweep()).toMatchObject({ removed: 0 });
+    expect([await send({ id: 1 }), await other({ id: 1 })]).toEqual([1, 1]);
+    clock.advance(2_000);
+    expect(await send.status({ id: 1 })).toMatchObject({ status: "absent" });
+    expect(await send.attempt({ id: 1 })).toMatchObject({ status: "done", replayed: false, result: 2, attempt: 1 });
+    clock.advance(8 * 86_400_000);
+    expect(await nt.sweep()).toMatchObject({ removed: 1 });
+    expect(await send({ id: 1 })).toBe(3);
+  });
+
+  it("O8: forever is forever, and a doubt is never swept", async () => {
+    const { nt, clock } = open();
+    const send = nt.action("send", { key: ["id"], keep: "forever", run: async (_i: { id: number }) => 1 });
+    const lost = nt.action("lost", {
+      key: ["id"],
+      keep: "1d",
+      run: async (_i: { id: number }): Promise<void> => {
+        throw new Error("reply lost");
+      },
+    });
+    await send({ id: 1 });
+    await lost.attempt({ id: 1 });
+    clock.advance(3_650 * 86_400_000);
+    expect(await nt.sweep()).toMatchObject({ removed: 0 });
+    expect(await send.attempt({ id: 1 })).toMatchObject({ replayed: true });
+    expect(await lost.attempt({ id: 1 })).toMatchObject({ status: "unknown" });
+  });
+});

@@ -1,0 +1,145 @@
+/**
+ * What the documents promise. Every block of JavaScript must parse, every block of TypeScript must fit the types, and
+ * each block marked "run" (```js run) is started as a program of its own: what it prints must be what its "// → "
+ * comments say, in order.
+ */
+import { execFile } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+const DOCUMENTS = ["README.md", "docs/guide.md", "docs/when-it-dies.md"];
+const LINKED = ["docs/guide.md", "docs/when-it-dies.md"];
+const TIMEOUT_MS = 60_000;
+// A host of this name, or a ledger named outside, would make a block print something else.
+const NOT_INHERITED =
+  /^(NEVERTWICE|NODE_OPTIONS|NODE_PATH|VERCEL|NETLIFY|DYNO|K_SERVICE|CLOUD_RUN|FUNCTION|AWS_LAMBDA)/;
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+// Inside the package, so that "nevertwice" means this package by its own exports, and not in git.
+const workshop = join(root, ".nevertwice", "docs", String(process.pid));
+const exec = promisify(execFile);
+
+interface Block {
+  readonly name: string;
+  readonly file: string;
+  readonly language: string;
+  readonly code: string;
+  readonly runs: boolean;
+  readonly prints: readonly string[];
+}
+
+function blocksOf(path: string): Block[] {
+  const text = readFileSync(join(root, path), "utf8");
+  return [...text.matchAll(/^```(js|ts)\b([^\n]*)\n(.*?)^```$/gms)].map((match) => {
+    const [, language = "js", info = "", code = ""] = match;
+    const line = text.slice(0, match.index).split("\n").length;
+    return {
+      name: `${path}:${line}`,
+      file: join(workshop, `${path.replace(/\W/g, "-")}-${line}.m${language}`),
+      language,
+      code,
+      runs: info.trim().split(/\s+/).includes("run"),
+      prints: [...code.matchAll(/\/\/ → (.*)$/gm)].map(([, value = ""]) => value.trimEnd()),
+    };
+  });
+}
+
+/** node:sqlite where there is one; otherwise the same SQLite as a package, as the README says. */
+function forThisNode(code: string): string {
+  return process.getBuiltinModule("node:sqlite") ? code : code.replaceAll('"node:sqlite"', '"@photostructure/sqlite"');
+}
+
+/** A project of its own: a folder with a package.json, where the default ledger then lies. */
+async function runBlock(block: Block): Promise<string[]> {
+  const project = mkdtempSync(join(tmpdir(), "nevertwice-docs-"));
+  writeFileSync(join(project, "package.json"), "{}\n");
+  const inherited = Object.entries(process.env).filter(([name]) => !NOT_INHERITED.test(name));
+  const env = { ...Object.fromEntries(inherited), NO_COLOR: "1" };
+  try {
+    const { stdout } = await exec(process.execPath, [block.file], { cwd: project, env, timeout: TIMEOUT_MS });
+    return stdout.split("\n").slice(0, -1);
+  } finally {
+    rmSync(project, { recursive: true, force: true });
+  }
+}
+
+const blocks = DOCUMENTS.flatMap(blocksOf);
+const typescript = join(root, "node_modules", "typescript", "bin", "tsc");
+
+const COMPILER_OPTIONS = {
+  module: "nodenext",
+  target: "es2023",
+  lib: ["es2023"],
+  types: ["node"],
+  noEmit: true,
+  strict: true,
+  skipLibCheck: true,
+};
+
+beforeAll(() => {
+  mkdirSync(workshop, { recursive: true });
+  for (const { file, code } of blocks) writeFileSync(file, forThisNode(code));
+  const config = { compilerOptions: COMPILER_OPTIONS, include: ["*.mts"] };
+  writeFileSync(join(workshop, "tsconfig.json"), JSON.stringify(config));
+});
+
+afterAll(() => rmSync(workshop, { recursive: true, force: true }));
+
+describe("the code in the documents", () => {
+  test("most of it runs", () => {
+    for (const path of DOCUMENTS) {
+      expect(blocks.filter(({ name }) => name.startsWith(path)).length, path).toBeGreaterThan(0);
+    }
+    expect(blocks.filter(({ runs }) => runs).length).toBeGreaterThan(blocks.length / 2);
+  });
+
+  for (const block of blocks.filter(({ language, runs }) => language === "js" && !runs)) {
+    test(`${block.name} parses`, async () => {
+      await exec(process.execPath, ["--check", block.file]);
+    });
+  }
+
+  test("the TypeScript fits the package's types", { timeout: TIMEOUT_MS }, async () => {
+    expect(existsSync(join(root, "dist", "index.d.ts")), "built first: npm run build").toBe(true);
+    const checked = await exec(process.execPath, [typescript, "-p", workshop], { cwd: workshop }).catch(
+      (failed: { stdout: string }) => failed,
+    );
+    expect(checked.stdout).toBe("");
+  });
+
+  for (const block of blocks.filter(({ runs }) => runs)) {
+    test(`${block.name} prints what it says`, { timeout: TIMEOUT_MS + 5_000 }, async () => {
+      expect(await runBlock(block)).toEqual(block.prints);
+    });
+  }
+});
+
+describe("the links in the documents", () => {
+  for (const path of LINKED) {
+    test(`${path} links to headings and files that are there`, () => {
+      const text = readFileSync(join(root, path), "utf8");
+      const links = [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(#[^)\s]*)?\)/g)];
+      for (const [, file = "", anchor = ""] of links) {
+        const target = file === "" ? path : join(dirname(path), file);
+        expect(existsSync(join(root, target)), target).toBe(true);
+        if (anchor !== "") expect(anchorsOf(target), `${target}${anchor}`).toContain(anchor);
+      }
+    });
+  }
+});
+
+/** As GitHub makes them: lower case, spaces to hyphens, other signs dropped. */
+function anchorsOf(path: string): string[] {
+  const headings = [...readFileSync(join(root, path), "utf8").matchAll(/^#+ (.+)$/gm)];
+  return headings.map(
+    ([, heading = ""]) =>
+      `#${heading
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N} _-]/gu, "")
+        .replace(/ /g, "-")}`,
+  );
+}
