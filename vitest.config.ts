@@ -15,12 +15,11 @@ export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     // PostgreSQL, PgBouncer, Redis and Redis Cluster of our own for every run: about four seconds.
-    globalSetup: ["test/services/global-setup.ts"],
+    globalSetup: ["test/services/global-setup.ts", "test/crash/lib/tally.ts"],
     // Crash and fault tests start real processes; a starved machine must not turn into a red test.
     testTimeout: 60_000,
     hookTimeout: 60_000,
     // Two workers on two cores: several tests drive child processes of their own.
     maxWorkers: 2,
-    globalSetup: ["test/crash/lib/tally.ts"],
   },
 });

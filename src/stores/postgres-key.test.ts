@@ -18,7 +18,7 @@ describe("keys as bytes", () => {
   });
 
   it("any other text comes back too, and is never taken for a digest", () => {
-    const text = fc.string({ unit: "grapheme", maxLength: 60 }).filter((s) => !s.includes("\0") && s.isWellFormed());
+    const text = fc.string({ unit: "grapheme", maxLength: 60 }).filter((s) => !s.includes("\0"));
     const near = fc.constantFrom(
       `nt1_${"0".repeat(51)}1`,
       `nt1_${"z".repeat(52)}`,
