@@ -50,7 +50,7 @@ async function readState(connection: Connection, schema: string): Promise<Schema
   const meta = new Map(rows.map(({ c0, c1 }) => [c0, c1]));
   return {
     version: Number(meta.get("schema_version") ?? 0),
-    readableFrom: Number(meta.get("readable_from") ?? 1),
+    readableSince: Number(meta.get("readable_since") ?? 1),
     ledgerId: meta.get("ledger_id") ?? "",
   };
 }

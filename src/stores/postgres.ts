@@ -28,7 +28,7 @@ import { leaseDue, leaseLapsed } from "./postgres-lease.ts";
 import { listStatement, pageOf } from "./postgres-list.ts";
 import { ready } from "./postgres-migrate.ts";
 import { checkOptions, type PostgresStoreOptions, type Settings } from "./postgres-options.ts";
-import { quoteName, quoteText } from "./postgres-schema.ts";
+import { nameTenant, quoteName } from "./postgres-schema.ts";
 import { ledgerStats } from "./postgres-stats.ts";
 import { Swaps } from "./postgres-swaps.ts";
 import { SWEEP_ROWS, sweepStatement, watchStatement } from "./postgres-sweep.ts";
@@ -71,6 +71,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   readonly #swaps: Swaps;
   #opening: Promise<Opened> | null = null;
   #opened: Opened | null = null;
+  readonly #checked = new WeakMap<object, Promise<void>>();
   #closed = false;
   #lookedForLapsedAt = Number.NEGATIVE_INFINITY;
 
@@ -189,7 +190,7 @@ class PostgresStore implements TransactionalStore<unknown> {
       swaps: this.#swaps,
       clock: this.#clock,
       settings: this.#settings,
-      meta: this.#tables.meta,
+      checked: this.#checked,
       ledgerId: async () => this.#opened?.ledgerId ?? null,
       open: async () => (await this.#open()).ledgerId,
       check: () => this.#refuseClosed(),
@@ -282,11 +283,10 @@ function letGo(wakes: Wakes, { record }: Put): void {
 
 /** The tenant is named in each transaction, and forgotten with it. */
 function asTenant(driver: Driver, tenant: string): Connection {
-  const name = `SELECT set_config('nevertwice.tenant', ${quoteText(tenant)}, true)`;
   return {
     query: (text, values) =>
       driver.transaction(async (connection) => {
-        await connection.query(name);
+        await connection.query(nameTenant(tenant));
         return connection.query(text, values);
       }),
   };
