@@ -2,7 +2,7 @@
 import { performance } from "node:perf_hooks";
 import { configError } from "../core/errors.ts";
 import type { Observation } from "./postgres-clock.ts";
-import type { Connection, Driver } from "./postgres-driver.ts";
+import type { Connection, Driver } from "./postgres-connection.ts";
 import { sqlState } from "./postgres-errors.ts";
 import type { Row } from "./postgres-row.ts";
 import {

@@ -2,7 +2,7 @@
 import { configError } from "../core/errors.ts";
 import type { TransactionView } from "../core/store.ts";
 import type { ServerClock } from "./postgres-clock.ts";
-import type { Connection } from "./postgres-driver.ts";
+import type { Connection } from "./postgres-connection.ts";
 import { sqlState, storeError } from "./postgres-errors.ts";
 import { look } from "./postgres-migrate.ts";
 import type { Settings } from "./postgres-options.ts";
