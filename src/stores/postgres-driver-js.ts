@@ -1,6 +1,6 @@
 /** postgres.js: the `sql` function, which is a pool. */
 import { configError } from "../core/errors.ts";
-import type { Connection, Driver } from "./postgres-driver.ts";
+import { beginning, type Connection, type Driver } from "./postgres-connection.ts";
 import type { Row, SqlText } from "./postgres-row.ts";
 import { answerWithin } from "./postgres-timeout.ts";
 
@@ -51,13 +51,13 @@ export function postgresJsDriver(sql: PostgresJs, { timeoutMs, owned }: { timeou
   return {
     query: (text, values = []) => run(sql, text, values),
     count: async (text, values) => ((await run(sql, text, values)) as unknown as { count: number }).count,
-    transaction: async <T>(work: (connection: Connection) => Promise<T>) => {
+    transaction: async <T>(work: (connection: Connection) => Promise<T>, setup?: string) => {
       const session = await reserve(sql, timeoutMs);
       const query: Connection["query"] = (text, values = []) => run(session, text, values);
       // Not sql.begin(): its COMMIT is a named statement, which behind a pooler may be another session's. It then fails,
       // is sent again to the transaction it has just aborted, and what was a commit is a rollback that says nothing.
       try {
-        await query("BEGIN");
+        await query(beginning(setup));
         const answer = await work({ query });
         await query("COMMIT");
         return answer;

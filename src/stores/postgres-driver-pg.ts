@@ -1,7 +1,7 @@
 /** node-postgres: a Pool, or a Client of the ledger's own. */
 import { createHash } from "node:crypto";
 import { configError } from "../core/errors.ts";
-import type { Connection, Driver, Listening, ListenOptions } from "./postgres-driver.ts";
+import { beginning, type Connection, type Driver, type Listening, type ListenOptions } from "./postgres-connection.ts";
 import type { Row, SqlText } from "./postgres-row.ts";
 import { answerWithin } from "./postgres-timeout.ts";
 
@@ -104,7 +104,7 @@ export function pgPoolDriver(pool: PgPool, { timeoutMs, owned }: { timeoutMs: nu
   return {
     query: (text, values = []) => onClient((client) => run(client, text, values, timeoutMs)),
     count: (text, values) => onClient((client) => prepared.count(client, text, values)),
-    transaction: (work) => onClient((client) => transactionOn(client, work, timeoutMs)),
+    transaction: (work, setup) => onClient((client) => transactionOn(client, { work, setup, timeoutMs })),
     listen: (options) => listenApart(pool, options, timeoutMs),
     close: async () => {
       if (owned) await pool.end();
@@ -137,9 +137,9 @@ export function pgClientDriver(given: PgClient, timeoutMs: number): Driver {
       checkIdle();
       return prepared.count(client, text, values);
     },
-    transaction: async (work) => {
+    transaction: async (work, setup) => {
       checkIdle();
-      return transactionOn(client, work, timeoutMs);
+      return transactionOn(client, { work, setup, timeoutMs });
     },
     listen: (options) => listenOn(client, options, timeoutMs),
     close: async () => {},
@@ -203,13 +203,15 @@ function isUnprepared(error: unknown): boolean {
   return ["26000", "42P05", "0A000"].includes(String((error as { code?: unknown } | null)?.code));
 }
 
-async function transactionOn<T>(
-  client: Session,
-  work: (connection: Connection) => Promise<T>,
-  timeoutMs: number,
-): Promise<T> {
+interface Transaction<T> {
+  readonly work: (connection: Connection) => Promise<T>;
+  readonly setup: string | undefined;
+  readonly timeoutMs: number;
+}
+
+async function transactionOn<T>(client: Session, { work, setup, timeoutMs }: Transaction<T>): Promise<T> {
   const query: Connection["query"] = (text, values = []) => run(client, text, values, timeoutMs);
-  await query("BEGIN");
+  await query(beginning(setup));
   try {
     const answer = await work({ query });
     await query("COMMIT");

@@ -3,37 +3,9 @@
  * No session state, so that PgBouncer's transaction mode serves as well as a direct connection.
  */
 import { configError, messageOf } from "../core/errors.ts";
+import type { Driver } from "./postgres-connection.ts";
 import { type PostgresJs, postgresJsDriver } from "./postgres-driver-js.ts";
 import { type PgClient, type PgPool, pgClientDriver, pgPoolDriver } from "./postgres-driver-pg.ts";
-import type { Row, SqlText } from "./postgres-row.ts";
-
-/** One session, or one transaction. */
-export interface Connection {
-  query(text: string, values?: readonly SqlText[]): Promise<Row[]>;
-  /** How many rows a statement changed, where the client can tell: reading a row back costs a lone caller 50 µs. */
-  count?(text: string, values: readonly SqlText[]): Promise<number>;
-}
-
-export interface Listening {
-  /** True where the session that listens is known not to be a pooler's. */
-  readonly direct: boolean;
-  stop(): Promise<void>;
-}
-
-export interface ListenOptions {
-  readonly channel: string;
-  readonly heard: (payload: string) => void;
-  readonly lost: () => void;
-}
-
-/** What the store needs of a client. Every method gives up after the query timeout and rejects. */
-export interface Driver extends Connection {
-  /** One transaction on one session; rolled back when the work throws. */
-  transaction<T>(work: (connection: Connection) => Promise<T>): Promise<T>;
-  /** Null: this client cannot listen. */
-  listen(options: ListenOptions): Promise<Listening | null>;
-  close(): Promise<void>;
-}
 
 export type { PgClient, PgPool, PostgresJs };
 

@@ -9,15 +9,16 @@ export interface Place {
   readonly schema: string;
 }
 
+// Not EPIPE, and not Prisma's own P2010: what PostgreSQL said stands behind that.
+const SQLSTATE = /^(?:[0-57]\d|[0-9F][0-9A-Z]|HV|XX|P0)[0-9A-Z]{3}$/;
+
 /** The SQLSTATE, also where a query builder wrapped the error. */
 export function sqlState(error: unknown): string | null {
   for (let at = error, depth = 0; typeof at === "object" && at !== null && depth < 5; depth += 1) {
     const { code, cause, originalCode, meta, driverError } = at as Record<string, unknown>;
-    // Prisma's own codes (P2010) have five characters too; what PostgreSQL said stands behind them.
     const inner = (meta as Record<string, unknown> | undefined)?.code;
     for (const candidate of [originalCode, inner, code]) {
-      if (typeof candidate === "string" && /^[0-9A-Z]{5}$/.test(candidate) && !/^P[12]\d{3}$/.test(candidate))
-        return candidate;
+      if (typeof candidate === "string" && SQLSTATE.test(candidate)) return candidate;
     }
     at = cause ?? driverError ?? (meta as Record<string, unknown> | undefined)?.driverAdapterError;
   }

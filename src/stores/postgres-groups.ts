@@ -2,6 +2,11 @@
 import type { Parameters } from "./postgres-arrays.ts";
 import { LEASED, YOUNG_MS } from "./postgres-row.ts";
 
+export interface LeaseTables {
+  readonly table: string;
+  readonly meta: string;
+}
+
 /** A claim is looked for by its creation until it is twice as old as where `leased` begins: no gap between the two. */
 export const WATCH_MS = 2 * YOUNG_MS;
 
@@ -21,16 +26,22 @@ export function watchedTo(meta: string, now: string): string {
   return `(SELECT least(value::bigint, ${now}::bigint - ${WATCH_MS}) FROM ${meta} WHERE name = 'watched_to')`;
 }
 
-/** Rows `r` that a silent holder may have left: the marked ones. */
-export const MARKED = `r.attention = '${LEASED}'`;
-/** And those too young to be marked. */
-export const UNMARKED = `r.attention IS DISTINCT FROM '${LEASED}'`;
+// Rows looked at from either end of the young ones of a group. With a limit and nothing but the index's own columns
+// inside it, the planner walks the index; told about leases too, it would rather read the whole table.
+const YOUNG_ROWS = 100_000;
 
-export function leasedRows(table: string, meta: string, columns: string, where: string, now: string): string {
-  return `SELECT ${columns} FROM ${table} r WHERE ${MARKED} AND ${where}
-UNION ALL
-SELECT ${columns} FROM groups g JOIN ${table} r ON r.action = g.action AND r.keep_ms = g.keep_ms
-  AND r.created_at > ${watchedTo(meta, now)} WHERE ${UNMARKED} AND ${where}`;
+/**
+ * The rows `r` that a silent holder may have left: the marked ones, and those too young to be marked. `columns` must
+ * tell rows apart (the two ends may overlap), and are seen under the same names by `where`.
+ */
+export function leasedRows({ table, meta }: LeaseTables, columns: string, where: string, now: string): string {
+  const young = (direction: string) => `SELECT ${columns} FROM groups g CROSS JOIN LATERAL (
+  SELECT * FROM (
+    SELECT ctid AS id, y.* FROM ${table} y WHERE y.action = g.action AND y.keep_ms = g.keep_ms AND y.created_at > ${watchedTo(meta, now)}
+    ORDER BY y.created_at ${direction} LIMIT ${YOUNG_ROWS}) r WHERE r.attention IS DISTINCT FROM '${LEASED}' AND ${where}) r`;
+  return `SELECT ${columns} FROM (SELECT ctid AS id, m.* FROM ${table} m WHERE m.attention = '${LEASED}') r WHERE ${where}
+UNION ${young("ASC")}
+UNION ${young("DESC")}`;
 }
 
 export function lapsed(now: string): string {

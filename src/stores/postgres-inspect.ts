@@ -1,7 +1,7 @@
 /** What doctor shows: which server this is, what a record survives on it, and what keeps its tables from being tidied. */
 import type { Finding } from "../core/store.ts";
-import type { Connection } from "./postgres-driver.ts";
-import type { LeaseTables } from "./postgres-lease.ts";
+import type { Connection } from "./postgres-connection.ts";
+import type { LeaseTables } from "./postgres-groups.ts";
 import { look } from "./postgres-migrate.ts";
 import type { Settings } from "./postgres-options.ts";
 import type { Row } from "./postgres-row.ts";

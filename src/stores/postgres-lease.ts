@@ -1,14 +1,9 @@
 /** Handing out due work in SQL: what core's claim does to a record, done to a row (a test compares the two). */
 import type { LeaseQuery } from "../core/store.ts";
 import { Parameters } from "./postgres-arrays.ts";
-import { anyOf, groupsOf, lapsed, MARKED, UNMARKED, watchedTo } from "./postgres-groups.ts";
+import { anyOf, groupsOf, type LeaseTables, lapsed, leasedRows } from "./postgres-groups.ts";
 import { LEASED, SAME_MARK, selectList, YOUNG_MS } from "./postgres-row.ts";
 import type { Statement } from "./postgres-write.ts";
-
-export interface LeaseTables {
-  readonly table: string;
-  readonly meta: string;
-}
 
 /** The longest due first, from the index of due work alone. SKIP LOCKED: workers pass each other by. */
 export function leaseDue({ table }: LeaseTables, query: LeaseQuery, now: number): Statement {
@@ -22,20 +17,18 @@ export function leaseDue({ table }: LeaseTables, query: LeaseQuery, now: number)
   return take(table, `WITH ${picked}`, parameters, query, at);
 }
 
-/** Queued work whose holder fell silent before sending. */
-export function leaseLapsed({ table, meta }: LeaseTables, query: LeaseQuery, now: number): Statement {
+/** Queued work whose holder fell silent before sending: found first, then locked as it is. */
+export function leaseLapsed(tables: LeaseTables, query: LeaseQuery, now: number): Statement {
+  const { table } = tables;
   const parameters = new Parameters();
   const at = parameters.add(String(now));
   const limit = `${parameters.add(String(query.limit))}::bigint`;
   const where = `r.state = 'claimed' AND ${lapsed(at)} AND ${wanted(parameters, query, at)}`;
-  const columns = "r.ctid AS id, r.key, r.tenant, r.updated_at AS since, r.created_at";
-  const last = `LIMIT ${limit} FOR NO KEY UPDATE OF r SKIP LOCKED`;
   const picked = `${groupsOf(table)},
-old AS MATERIALIZED (SELECT ${columns} FROM ${table} r WHERE ${MARKED} AND ${where} ${last}),
-young AS MATERIALIZED (
-  SELECT ${columns} FROM groups g JOIN ${table} r ON r.action = g.action AND r.keep_ms = g.keep_ms
-    AND r.created_at > ${watchedTo(meta, at)} WHERE ${UNMARKED} AND ${where} ${last}),
-picked AS MATERIALIZED (SELECT * FROM old UNION ALL SELECT * FROM young LIMIT ${limit})`;
+found AS MATERIALIZED (SELECT f.id FROM (${leasedRows(tables, "r.id, r.key, r.tenant", where, at)}) f LIMIT ${limit}),
+picked AS MATERIALIZED (
+  SELECT r.ctid AS id, r.key, r.tenant, r.updated_at AS since, r.created_at FROM ${table} r
+  WHERE r.ctid = ANY(ARRAY(SELECT id FROM found)) AND ${where} FOR NO KEY UPDATE SKIP LOCKED)`;
   return take(table, `WITH RECURSIVE ${picked}`, parameters, query, at);
 }
 

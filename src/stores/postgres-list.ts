@@ -2,9 +2,8 @@
 import { checkLimit, decodeCursor, encodeCursor } from "../core/scan.ts";
 import type { ListQuery, Page, Stored } from "../core/store.ts";
 import { Parameters } from "./postgres-arrays.ts";
-import { anyOf, groupsOf, lapsed, leasedRows } from "./postgres-groups.ts";
+import { anyOf, groupsOf, type LeaseTables, lapsed, leasedRows } from "./postgres-groups.ts";
 import { keyHex, keyRange } from "./postgres-key.ts";
-import type { LeaseTables } from "./postgres-lease.ts";
 import { attentionKinds, selectList } from "./postgres-row.ts";
 import type { Statement } from "./postgres-write.ts";
 
@@ -45,7 +44,7 @@ function sourceOf({ table, meta }: LeaseTables, parameters: Parameters, query: L
     const at = now();
     return {
       with: `WITH RECURSIVE ${groupsOf(table)} `,
-      rows: leasedRows(table, meta, "r.*", `${lapsed(at)} AND ${where}`, at),
+      rows: leasedRows({ table, meta }, "r.*", `${lapsed(at)} AND ${where}`, at),
     };
   }
   const plain = `SELECT r.* FROM ${table} r WHERE ${where}`;

@@ -2,7 +2,7 @@
 import { performance } from "node:perf_hooks";
 import { configError } from "../core/errors.ts";
 import type { Observation } from "./postgres-clock.ts";
-import type { Connection, Driver } from "./postgres-driver.ts";
+import type { Connection, Driver } from "./postgres-connection.ts";
 import { sqlState } from "./postgres-errors.ts";
 import type { Row } from "./postgres-row.ts";
 import {
@@ -50,7 +50,7 @@ async function readState(connection: Connection, schema: string): Promise<Schema
   const meta = new Map(rows.map(({ c0, c1 }) => [c0, c1]));
   return {
     version: Number(meta.get("schema_version") ?? 0),
-    readableFrom: Number(meta.get("readable_from") ?? 1),
+    readableSince: Number(meta.get("readable_since") ?? 1),
     ledgerId: meta.get("ledger_id") ?? "",
   };
 }

@@ -3,7 +3,7 @@
  * the end of one would release or roll back the other's work with its own.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Connection } from "./postgres-driver.ts";
+import type { Connection } from "./postgres-connection.ts";
 
 class Turns {
   #last: Promise<unknown> = Promise.resolve();

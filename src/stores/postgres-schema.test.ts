@@ -110,7 +110,7 @@ describe("migrations", () => {
       client.query("UPDATE nevertwice.meta SET value = $2 WHERE name = $1", [name, String(value)]);
     await set("schema_version", SCHEMA_VERSION + 1);
     expect(await open({ url }).read(["x"])).toEqual([null]);
-    await set("readable_from", SCHEMA_VERSION + 1);
+    await set("readable_since", SCHEMA_VERSION + 1);
     await expect(open({ url }).read(["x"])).rejects.toMatchObject({
       code: "CONFIG",
       message: expect.stringMatching(/newer nevertwice.*left untouched/s),
@@ -193,6 +193,22 @@ describe("tenants", () => {
     expect((await thief.query("DELETE FROM nevertwice.records WHERE tenant = 'b'")).rowCount).toBe(0);
     // A store that forgets to name its tenant gets nothing, never everything.
     expect((await open({ url }).list({ limit: 10 })).items).toEqual([]);
+  });
+
+  it("row-level security in the caller's own transactions, one after the other on one connection", async () => {
+    const database = await freshDatabase();
+    const { role, url } = await plainRole(database);
+    await cli.run(["migrate", "--store", database.url, "--rls", "--grant", role]);
+    const nt = nevertwice({ store: open({ url, tenant: "a", rls: true }), tenant: "a", sweep: false });
+    const client = await connection(url);
+    for (const id of [1, 2]) {
+      await client.query("BEGIN");
+      expect(await nt.once("order", [id], () => id, { tx: client })).toBe(id);
+      await client.query("COMMIT");
+      // Forgotten with the transaction.
+      expect((await client.query("SELECT count(*)::int AS n FROM nevertwice.records")).rows[0].n).toBe(0);
+    }
+    expect((await nt.store.stats()).total).toBe(2);
   });
 
   it("row-level security through PgBouncer: the tenant is named in each transaction, not in the session", async () => {

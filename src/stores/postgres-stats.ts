@@ -6,9 +6,8 @@
 import { STATES, type State } from "../core/record.ts";
 import type { ActionStats, LedgerStats } from "../core/store.ts";
 import { Parameters } from "./postgres-arrays.ts";
-import type { Connection } from "./postgres-driver.ts";
-import { groupsOf, lapsed, leasedRows } from "./postgres-groups.ts";
-import type { LeaseTables } from "./postgres-lease.ts";
+import type { Connection } from "./postgres-connection.ts";
+import { groupsOf, type LeaseTables, lapsed, leasedRows } from "./postgres-groups.ts";
 import type { Row } from "./postgres-row.ts";
 
 // 64 MB, some 100 000 records: counted in a tenth of a second.
@@ -90,11 +89,11 @@ async function leases(connection: Connection, tables: LeaseTables, tenant: strin
   const parameters = new Parameters();
   const at = parameters.add(String(now));
   const where = `r.state IN ('claimed', 'sent')${of(parameters, tenant)}`;
-  const columns = "r.action, r.state, r.lease_until, r.lease_epoch";
+  const columns = "r.key, r.tenant, r.action, r.state, r.lease_until, r.lease_epoch";
   const rows = await connection.query(
     `WITH RECURSIVE ${groupsOf(tables.table)}
      SELECT r.action AS c0, r.state AS c1, count(*)::text AS c2, count(*) FILTER (WHERE ${lapsed(at)})::text AS c3
-     FROM (${leasedRows(tables.table, tables.meta, columns, where, at)}) r GROUP BY r.action, r.state`,
+     FROM (${leasedRows(tables, columns, where, at)}) r GROUP BY r.action, r.state`,
     parameters.values,
   );
   return { counts: rows.map(countOf), lapsed: rows.reduce((sum, { c3 }) => sum + Number(c3), 0) };

@@ -4,7 +4,7 @@ import { configError, NevertwiceError } from "../core/errors.ts";
 import type { Put, PutResult, Stored } from "../core/store.ts";
 import { Parameters } from "./postgres-arrays.ts";
 import type { ServerClock } from "./postgres-clock.ts";
-import type { Connection } from "./postgres-driver.ts";
+import type { Connection } from "./postgres-connection.ts";
 import { isTransient } from "./postgres-errors.ts";
 import { keyHex } from "./postgres-key.ts";
 import { Lineage } from "./postgres-lineage.ts";

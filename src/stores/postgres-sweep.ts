@@ -1,7 +1,6 @@
 /** Removing what is past its keep, and keeping an eye on claims that live long. */
 import { Parameters } from "./postgres-arrays.ts";
-import { groupsOf, WATCH_MS } from "./postgres-groups.ts";
-import type { LeaseTables } from "./postgres-lease.ts";
+import { groupsOf, type LeaseTables, WATCH_MS } from "./postgres-groups.ts";
 import { LEASED } from "./postgres-row.ts";
 import type { Statement } from "./postgres-write.ts";
 
@@ -55,11 +54,13 @@ step AS MATERIALIZED (
       SELECT created_at FROM ${table} WHERE action = g.action AND keep_ms = g.keep_ms AND created_at > m.at
       ORDER BY created_at OFFSET ${WATCH_ROWS} LIMIT 1) l)) AS upto, m.at FROM mark m),
 marked AS (
-  UPDATE ${table} SET attention = '${LEASED}', attention_at = created_at WHERE lease_until IS NOT NULL AND attention IS NULL AND ctid = ANY(ARRAY(
-    SELECT l.id FROM step s CROSS JOIN groups g CROSS JOIN LATERAL (
-      SELECT ctid AS id FROM ${table}
-      WHERE action = g.action AND keep_ms = g.keep_ms AND created_at > s.at AND created_at <= s.upto
-        AND lease_until IS NOT NULL AND attention IS NULL) l))),
+  UPDATE ${table} SET attention = '${LEASED}', attention_at = created_at WHERE lease_until IS NOT NULL AND attention IS NULL
+    AND ctid = ANY(ARRAY(
+      SELECT l.id FROM step s CROSS JOIN groups g CROSS JOIN LATERAL (
+        SELECT ctid AS id, created_at, lease_until, attention FROM ${table}
+        WHERE action = g.action AND keep_ms = g.keep_ms AND created_at > s.at
+        ORDER BY created_at LIMIT ${WATCH_ROWS + 1}) l
+      WHERE l.created_at <= s.upto AND l.lease_until IS NOT NULL AND l.attention IS NULL))),
 moved AS (UPDATE ${meta} SET value = s.upto::text FROM step s WHERE name = 'watched_to' AND value <> s.upto::text)
 SELECT (upto < ${goal})::text AS c0 FROM step`,
     values: parameters.values,

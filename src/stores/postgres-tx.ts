@@ -3,7 +3,7 @@
  * `query(text, values)`. Each offers some way to run a statement with values; that is all that is needed.
  */
 import { configError } from "../core/errors.ts";
-import type { Connection } from "./postgres-driver.ts";
+import type { Connection } from "./postgres-connection.ts";
 import { isPostgresJs, isPostgresJsTransaction, queryJs } from "./postgres-driver-js.ts";
 import { isPgPool } from "./postgres-driver-pg.ts";
 import type { Row, SqlText } from "./postgres-row.ts";

@@ -7,7 +7,7 @@
  */
 import { createHash, randomBytes } from "node:crypto";
 import { performance } from "node:perf_hooks";
-import type { Driver, Listening } from "./postgres-driver.ts";
+import type { Driver, Listening } from "./postgres-connection.ts";
 
 // A notification holds 8000 bytes: 400 ids of 16 characters and a comma.
 const IDS_A_PAYLOAD = 400;

@@ -2,12 +2,12 @@
 import { configError } from "../core/errors.ts";
 import type { TransactionView } from "../core/store.ts";
 import type { ServerClock } from "./postgres-clock.ts";
-import type { Connection } from "./postgres-driver.ts";
+import type { Connection } from "./postgres-connection.ts";
 import { sqlState, storeError } from "./postgres-errors.ts";
 import { look } from "./postgres-migrate.ts";
 import type { Settings } from "./postgres-options.ts";
 import { savepoint } from "./postgres-savepoint.ts";
-import { isServed, quoteText } from "./postgres-schema.ts";
+import { isServed, nameTenant } from "./postgres-schema.ts";
 import type { Swaps } from "./postgres-swaps.ts";
 import { noTransaction } from "./postgres-tx.ts";
 
@@ -17,15 +17,13 @@ export interface ViewOptions {
   readonly swaps: Swaps;
   readonly clock: ServerClock;
   readonly settings: Settings;
-  readonly meta: string;
+  /** Connections that were looked at once: each is on one database for as long as it lives. */
+  readonly checked: WeakMap<object, Promise<void>>;
   /** The ledger's id where the store is open already, null where it is not. */
   readonly ledgerId: () => Promise<string | null>;
   readonly open: () => Promise<string>;
   readonly check: () => void;
 }
-
-// Transactions that were looked at once: each is on one database for as long as it lives.
-const checked = new WeakMap<object, Promise<void>>();
 
 export function transactionView(options: ViewOptions): TransactionView {
   const { tx, connection, swaps, settings } = options;
@@ -33,6 +31,8 @@ export function transactionView(options: ViewOptions): TransactionView {
     try {
       options.check();
       await ensureChecked(options);
+      // Named each time: a pooled connection outlives the transaction that it was named in.
+      if (settings.rls) await connection.query(nameTenant(settings.tenant as string));
       return await work();
     } catch (error) {
       if (sqlState(error) === "25P01") throw noTransaction();
@@ -56,6 +56,7 @@ async function guardedSavepoint<T>(tx: object, connection: Connection, work: () 
 }
 
 function ensureChecked(options: ViewOptions): Promise<void> {
+  const { checked } = options;
   let check = checked.get(options.tx);
   if (check === undefined) {
     check = checkLedger(options);
@@ -70,10 +71,9 @@ function ensureChecked(options: ViewOptions): Promise<void> {
  * A transaction elsewhere could not commit together with the record.
  */
 async function checkLedger({ connection, clock, settings, ledgerId, open }: ViewOptions): Promise<void> {
-  const { schema, name, rls, tenant } = settings;
+  const { schema, name } = settings;
   const { state, clock: seen } = await look(connection, schema);
   clock.observe(seen);
-  if (rls) await connection.query(`SELECT set_config('nevertwice.tenant', ${quoteText(tenant as string)}, true)`);
   const known = await ledgerId();
   if (state !== null && isServed(state, name) && (known === null || known === state.ledgerId)) return;
   if (known === null) await open();

@@ -20,7 +20,8 @@ import type {
   TransactionView,
 } from "../core/store.ts";
 import { isProvisional, ServerClock } from "./postgres-clock.ts";
-import { type Connection, type Driver, openDriver } from "./postgres-driver.ts";
+import type { Connection, Driver } from "./postgres-connection.ts";
+import { openDriver } from "./postgres-driver.ts";
 import { storeError } from "./postgres-errors.ts";
 import { inspectServer } from "./postgres-inspect.ts";
 import { keyHex } from "./postgres-key.ts";
@@ -28,7 +29,7 @@ import { leaseDue, leaseLapsed } from "./postgres-lease.ts";
 import { listStatement, pageOf } from "./postgres-list.ts";
 import { ready } from "./postgres-migrate.ts";
 import { checkOptions, type PostgresStoreOptions, type Settings } from "./postgres-options.ts";
-import { quoteName, quoteText } from "./postgres-schema.ts";
+import { nameTenant, quoteName } from "./postgres-schema.ts";
 import { ledgerStats } from "./postgres-stats.ts";
 import { Swaps } from "./postgres-swaps.ts";
 import { SWEEP_ROWS, sweepStatement, watchStatement } from "./postgres-sweep.ts";
@@ -57,6 +58,8 @@ interface Opened {
   readonly driver: Driver;
   /** How statements are run: as they are, or each in a transaction that names its tenant. */
   readonly run: Connection;
+  /** How statements over many rows are run. */
+  readonly survey: Connection;
   readonly ledgerId: string;
   readonly wakes: Wakes | null;
 }
@@ -71,6 +74,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   readonly #swaps: Swaps;
   #opening: Promise<Opened> | null = null;
   #opened: Opened | null = null;
+  readonly #checked = new WeakMap<object, Promise<void>>();
   #closed = false;
   #lookedForLapsedAt = Number.NEGATIVE_INFINITY;
 
@@ -133,14 +137,14 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   lease(query: LeaseQuery): Promise<Stored[]> {
-    return this.#do(async ({ run }) => {
+    return this.#do(async ({ run, survey }) => {
       checkLimit(query.limit, "lease");
       const confined = { ...query, ...this.#ownTenant(query.tenant) };
       const now = this.now();
       const due = await this.#rows(run, leaseDue(this.#tables, confined, now));
       if (due.length >= query.limit || now - this.#lookedForLapsedAt < LOOK_FOR_LAPSED_MS) return due;
       const limit = query.limit - due.length;
-      const lapsed = await this.#rows(run, leaseLapsed(this.#tables, { ...confined, limit }, now));
+      const lapsed = await this.#rows(survey, leaseLapsed(this.#tables, { ...confined, limit }, now));
       // Where there was as much as asked for there may be more.
       if (lapsed.length < limit) this.#lookedForLapsedAt = now;
       return [...due, ...lapsed];
@@ -148,18 +152,18 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   list(query: ListQuery): Promise<Page> {
-    return this.#do(async ({ run }) => {
+    return this.#do(async ({ survey }) => {
       const confined = { ...query, ...this.#ownTenant(query.tenant) };
-      return pageOf(await this.#rows(run, listStatement(this.#tables, confined, this.now())), query);
+      return pageOf(await this.#rows(survey, listStatement(this.#tables, confined, this.now())), query);
     });
   }
 
   stats(): Promise<LedgerStats> {
-    return this.#do(({ run }) => ledgerStats(run, this.#tables, this.now(), this.#settings.tenant));
+    return this.#do(({ survey }) => ledgerStats(survey, this.#tables, this.now(), this.#settings.tenant));
   }
 
   sweep({ limit }: SweepQuery): Promise<number> {
-    return this.#do(async ({ run }) => {
+    return this.#do(async ({ survey: run }) => {
       checkLimit(limit, "sweep");
       await this.#watchOldClaims(run);
       for (let removed = 0; ; ) {
@@ -189,7 +193,7 @@ class PostgresStore implements TransactionalStore<unknown> {
       swaps: this.#swaps,
       clock: this.#clock,
       settings: this.#settings,
-      meta: this.#tables.meta,
+      checked: this.#checked,
       ledgerId: async () => this.#opened?.ledgerId ?? null,
       open: async () => (await this.#open()).ledgerId,
       check: () => this.#refuseClosed(),
@@ -242,7 +246,9 @@ class PostgresStore implements TransactionalStore<unknown> {
       const wakes = listen ? new Wakes(driver, `${ledgerId} ${schema}`) : null;
       // Not waited for: until it listens, the engine polls.
       void wakes?.start();
-      this.#opened = { driver, run: rls ? asTenant(driver, tenant as string) : driver, ledgerId, wakes };
+      const own = rls ? [nameTenant(tenant as string)] : [];
+      const run = rls ? inTransactions(driver, own) : driver;
+      this.#opened = { driver, run, survey: inTransactions(driver, [NO_JIT, ...own]), ledgerId, wakes };
       return this.#opened;
     } catch (error) {
       await driver.close().catch(() => {});
@@ -280,14 +286,11 @@ function letGo(wakes: Wakes, { record }: Put): void {
   if (record.lease === null) wakes.moved(keyHex(record.key));
 }
 
-/** The tenant is named in each transaction, and forgotten with it. */
-function asTenant(driver: Driver, tenant: string): Connection {
-  const name = `SELECT set_config('nevertwice.tenant', ${quoteText(tenant)}, true)`;
-  return {
-    query: (text, values) =>
-      driver.transaction(async (connection) => {
-        await connection.query(name);
-        return connection.query(text, values);
-      }),
-  };
+// Compiling a statement takes longer (50 to 300 ms) than these take to run; the planner does not know how few rows they see.
+const NO_JIT = "SET LOCAL jit = off";
+
+/** Settings for each statement, forgotten with its transaction. */
+function inTransactions(driver: Driver, settings: readonly string[]): Connection {
+  const setup = settings.join("; ");
+  return { query: (text, values) => driver.transaction((connection) => connection.query(text, values), setup) };
 }
