@@ -54,7 +54,11 @@ export async function freshDatabase(): Promise<FreshDatabase> {
   const name = `test_${unique()}`;
   await query(`CREATE DATABASE ${name}`);
   // PgBouncer keeps sessions open on it, hence FORCE; only a superuser may end those of a test's other roles.
-  const drop = () => query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`, postgresAdminUrl());
+  // Sessions that are just saying goodbye get a moment first: ended by force, their clients would report it as an error.
+  const drop = async () => {
+    await query(untilNobodyIsOn(name), postgresAdminUrl());
+    await query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`, postgresAdminUrl());
+  };
   afterwards(drop);
   return {
     name,
@@ -95,6 +99,13 @@ function unique(): string {
 
 function withPath(url: string, path: string): string {
   return Object.assign(new URL(url), { pathname: `/${path}` }).href;
+}
+
+function untilNobodyIsOn(database: string): string {
+  return `DO $$ BEGIN FOR i IN 1..20 LOOP
+    EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = '${database}');
+    PERFORM pg_sleep(0.02), pg_stat_clear_snapshot();
+  END LOOP; END $$`;
 }
 
 async function query(text: string, connectionString = postgresUrl()): Promise<void> {
