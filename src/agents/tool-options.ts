@@ -51,6 +51,9 @@ export interface ToolsOptions<X> extends GuardOptions<X> {
   readonly otherTools?: AnyToolOptions | false;
 }
 
+/** A tool's input as a wrapper sees it. */
+export type AnyInput = Readonly<Record<string, unknown>>;
+
 // biome-ignore lint/suspicious/noExplicitAny: options of many tools at once, each with an input of its own
 export type AnyToolOptions = ToolOptions<any, any>;
 
