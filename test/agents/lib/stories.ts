@@ -47,7 +47,9 @@ export function tellStories(run: Run, { agent }: { agent?: string } = {}): void 
     const { provider, world: at } = await world(guarded);
     const told = await run(at, [[hello], [{ ...hello, body: "Good day" }]]);
     expect(provider.mails).toHaveLength(guarded ? 1 : 2);
-    if (guarded) expect(told.at(-1)).toMatch(/Already done at .*Your body differs.*mail_1/s);
+    if (!guarded) return;
+    expect(told.at(-1)).toMatch(/Already done at .*Your body differs/s);
+    expect(told.at(-1)).toContain("mail_1");
   });
 
   it.each(WAYS)("A1: the same call twice in one turn, $way", async ({ guarded }) => {
@@ -95,7 +97,9 @@ export function tellStories(run: Run, { agent }: { agent?: string } = {}): void 
   it.each(WAYS)("F6: the process is killed in the tool, and the run resumed in another, $way", async ({ guarded }) => {
     const provider = await startMailProvider();
     const store = guarded ? `sqlite:${join(folder(), "ledger.db")}` : "bare";
-    const start = (how: string) => promisify(execFile)(process.execPath, [crash, agent, provider.url, store, how]);
+    const env = { ...process.env, AGENT_HOME: folder() };
+    const start = (how: string) =>
+      promisify(execFile)(process.execPath, [crash, agent, provider.url, store, how], { env });
     await expect(start("crash")).rejects.toMatchObject({ signal: "SIGKILL" });
     const { stdout } = await start("resume");
     expect(provider.mails).toHaveLength(guarded ? 1 : 2);
