@@ -16,7 +16,7 @@ import {
 /** What `tool()` returns. */
 export interface ClaudeTool {
   readonly name: string;
-  readonly annotations?: { readonly readOnlyHint?: boolean };
+  readonly annotations?: { readonly readOnlyHint?: boolean | undefined } | undefined;
   readonly handler: (args: never, extra: unknown) => Promise<unknown>;
 }
 

@@ -25,7 +25,7 @@ type Callback = (...args: never[]) => unknown;
 
 interface ToolConfig {
   readonly inputSchema?: unknown;
-  readonly annotations?: { readonly readOnlyHint?: boolean };
+  readonly annotations?: { readonly readOnlyHint?: boolean | undefined } | undefined;
 }
 
 /** A server by shape: both SDKs have `registerTool`, 1.x also the older `tool`. */

@@ -7,6 +7,7 @@ import { messageOf } from "../core/errors.ts";
 import { nevertwice } from "../nevertwice.ts";
 import type { Context } from "./command.ts";
 import { EXIT, ProblemError, UsageError } from "./exit.ts";
+import { plural } from "./format.ts";
 import { configOf } from "./mcp-proxy.ts";
 import { packageVersion } from "./package-version.ts";
 import { type Column, renderTable } from "./table.ts";
@@ -105,7 +106,7 @@ function tell(context: Context, report: ProbeReport): void {
 function shown(tried: Tried | null): string {
   if (tried === null) return "";
   if (tried.error !== null) return "error";
-  const seen = tried.effects === null ? `${tried.answers} answers` : `${tried.effects} effects`;
+  const seen = tried.effects === null ? plural(tried.answers, "answer") : plural(tried.effects, "effect");
   return `${tried.calls} calls, ${seen}`;
 }
 
@@ -115,6 +116,6 @@ function advice({ tools }: ProbeReport): string {
   const again = tools.filter(({ verdict }) => verdict === "acts-again").map(({ tool }) => oneLine(tool));
   if (again.length > 0) return `${again.join(", ")}: a retry acts again. Put nevertwice mcp in front of this server.`;
   if (!called)
-    return `${open} tools may act and were not called, since a probe has real effects. Name those that may be: --call 'tool={"argument":"value"}'. Each is called 3 times bare and 3 times guarded.`;
+    return `${plural(open, "tool")} may act and ${open === 1 ? "was" : "were"} not called, since a probe has real effects. Name those that may be: --call 'tool={"argument":"value"}'. Each is called 3 times bare and 3 times guarded.`;
   return "A tool that answers the same each time may still have acted each time: give its verify in --config to count what it did.";
 }

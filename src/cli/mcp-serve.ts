@@ -157,8 +157,7 @@ async function command({ args, io }: Context, words: readonly string[]): Promise
     ...(tenant === undefined ? [] : [`--tenant=${tenant}`]),
   ];
   const code = await run([...words, ...common, "--json"], inside);
-  if (code === EXIT.usage || code === EXIT.unavailable || (code !== EXIT.ok && out === ""))
-    throw new ProblemError(err.trim() || out);
+  if (code !== EXIT.ok) throw new ProblemError(err.trim() || out);
   return out.trim();
 }
 
