@@ -9,7 +9,8 @@ import { startMailProvider } from "./lib/mail-provider.ts";
 import { COMMAND, connect, folder, MAIL_SERVER, MEMORY, said } from "./lib/mcp.ts";
 
 async function command(argv: readonly string[], cwd: string): Promise<{ code: number; out: string; err: string }> {
-  const ended = promisify(execFile)(process.execPath, [COMMAND, ...argv], { cwd }).then(
+  const env = { ...process.env, MEMORY_FILE_PATH: join(cwd, "memory.jsonl") };
+  const ended = promisify(execFile)(process.execPath, [COMMAND, ...argv], { cwd, env }).then(
     ({ stdout, stderr }) => ({ code: 0, out: stdout, err: stderr }),
     ({ code, stdout, stderr }) => ({ code, out: stdout, err: stderr }),
   );
