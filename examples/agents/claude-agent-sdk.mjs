@@ -21,7 +21,14 @@ const home = mkdtempSync(join(tmpdir(), "nevertwice-example-"));
 async function session(body, options) {
   // In earnest: no ANTHROPIC_BASE_URL.
   const api = await scriptedClaude([[["mcp__mail__send_mail", { to: "ada@example.com", body }]]]);
-  const env = { ...process.env, CLAUDE_CONFIG_DIR: home, ANTHROPIC_API_KEY: "scripted", ANTHROPIC_BASE_URL: api.url };
+  const quiet = { DISABLE_TELEMETRY: "1", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1" };
+  const env = {
+    ...process.env,
+    ...quiet,
+    CLAUDE_CONFIG_DIR: home,
+    ANTHROPIC_API_KEY: "scripted",
+    ANTHROPIC_BASE_URL: api.url,
+  };
   const mcpServers = { mail: createSdkMcpServer(guard.server({ name: "mail", tools: [send] })) };
   const common = {
     mcpServers,

@@ -144,7 +144,7 @@ export interface ToolCallsOptions extends ToolsOptions<LangChainCall> {
 /** For `createMiddleware({ name: "nevertwice", wrapToolCall: guardToolCalls(nt, { ToolMessage }) })`. */
 export function guardToolCalls(nt: Guarding, { ToolMessage, ...options }: ToolCallsOptions) {
   if (typeof ToolMessage !== "function") {
-    throw configError('guardToolCalls: pass the class: { ToolMessage } from "@langchain/core/messages".');
+    throw configError("guardToolCalls: pass the class ToolMessage of @langchain/core/messages: { ToolMessage }.");
   }
   const message = (fields: MessageFields) => new ToolMessage(fields as never);
   return async <Q extends object, A>(request: Q, handler: (request: Q) => A | Promise<A>): Promise<A> => {

@@ -23,6 +23,8 @@ import {
 import { mcpResult } from "./mcp-result.ts";
 import { bodyOf, eventsOf, forwardable, isEventStream, send } from "./mcp-upstream.ts";
 
+const LOOPBACK: ReadonlySet<string> = new Set(["127.0.0.1", "localhost", "::1"]);
+
 export interface HttpProxyOptions {
   readonly guard: McpGuard;
   readonly config: ProxyConfig;
@@ -76,6 +78,7 @@ class Front {
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     // A client that goes away in the middle is its own affair.
     response.on("error", () => {});
+    if (!this.#isMeant(request)) return refuse(response, 403, "this proxy does not serve that host name");
     try {
       const body = request.method === "POST" ? await bodyOf(request) : null;
       const call = body === null ? null : this.#toolCall(request, response, body.toString("utf8"));
@@ -87,6 +90,13 @@ class Front {
     } catch (error) {
       refuse(response, 502, `the MCP server behind the proxy could not be reached: ${messageOf(error)}`);
     }
+  }
+
+  /** A page in a browser may reach a loopback address under a name of its own (DNS rebinding): only ours are served there. */
+  #isMeant({ headers }: IncomingMessage): boolean {
+    if (!LOOPBACK.has(this.#options.host)) return true;
+    const name = (headers.host ?? "").replace(/:\d+$/, "").replace(/^\[|\]$/g, "");
+    return LOOPBACK.has(name);
   }
 
   #toolCall(request: IncomingMessage, response: ServerResponse, text: string): ToolCall | "answered" | null {

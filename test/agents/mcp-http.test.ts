@@ -1,4 +1,5 @@
 /** The proxy on streamable HTTP, driven by the official client; effects counted at the provider. */
+import { request } from "node:http";
 import { describe, expect, it } from "vitest";
 import { startMailProvider } from "./lib/mail-provider.ts";
 import { connectHttp, folder, httpProxyOf, mailServerOnHttp, said } from "./lib/mcp.ts";
@@ -112,6 +113,32 @@ describe("the proxy on streamable HTTP", () => {
     const answer = await second.client.callTool(mail);
     expect(answer.isError).toBe(true);
     expect(said(answer)).toMatch(/It may have happened all the same/);
+    expect(provider.mails).toHaveLength(1);
+  });
+
+  it("a page in a browser does not reach it under another name (DNS rebinding)", async () => {
+    const { provider, url } = await both("guarded");
+    const { hostname, port, pathname } = new URL(url);
+    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: mail });
+    const status = await new Promise((answered) => {
+      const headers = { host: `evil.example:${port}`, "content-type": "application/json" };
+      const sent = request({ hostname, port, path: pathname, method: "POST", headers }, ({ statusCode }) =>
+        answered(statusCode),
+      );
+      sent.end(body);
+    });
+    expect([status, provider.mails.length]).toEqual([403, 0]);
+  });
+
+  it("the official client 2.x, over the same proxy", async () => {
+    const { provider, url } = await both("guarded");
+    const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
+    for (let time = 0; time < 2; time += 1) {
+      const client = new Client({ name: "test", version: "2.0.0" });
+      await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+      expect(said(await client.callTool(mail))).toContain("sent mail_1");
+      await client.close();
+    }
     expect(provider.mails).toHaveLength(1);
   });
 

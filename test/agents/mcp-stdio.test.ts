@@ -5,7 +5,17 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { nevertwice } from "../../src/index.ts";
 import { startMailProvider } from "./lib/mail-provider.ts";
-import { connect, EVERYTHING, FILESYSTEM, folder, MAIL_SERVER, MEMORY, proxied, said } from "./lib/mcp.ts";
+import {
+  connect,
+  EVERYTHING,
+  FILESYSTEM,
+  folder,
+  MAIL_SERVER,
+  MAIL_SERVER_2,
+  MEMORY,
+  proxied,
+  said,
+} from "./lib/mcp.ts";
 
 const mail = { name: "send_mail", arguments: { to: "ada", body: "Hello" } };
 
@@ -91,6 +101,38 @@ describe("calls in trouble", () => {
     const { client } = await connect(proxied(folder(), [MAIL_SERVER, "stdio", provider.url]));
     const answers = await Promise.all([client.callTool(mail), client.callTool(mail)]);
     expect(answers.map((answer) => said(answer).split("\n").at(-1))).toEqual(["sent mail_1", "sent mail_1"]);
+    expect(provider.mails).toHaveLength(1);
+  });
+
+  it("F26: a call that outlives its timeout: its caller gets the answer, and the ledger the evidence", async () => {
+    const provider = await startMailProvider();
+    const slow = { tools: { send_mail: { key: ["to"], lease: "400ms", timeout: "300ms", wait: 0 } } };
+    const { client } = await connect(proxied(folder(), [MAIL_SERVER, "stdio", provider.url], slow));
+    provider.hold();
+    const call = client.callTool(mail);
+    await provider.sent(1);
+    // Others hear that it is in progress, then that nobody knows.
+    await expect
+      .poll(async () => said(await client.callTool(mail)), { timeout: 20_000 })
+      .toMatch(/It may have happened all the same/);
+    provider.release();
+    expect(said(await call)).toBe("sent mail_1");
+    await expect.poll(async () => said(await client.callTool(mail)), { timeout: 20_000 }).toMatch(/^Already done at/);
+    expect(provider.mails).toHaveLength(1);
+  });
+
+  it("the official client and server 2.x (protocol revision 2026-07-28), over the same proxy", async () => {
+    const provider = await startMailProvider();
+    const { Client } = await import("@modelcontextprotocol/client");
+    const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
+    const place = folder();
+    for (let time = 0; time < 2; time += 1) {
+      const client = new Client({ name: "test", version: "2.0.0" });
+      const args = proxied(place, [MAIL_SERVER_2, provider.url]);
+      await client.connect(new StdioClientTransport({ command: process.execPath, args, stderr: "ignore" }));
+      expect(said(await client.callTool(mail))).toContain("sent mail_1");
+      await client.close();
+    }
     expect(provider.mails).toHaveLength(1);
   });
 

@@ -13,6 +13,7 @@ import { onTestFinished } from "vitest";
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 export const COMMAND = here("../../../dist/cli/main.js");
 export const MAIL_SERVER = here("./mail-server.mjs");
+export const MAIL_SERVER_2 = here("./mail-server-2.mjs");
 const packages = here("../node_modules/@modelcontextprotocol");
 
 export const EVERYTHING = `${packages}/server-everything/dist/index.js`;
