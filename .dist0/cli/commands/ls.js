@@ -1,0 +1,208 @@
+import { isNevertwiceError } from "../../core/errors.js";
+import { STATES } from "../../core/record.js";
+import { instantOf } from "../../core/store.js";
+import { EXIT, UsageError } from "../exit.js";
+import { age, plural, shellWord, shortKey } from "../format.js";
+import { ledgerJson, noLedgerYet } from "../ledger.js";
+import { nearest } from "../nearest.js";
+import { recordJson } from "../record-json.js";
+import { actionLabel, paintState, remarkOf, SILENT_MARK, standingOf } from "../standing.js";
+import { renderTable } from "../table.js";
+import { oneLine, wrap } from "../text.js";
+const DEFAULT_LIMIT = 20;
+const LARGEST_LIMIT = 1_000;
+// Enough to say how bad it is; counting on would read the whole ledger.
+const DOUBTS_COUNTED = 100;
+export const ls = {
+    name: "ls",
+    summary: "list records, the newest first",
+    usage: ["[--state <states>] [--action <name>] [--scope <id>] [--limit <n>]", "--doubt"],
+    about: "A record whose holder stopped answering after the send mark is shown as unknown*, since that is what it is. The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by what the ledger's row says, --doubt by what is true.",
+    flags: {
+        state: { takes: "values", value: "states", about: "only these states: pending,unknown" },
+        doubt: { takes: "nothing", about: "only doubts: unknown, and sent by a holder that fell silent" },
+        action: { takes: "value", value: "name", about: "only records of this action" },
+        scope: { takes: "value", value: "id", about: "only records of this run, session or thread" },
+        limit: {
+            takes: "value",
+            value: "n",
+            about: `at most this many (default ${DEFAULT_LIMIT}, up to ${LARGEST_LIMIT})`,
+        },
+        cursor: { takes: "value", value: "cursor", about: "go on where the page before ended" },
+        oldest: { takes: "nothing", about: "the oldest first" },
+    },
+    operands: 0,
+    examples: [
+        ["ls", "the last 20 records"],
+        ["ls --doubt", "what somebody has to decide"],
+        ["ls --state failed --action send_followup", "the dead letters of one action"],
+        ["ls --json --limit 1000 | jq '.records[].key'", "keys for a script"],
+    ],
+    run,
+};
+async function run(context) {
+    const filter = filterOf(context);
+    const states = statesOf(context.args.list("state"));
+    if (context.args.on("doubt"))
+        splitCursor(context.args.text("cursor"));
+    const ledger = context.ledger();
+    if (!ledger.exists) {
+        if (context.args.on("json"))
+            context.json({ ledger: ledgerJson(ledger), records: [], cursor: null });
+        else
+            context.line(sentence(noLedgerYet(ledger)));
+        return EXIT.ok;
+    }
+    const { store } = ledger;
+    const page = await read(context, store, filter, states);
+    if (context.args.on("json")) {
+        const records = page.items.map(({ record }) => recordJson(record, instantOf(store)));
+        context.json({ ledger: ledgerJson(ledger), records, cursor: page.cursor });
+        return EXIT.ok;
+    }
+    if (page.items.length === 0)
+        context.line(nothing(context, ledger.name));
+    else
+        for (const line of table(context, page.items, store))
+            context.line(line);
+    for (const line of await footer(context, page, store, filter))
+        context.line(line);
+    return EXIT.ok;
+}
+function filterOf({ args }) {
+    const limit = args.count("limit") ?? DEFAULT_LIMIT;
+    if (limit > LARGEST_LIMIT) {
+        throw new UsageError(`--limit ${limit}: at most ${LARGEST_LIMIT} at a time. Go on with the --cursor of each page.`);
+    }
+    if (args.on("doubt") && args.on("state")) {
+        throw new UsageError("--doubt and --state exclude each other: --doubt already says which states it lists.");
+    }
+    const [tenant, action, scope] = [args.text("tenant"), args.text("action"), args.text("scope")];
+    return {
+        limit,
+        order: args.on("oldest") ? "oldest" : "newest",
+        ...(tenant !== undefined && { tenant }),
+        ...(action !== undefined && { action }),
+        ...(scope !== undefined && { scope }),
+    };
+}
+async function read(context, store, filter, states) {
+    const { args } = context;
+    const cursor = args.text("cursor");
+    try {
+        if (args.on("doubt"))
+            return await doubts(store, filter, cursor);
+        return await store.list({ ...filter, ...(states && { states }), ...(cursor !== undefined && { cursor }) });
+    }
+    catch (error) {
+        // The only thing of a list that a person can get wrong and a store can notice.
+        if (cursor !== undefined && isNevertwiceError(error) && error.code === "CONFIG") {
+            throw new UsageError(`--cursor ${oneLine(cursor)} is not the cursor of an earlier page. Take it as ls printed it.`);
+        }
+        throw error;
+    }
+}
+function statesOf(given) {
+    for (const state of given) {
+        if (STATES.includes(state))
+            continue;
+        const meant = nearest(state, STATES);
+        throw new UsageError(`--state ${oneLine(state)}: there is no such state.${meant === null ? "" : ` Did you mean ${meant}?`} The states are: ${STATES.join(", ")}.`);
+    }
+    return given.length === 0 ? null : [...given];
+}
+// A doubt's page comes from two lists, each with its own index: first the holders that fell silent, then `unknown`.
+const SILENT = "silent";
+const UNKNOWN = "unknown";
+async function doubts(store, filter, cursor) {
+    const [list, at] = splitCursor(cursor);
+    const items = [];
+    if (list === SILENT) {
+        const page = await store.list({ ...filter, states: ["sent"], lapsed: true, ...(at !== "" && { cursor: at }) });
+        items.push(...page.items);
+        if (page.cursor !== null)
+            return { items, cursor: `${SILENT}.${page.cursor}` };
+    }
+    const left = filter.limit - items.length;
+    const from = list === UNKNOWN && at !== "" ? { cursor: at } : {};
+    const page = await store.list({ ...filter, limit: Math.max(1, left), states: ["unknown"], ...from });
+    if (left === 0)
+        return { items, cursor: page.items.length > 0 ? `${UNKNOWN}.` : null };
+    return { items: [...items, ...page.items], cursor: page.cursor === null ? null : `${UNKNOWN}.${page.cursor}` };
+}
+function splitCursor(cursor) {
+    if (cursor === undefined)
+        return [SILENT, ""];
+    const match = /^(silent|unknown)\.(.*)$/s.exec(cursor);
+    if (match)
+        return [match[1], match[2]];
+    throw new UsageError(`--cursor ${oneLine(cursor)} is not the cursor of an earlier page of ls --doubt.`);
+}
+function table(context, items, store) {
+    const { paint, width } = context;
+    const at = instantOf(store);
+    const tenants = new Set(items.map(({ record }) => record.tenant));
+    const columns = [
+        { title: "key" },
+        ...(tenants.size > 1 ? [{ title: "tenant", min: 6 }] : []),
+        { title: "action", min: 8 },
+        { title: "state" },
+        { title: "try", align: "right" },
+        { title: "age", align: "right" },
+        { title: "what", min: 8 },
+    ];
+    const rows = items.map(({ record }) => {
+        const { label, expired } = standingOf(record, at);
+        return [
+            shortKey(record.key),
+            ...(tenants.size > 1 ? [oneLine(record.tenant) || "-"] : []),
+            actionLabel(record),
+            { text: label, paint: expired ? paint.dim : paintState(label, paint) },
+            String(record.attempt),
+            age(at.now - record.createdAt),
+            remarkOf(record, at),
+        ];
+    });
+    return renderTable(columns, rows, { width, paint });
+}
+async function footer(context, page, store, filter) {
+    const { args, paint, width } = context;
+    const at = instantOf(store);
+    const silent = page.items.some(({ record }) => standingOf(record, at).label.endsWith("*"));
+    const lines = silent ? ["", ...wrap(SILENT_MARK, width).map(paint.dim)] : [];
+    const waiting = await doubts(store, { ...filter, limit: DOUBTS_COUNTED }, undefined);
+    const [first] = waiting.items;
+    if (first !== undefined) {
+        const count = waiting.items.length;
+        const many = waiting.cursor === null ? plural(count, "record") : `${count} records or more`;
+        const [advice, command] = args.on("doubt")
+            ? ["Ask the provider, then settle each, beginning with:", `show ${shortKey(first.record.key)}`]
+            : ["See what to do:", "ls --doubt"];
+        const said = `${paint.yellow(`${many} in doubt`)}: may or may not have happened. ${advice}`;
+        lines.push("", ...wrap(said, width), `  ${context.suggest(command)}`);
+    }
+    if (page.cursor !== null)
+        lines.push("", "There are more:", `  ${context.suggest(nextPage(context, page.cursor))}`);
+    return lines;
+}
+function nextPage({ args }, cursor) {
+    const kept = ["state", "action", "scope", "tenant", "limit"].flatMap((flag) => {
+        if (!args.on(flag))
+            return [];
+        return [`--${flag} ${shellWord(flag === "state" ? args.list(flag).join(",") : (args.text(flag) ?? ""))}`];
+    });
+    const switches = ["doubt", "oldest"].filter((flag) => args.on(flag)).map((flag) => `--${flag}`);
+    return ["ls", ...switches, ...kept, `--cursor ${shellWord(cursor)}`].join(" ");
+}
+function nothing({ args }, name) {
+    if (name === "memory:")
+        return "A memory ledger lives inside its own process: the command sees none of its records.";
+    const filtered = ["state", "action", "scope", "tenant", "cursor"].some((flag) => args.on(flag));
+    if (args.on("doubt"))
+        return "Nothing is in doubt.";
+    return filtered ? "No record fits." : `The ledger is empty (${name}).`;
+}
+function sentence(text) {
+    return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}
+//# sourceMappingURL=ls.js.map

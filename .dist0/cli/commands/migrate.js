@@ -1,0 +1,58 @@
+import { performMigration } from "../../stores/postgres-migrator.js";
+import { EXIT, UsageError } from "../exit.js";
+import { plural } from "../format.js";
+export const migrate = {
+    name: "migrate",
+    summary: "make the ledger's tables in PostgreSQL, or bring them up to date",
+    usage: ["--store <url>", "--store <url> --dry-run", "--dump-sql [--schema <name>] [--rls]"],
+    about: 'A program does this by itself at its first call, unless its store says migrate: "manual": then a role that may create tables does it here, and the program\'s own role needs no more than to read and write. Ten of these at once migrate once; each migration happens whole or not at all. The other stores need no migration.',
+    flags: {
+        schema: { takes: "value", value: "name", about: 'where the tables are: "nevertwice" unless given' },
+        rls: {
+            takes: "nothing",
+            about: "row-level security too: a role sees the rows of the tenant its transaction names",
+        },
+        grant: { takes: "value", value: "role", about: "let this role use the ledger" },
+        "dry-run": { takes: "nothing", about: "show what would be run on this ledger, and run nothing" },
+        "dump-sql": { takes: "nothing", about: "print the SQL of a new ledger, without a connection" },
+    },
+    operands: 0,
+    examples: [
+        ["migrate --store postgres://owner@db/app", "as the tables' owner"],
+        ["migrate --store postgres://owner@db/app --grant app", "and let the program's role use them"],
+        ["migrate --dump-sql > ledger.sql", "for a migration tool of your own"],
+    ],
+    run,
+};
+async function run(context) {
+    const { args, io } = context;
+    const url = args.text("store") ?? io.env.NEVERTWICE_STORE;
+    const dump = args.on("dump-sql");
+    if (dump && args.on("dry-run"))
+        throw new UsageError("--dump-sql and --dry-run are two things: the SQL of a new ledger, or what this one lacks.");
+    if (!dump && !/^postgres(ql)?:/.test(url ?? "")) {
+        throw new UsageError("migrate is for ledgers in PostgreSQL: --store postgres://user:password@host/database, or NEVERTWICE_STORE. The other stores need no migration.");
+    }
+    const report = await performMigration({
+        url: dump ? undefined : url,
+        schema: args.text("schema"),
+        rls: args.on("rls"),
+        grant: args.text("grant"),
+        dryRun: args.on("dry-run"),
+    });
+    if (args.on("json"))
+        context.json(report);
+    else
+        tell(context, report, dump);
+    return EXIT.ok;
+}
+function tell(context, { store, statements, ran, version }, dump) {
+    if (dump || (!ran && statements.length > 0)) {
+        if (!dump)
+            context.note(`${plural(statements.length, "statement")} would be run on ${store}`);
+        context.line(["BEGIN;", ...statements.map((sql) => (sql.endsWith(";") ? sql : `${sql};`)), "COMMIT;"].join("\n"));
+        return;
+    }
+    context.line(statements.length === 0 ? `${store} is up to date (schema ${version}).` : `${store} is now at schema ${version}.`);
+}
+//# sourceMappingURL=migrate.js.map

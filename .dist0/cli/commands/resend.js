@@ -1,0 +1,119 @@
+import { isNevertwiceError, messageOf } from "../../core/errors.js";
+import { instantOf } from "../../core/store.js";
+import { EXIT, ProblemError, UsageError } from "../exit.js";
+import { findRecord } from "../find-record.js";
+import { shortKey } from "../format.js";
+import { ledgerJson, requireStore } from "../ledger.js";
+import { identifier, loadAction } from "../load-actions.js";
+import { outcomeJson } from "../record-json.js";
+import { SIGNATURE_FLAGS, signatureOf } from "../signature.js";
+import { standingOf } from "../standing.js";
+import { oneLine, visible } from "../text.js";
+export const resend = {
+    name: "resend",
+    summary: "the same intent on purpose once more, as its next version",
+    usage: ["<key> --reason <why> --actions <module>"],
+    about: "Has the effect again, with the stored input, under the key of the next version. That key is derived by the action's own code, so the module that defines the action is loaded and its action.resend() is called; the store is the one the module's nevertwice() uses. Nothing is sent while the latest version is in flight or in doubt.",
+    flags: {
+        actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
+        ...SIGNATURE_FLAGS,
+    },
+    operands: 1,
+    examples: [
+        [`resend nt1_q3v0m2k8ab --actions ./dist/actions.js --reason "the customer lost the mail"`, "send it again"],
+    ],
+    run,
+};
+async function run(context) {
+    const { args, io } = context;
+    const typed = args.operands[0] ?? "nt1_…";
+    const signature = signatureOf(context, `nevertwice resend ${typed} --actions ./actions.js --reason "the customer lost the mail"`);
+    const { record } = await findRecord(context, "resend");
+    const file = args.text("actions");
+    if (file === undefined)
+        throw withoutActions(context, record);
+    const input = storedInput(record);
+    const action = await loadAction(file, record.action, io.cwd);
+    await requireSameLedger(context, action, record, input, file);
+    const options = { ...identityOf(record), ...signature };
+    try {
+        await action.resend(input, options);
+    }
+    catch (error) {
+        throw await described(context, error, () => latestVersion(action, record, input));
+    }
+    tell(context, record, await latestVersion(action, record, input));
+    return EXIT.ok;
+}
+/** nevertwice's own errors say what to do; the user's own say nothing about the ledger. */
+async function described(context, error, latest) {
+    if (isNevertwiceError(error))
+        return error;
+    const { version, outcome } = await latest();
+    const see = context.suggest(`show ${shortKey(outcome.key)}`);
+    return new ProblemError(`version ${version} is ${outcome.status}: ${oneLine(messageOf(error))}. See: ${see}`, {
+        cause: error,
+    });
+}
+/** From the record's own version on: an earlier one may be past its keep, and must not be taken for free. */
+function identityOf({ tenant, scope, version }) {
+    return { version, ...(tenant !== "" && { tenant }), ...(scope !== null && { scope }) };
+}
+function storedInput(record) {
+    const { input } = record;
+    if (input === null)
+        return undefined;
+    if ("json" in input)
+        return JSON.parse(input.json);
+    const why = "sealed" in input ? "is sealed, and the command has no key" : `was not stored (${oneLine(input.omitted)})`;
+    throw new ProblemError(`the input ${why}. Nothing was sent. Send it from the program that has it: ${identifier(record.action)}.resend(input, { by, reason }).`);
+}
+/** Another secret, key function or ledger would send it under another identity, without the guard of this record. */
+async function requireSameLedger(context, action, record, input, file) {
+    const key = await action.keyOf(input, identityOf(record));
+    if (key !== record.key) {
+        throw new ProblemError(`${oneLine(record.action)} of ${file} derives another key (${shortKey(key)}…) from the stored input than the record has (${shortKey(record.key)}…): its secret, tenant or key function is not the one of this ledger. Nothing was sent.`);
+    }
+    const { expired } = standingOf(record, instantOf(requireStore(context)));
+    const seen = await action.status({ key });
+    if (seen.status === "absent" && !expired) {
+        throw new ProblemError(`${file} uses another ledger than this command (${context.ledger().name}): the record is not in it. Nothing was sent. Set NEVERTWICE_STORE to the same store for both.`);
+    }
+}
+const MOST_VERSIONS = 1_000;
+/** The version that was sent: the last one the module's ledger knows. */
+async function latestVersion(action, record, input) {
+    const identity = identityOf(record);
+    let latest = null;
+    for (let version = record.version; version < record.version + MOST_VERSIONS; version += 1) {
+        const outcome = await action.status(input, { ...identity, version });
+        if (outcome.status === "absent" && version > record.version)
+            break;
+        latest = { version, outcome };
+    }
+    return latest;
+}
+function tell(context, record, { version, outcome }) {
+    if (context.args.on("json")) {
+        const newer = { action: record.action, version, newKey: outcome.key, outcome: outcomeJson(outcome) };
+        context.json({ ledger: ledgerJson(context.ledger()), key: record.key, ...newer });
+        return;
+    }
+    context.line(`${oneLine(record.action)}: version ${record.version} → version ${version}, ${outcome.status}`);
+    context.line(`key     ${outcome.key}`);
+    if (outcome.status === "done" && outcome.result !== undefined) {
+        context.line(`result  ${visible(JSON.stringify(outcome.result))}`);
+    }
+}
+function withoutActions(context, record) {
+    const name = identifier(record.action);
+    const [key, reason] = [shortKey(record.key), '"the customer lost the mail"'];
+    return new UsageError([
+        "the key of the next version is derived by the action's own code, which the ledger does not hold. Two ways:",
+        `  ${context.suggest(`resend ${key} --reason ${reason} --actions ./actions.js`)}`,
+        `      where actions.js exports the action ${JSON.stringify(oneLine(record.action))}`,
+        `  await ${name}.resend(input, { by: "you", reason: ${reason} })`,
+        "      in the program itself",
+    ].join("\n"));
+}
+//# sourceMappingURL=resend.js.map

@@ -1,0 +1,126 @@
+import { readFileSync } from "node:fs";
+import { resolve as resolvePath } from "node:path";
+import { messageOf } from "../../core/errors.js";
+import { instantOf } from "../../core/store.js";
+import { nevertwice } from "../../nevertwice.js";
+import { EXIT, ProblemError, UsageError } from "../exit.js";
+import { findRecord } from "../find-record.js";
+import { shortKey } from "../format.js";
+import { ledgerJson, requireStore } from "../ledger.js";
+import { outcomeJson } from "../record-json.js";
+import { SIGNATURE_FLAGS, signatureOf } from "../signature.js";
+import { actionLabel, standingOf, whoRunsIt } from "../standing.js";
+import { oneLine, wrap } from "../text.js";
+export const resolve = {
+    name: "resolve",
+    summary: "settle a doubt: it happened, or it did not",
+    usage: [
+        "<key> --done [--result <json> | --result-file <file>] --reason <why>",
+        "<key> --not-done --reason <why>",
+        "<key> --failed --reason <why>",
+    ],
+    about: "Look at the provider first: the ledger cannot know. --done settles it for good. --not-done lets it run again: if it did happen after all, it happens twice. --failed settles it as not done and not to be tried again.",
+    flags: {
+        done: { takes: "nothing", about: "it happened" },
+        "not-done": { takes: "nothing", about: "it did not happen, and may be run again" },
+        failed: { takes: "nothing", about: "it did not happen, and is not to be tried again" },
+        result: { takes: "value", value: "json", about: "with --done: what a repeat gets, as JSON" },
+        "result-file": { takes: "value", value: "file", about: "the same, from a file" },
+        ...SIGNATURE_FLAGS,
+    },
+    operands: 1,
+    examples: [
+        [`resolve nt1_q3v0m2k8ab --done --result '{"id":"msg_81"}' --reason "found in the provider's log"`, "it happened"],
+        [`resolve nt1_q3v0m2k8ab --not-done --reason "the provider never saw it"`, "it did not"],
+    ],
+    run,
+};
+async function run(context) {
+    const as = decision(context);
+    const example = `nevertwice resolve ${context.args.operands[0] ?? "nt1_…"} --${as} --reason "looked it up in the provider's log"`;
+    const signature = signatureOf(context, example);
+    const result = givenResult(context, as);
+    const before = await findRecord(context, "resolve");
+    refuseClearText(before.record, result);
+    const store = requireStore(context);
+    const nt = nevertwice({ store, sweep: false });
+    const { key } = before.record;
+    const given = result === undefined ? {} : { result: result.value };
+    const outcome = await nt.resolve({ key }, { as, ...signature, ...given });
+    const [after] = await store.read([key]);
+    const wasDoubt = standingOf(before.record, instantOf(store)).inDoubt;
+    if (!wasDoubt && result !== undefined)
+        throw alreadySettled(context, before.record);
+    const next = nextWords(after ?? before, as, result !== undefined, context);
+    if (context.args.on("json")) {
+        const states = { before: before.record.state, after: after?.record.state ?? null, changed: wasDoubt };
+        context.json({ ledger: ledgerJson(context.ledger()), key, ...states, outcome: outcomeJson(outcome), next });
+        return EXIT.ok;
+    }
+    const change = wasDoubt
+        ? `${standingOf(before.record, instantOf(store)).label} → ${after?.record.state ?? "gone"}`
+        : `already ${before.record.state}, nothing changed`;
+    context.line(`${actionLabel(before.record)} ${shortKey(key)}: ${change}`);
+    for (const line of wrap(next, context.width))
+        context.line(line);
+    return EXIT.ok;
+}
+function decision({ args }) {
+    const chosen = ["done", "not-done", "failed"].filter((as) => args.on(as));
+    const [as] = chosen;
+    if (as !== undefined && chosen.length === 1)
+        return as;
+    const all = "--done (it happened), --not-done (it did not: run it again) or --failed (it did not: leave it)";
+    throw new UsageError(as === undefined ? `say how it is settled: ${all}.` : `choose one: ${all}; not ${chosen.length} of them.`);
+}
+function givenResult({ args, io }, as) {
+    const [text, file] = [args.text("result"), args.text("result-file")];
+    if (text === undefined && file === undefined)
+        return undefined;
+    if (as !== "done")
+        throw new UsageError(`--result goes with --done: what did not happen has no result.`);
+    if (text !== undefined && file !== undefined)
+        throw new UsageError("give --result or --result-file, not both.");
+    const from = text === undefined ? `--result-file ${oneLine(file)}` : "--result";
+    return { value: parseJson(text ?? readText(resolvePath(io.cwd, file), from), from) };
+}
+function readText(path, from) {
+    try {
+        return readFileSync(path, "utf8");
+    }
+    catch (error) {
+        throw new UsageError(`${from} cannot be read: ${messageOf(error)}`);
+    }
+}
+function parseJson(text, from) {
+    try {
+        return JSON.parse(text);
+    }
+    catch (error) {
+        throw new UsageError(`${from} is not JSON: ${oneLine(messageOf(error))}. A text needs quotes of its own: --result '"msg_81"'; an object: --result '{"id":"msg_81"}'.`);
+    }
+}
+/** A ledger whose payloads are sealed must not get one in clear text by the back door. */
+function refuseClearText(record, result) {
+    const sealed = [record.input, record.draft, record.result].some((payload) => payload !== null && "sealed" in payload);
+    if (result === undefined || !sealed)
+        return;
+    throw new ProblemError(`this record's payloads are sealed (encrypt), and the command has no key: the result would be stored in clear text. Leave --result out, or resolve it in the program that has the key: ${oneLine(record.action)}.resolve({ key }, { as: "done", result, by, reason }).`);
+}
+function alreadySettled(context, record) {
+    return new ProblemError(`the record is already ${record.state}: its result was left as it is, and yours was not stored. See: ${context.suggest(`show ${shortKey(record.key)}`)}`);
+}
+function nextWords({ record }, as, hasResult, context) {
+    const omitted = record.result !== null && "omitted" in record.result ? record.result.omitted : null;
+    if (as === "not-done")
+        return whoRunsIt(record);
+    if (as === "failed") {
+        return `Nothing tries it again by itself; ${context.suggest(`retry ${shortKey(record.key)}`)} --reason '…' would bring it back.`;
+    }
+    if (omitted !== null)
+        return `It is settled, but the result was not stored: ${oneLine(omitted)}.`;
+    return hasResult || record.result !== null
+        ? `It is settled: a repeat of ${oneLine(record.action)} gets the stored result.`
+        : `It is settled: a repeat of ${oneLine(record.action)} runs nothing and gets undefined, since no result was given.`;
+}
+//# sourceMappingURL=resolve.js.map

@@ -1,0 +1,153 @@
+import { isNevertwiceError, messageOf } from "../../core/errors.js";
+import { instantOf } from "../../core/store.js";
+import { nevertwice } from "../../nevertwice.js";
+import { EXIT, ProblemError, UsageError } from "../exit.js";
+import { findRecord } from "../find-record.js";
+import { plural, shortKey } from "../format.js";
+import { ledgerJson, requireStore } from "../ledger.js";
+import { SIGNATURE_FLAGS, signatureOf } from "../signature.js";
+import { actionLabel, remarkOf, standingOf, whoRunsIt } from "../standing.js";
+import { renderTable } from "../table.js";
+const PAGE = 200;
+const SHOWN = 20;
+export const retry = {
+    name: "retry",
+    summary: "bring back what failed: it may be tried again",
+    usage: ["<key> --reason <why>", "--all-failed [--action <name>] [--limit <n>] [--dry-run] --reason <why>"],
+    about: "Only a failed record can be retried: it surely did not happen. It becomes pending, with a new round of tries; the command itself runs nothing. A doubt is not a failure: settle it with resolve.",
+    flags: {
+        "all-failed": { takes: "nothing", about: "every failed record, the oldest first" },
+        action: { takes: "value", value: "name", about: "with --all-failed: only those of this action" },
+        limit: { takes: "value", value: "n", about: "with --all-failed: at most this many" },
+        "dry-run": { takes: "nothing", about: "with --all-failed: only show which ones" },
+        ...SIGNATURE_FLAGS,
+    },
+    operands: 1,
+    examples: [
+        [`retry nt1_q3v0m2k8ab --reason "the address is corrected"`, "one record"],
+        ["retry --all-failed --action send_followup --dry-run", "which ones it would be"],
+        [`retry --all-failed --action send_followup --reason "the provider is back"`, "all of them"],
+    ],
+    run,
+};
+async function run(context) {
+    const { args } = context;
+    const all = args.on("all-failed");
+    if (all && args.operands.length > 0)
+        throw new UsageError("give a key or --all-failed, not both.");
+    for (const flag of ["action", "limit", "dry-run"]) {
+        if (!all && args.on(flag))
+            throw new UsageError(`--${flag} goes with --all-failed.`);
+    }
+    if (!all && args.operands.length === 0) {
+        throw new UsageError("retry needs a key, or --all-failed. List what failed with: nevertwice ls --state failed");
+    }
+    const which = all ? "--all-failed" : args.operands[0];
+    const signature = args.on("dry-run")
+        ? null
+        : signatureOf(context, `nevertwice retry ${which} --reason "the provider is back"`);
+    if (!all) {
+        const stored = await findRecord(context, "retry");
+        refuseDoubt(context, stored);
+        return finish(context, await retryEach(context, [stored], signature, true));
+    }
+    const ledger = context.ledger();
+    if (!ledger.exists)
+        return finish(context, { retried: [], refused: [] });
+    return finish(context, await retryEach(context, failed(context, ledger.store), signature, false));
+}
+function refuseDoubt(context, { record }) {
+    if (!standingOf(record, instantOf(requireStore(context))).inDoubt)
+        return;
+    throw new ProblemError(`the record is in doubt, which is not a failure: it may have happened. Settle it first: ${context.suggest(`show ${shortKey(record.key)}`)}`);
+}
+/** Oldest first, page by page: what fails again meanwhile lies behind the cursor, so that this ends. */
+async function* failed({ args }, store) {
+    const [tenant, action] = [args.text("tenant"), args.text("action")];
+    let left = args.count("limit") ?? Number.POSITIVE_INFINITY;
+    let cursor = null;
+    do {
+        const page = await store.list({
+            states: ["failed"],
+            order: "oldest",
+            limit: Math.min(PAGE, left),
+            ...(tenant !== undefined && { tenant }),
+            ...(action !== undefined && { action }),
+            ...(cursor !== null && { cursor }),
+        });
+        yield* page.items;
+        left -= page.items.length;
+        cursor = page.cursor;
+    } while (cursor !== null && left > 0);
+}
+async function retryEach(context, records, signature, alone) {
+    const nt = nevertwice({ store: requireStore(context), sweep: false });
+    const done = { retried: [], refused: [] };
+    for await (const stored of records) {
+        const why = signature === null ? null : await retryOne(nt, stored, signature, alone);
+        if (why === null)
+            done.retried.push(stored);
+        else
+            done.refused.push({ stored, why });
+    }
+    return done;
+}
+/** Null, or why it was refused: somebody else may have brought it back since it was listed. */
+async function retryOne(nt, { record }, signature, alone) {
+    try {
+        await nt.retry({ key: record.key }, signature);
+        return null;
+    }
+    catch (error) {
+        if (!alone && isNevertwiceError(error) && error.code !== "STORE_UNAVAILABLE")
+            return messageOf(error);
+        throw error;
+    }
+}
+function finish(context, { retried, refused }) {
+    const { args } = context;
+    const dryRun = args.on("dry-run");
+    const code = refused.length > 0 ? EXIT.problem : EXIT.ok;
+    if (args.on("json")) {
+        const brief = ({ record }) => ({ key: record.key, action: record.action, tenant: record.tenant });
+        context.json({
+            ledger: ledgerJson(context.ledger()),
+            dryRun,
+            retried: retried.map(brief),
+            refused: refused.map(({ stored, why }) => ({ ...brief(stored), why })),
+        });
+        return code;
+    }
+    if (args.on("all-failed"))
+        summary(context, retried, dryRun);
+    else
+        for (const { record } of retried) {
+            context.line(`${actionLabel(record)} ${shortKey(record.key)}: failed → pending`);
+            context.line(whoRunsIt(record));
+        }
+    for (const { stored, why } of refused)
+        context.note(`${shortKey(stored.record.key)}: ${why}`);
+    return code;
+}
+function summary(context, retried, dryRun) {
+    if (retried.length === 0) {
+        context.line("Nothing has failed that fits.");
+        return;
+    }
+    const { paint, width } = context;
+    const at = instantOf(requireStore(context));
+    const rows = retried
+        .slice(0, SHOWN)
+        .map(({ record }) => [shortKey(record.key), actionLabel(record), remarkOf(record, at)]);
+    const columns = [{ title: "key" }, { title: "action", min: 12 }, { title: "failed with", min: 16 }];
+    for (const line of renderTable(columns, rows, { width, paint }))
+        context.line(line);
+    if (retried.length > SHOWN)
+        context.line(`… and ${retried.length - SHOWN} more`);
+    context.line();
+    const count = plural(retried.length, "record");
+    context.line(dryRun
+        ? `${count} would become pending again. Nothing was changed.`
+        : `${count}: failed → pending. Their next calls, or a worker, will run them.`);
+}
+//# sourceMappingURL=retry.js.map

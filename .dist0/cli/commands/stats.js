@@ -1,0 +1,72 @@
+import { STATES } from "../../core/record.js";
+import { EXIT } from "../exit.js";
+import { moment, plural } from "../format.js";
+import { ledgerJson, noLedgerYet } from "../ledger.js";
+import { countLedger, emptyStats } from "../ledger-counts.js";
+import { paintState } from "../standing.js";
+import { renderTable } from "../table.js";
+import { oneLine } from "../text.js";
+export const stats = {
+    name: "stats",
+    summary: "counts per action and state, the oldest doubt, the oldest waiting work",
+    usage: [""],
+    about: "Counts go by the state in the ledger's rows. A holder that fell silent is still counted as claimed or sent there, and once more in its own line. With --tenant the records are read one by one, which takes a while in a large ledger.",
+    flags: {},
+    operands: 0,
+    examples: [
+        ["stats", "the whole ledger"],
+        ["stats --json | jq .states.unknown", "a number for a monitor"],
+    ],
+    run,
+};
+async function run(context) {
+    const ledger = context.ledger();
+    const counts = ledger.exists ? await countLedger(ledger.store, context.args.text("tenant")) : emptyStats();
+    if (context.args.on("json")) {
+        context.json({ ledger: ledgerJson(ledger), ...counts });
+        return EXIT.ok;
+    }
+    context.line(ledger.exists
+        ? `${plural(counts.total, "record")} in ${oneLine(ledger.name)}`
+        : `No records: ${noLedgerYet(ledger)}.`);
+    if (!ledger.exists || counts.total === 0)
+        return EXIT.ok;
+    context.line();
+    for (const line of table(context, counts))
+        context.line(line);
+    const notes = remarks(context, counts, ledger.store.now());
+    if (notes.length > 0)
+        context.line();
+    for (const line of notes)
+        context.line(line);
+    return EXIT.ok;
+}
+function table({ paint, width }, counts) {
+    const columns = [
+        { title: "action", min: 10 },
+        ...[...STATES, "total"].map((title) => ({ title, align: "right" })),
+    ];
+    const row = ({ action, states, total }) => [
+        action,
+        ...STATES.map((state) => {
+            const count = states[state];
+            return { text: String(count), paint: count === 0 ? paint.dim : paintState(state, paint) };
+        }),
+        String(total),
+    ];
+    const actions = [...counts.actions].sort((a, b) => b.total - a.total || (a.action < b.action ? -1 : 1));
+    const rows = actions.map((one) => row({ ...one, action: oneLine(one.action) }));
+    const all = actions.length > 1 ? [row({ ...counts, action: { text: "all", paint: paint.bold } })] : [];
+    return renderTable(columns, [...rows, ...all], { width, paint });
+}
+function remarks(context, counts, now) {
+    const lines = [];
+    if (counts.oldestUnknownAt !== null)
+        lines.push(`oldest doubt    since ${moment(counts.oldestUnknownAt, now)}`);
+    if (counts.oldestPendingAt !== null)
+        lines.push(`oldest pending  due ${moment(counts.oldestPendingAt, now)}`);
+    if (counts.lapsed > 0)
+        lines.push(`silent holders  ${counts.lapsed}: ${context.suggest("sweep")} makes doubts of those that had sent`);
+    return lines;
+}
+//# sourceMappingURL=stats.js.map

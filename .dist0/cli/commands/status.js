@@ -1,0 +1,68 @@
+import { outcomeOfRecord } from "../../core/outcome.js";
+import { instantOf } from "../../core/store.js";
+import { Payloads } from "../../engine/payloads.js";
+import { exitOfStatus } from "../exit.js";
+import { keyOperand, lookUp } from "../find-record.js";
+import { moment, shortKey } from "../format.js";
+import { ledgerJson } from "../ledger.js";
+import { outcomeJson } from "../record-json.js";
+import { actionLabel } from "../standing.js";
+import { oneLine } from "../text.js";
+export const status = {
+    name: "status",
+    summary: "one line: what a caller would be told; the exit code says it too",
+    usage: ["<key>"],
+    about: "Runs nothing and changes nothing. The exit code is 0 done, 10 in_flight, 11 queued, 12 failed, 13 unknown, 15 absent. With --json the document holds the same outcome that status() returns in a program.",
+    flags: {},
+    operands: 1,
+    examples: [
+        ["status nt1_q3v0m2k8ab", "how it stands"],
+        ['status "$key" > /dev/null; [ $? -eq 13 ] && echo "in doubt"', "in a script"],
+    ],
+    run,
+};
+async function run(context) {
+    const key = keyOperand(context, "status");
+    const stored = await lookUp(context, key);
+    const ledger = context.ledger();
+    if (stored === null || !ledger.exists) {
+        return answer(context, { status: "absent", key }, `absent  ${key}: the ledger knows nothing about it`);
+    }
+    const at = instantOf(ledger.store);
+    const outcome = describeRecord(stored.record, at);
+    return answer(context, outcome, `${outcome.status}  ${actionLabel(stored.record)} ${shortKey(stored.record.key)}: ${words(outcome, stored.record, at)}`);
+}
+function answer(context, outcome, line) {
+    if (context.args.on("json"))
+        context.json({ ledger: ledgerJson(context.ledger()), outcome: outcomeJson(outcome) });
+    else
+        context.line(line);
+    return exitOfStatus(outcome.status);
+}
+/** The command has no key to what is sealed, and says so in place of the result. */
+const payloads = new Payloads(null);
+function describeRecord(record, at) {
+    return outcomeOfRecord(record, at, {
+        result: (of) => payloads.load(of, "result"),
+        error: (of) => of.error ?? { name: "Error", message: "it did not happen; no error was recorded" },
+    });
+}
+function words(outcome, record, { now }) {
+    const error = oneLine(record.error?.message ?? "");
+    switch (outcome.status) {
+        case "done":
+            return `at ${moment(outcome.at, now)}, attempt ${outcome.attempt}`;
+        case "in_flight":
+            return `since ${moment(outcome.since, now)}, attempt ${record.attempt}`;
+        case "queued":
+            return `due ${moment(outcome.dueAt, now)}`;
+        case "failed":
+            return `${outcome.final ? "refused for good" : "the next call may try again"}${error === "" ? "" : `; ${error}`}`;
+        case "unknown":
+            return `since ${moment(outcome.since, now)}; ${oneLine(outcome.why)}`;
+        case "conflict":
+        case "absent":
+            return "past its keep, so that it guards its key no longer";
+    }
+}
+//# sourceMappingURL=status.js.map

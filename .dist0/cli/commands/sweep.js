@@ -1,0 +1,62 @@
+import { nevertwice } from "../../nevertwice.js";
+import { EXIT, UsageError } from "../exit.js";
+import { plural } from "../format.js";
+import { ledgerJson, noLedgerYet } from "../ledger.js";
+import { endProgress, showProgress } from "../progress.js";
+// A pass is bounded (500 silent holders, 1 000 removals); this many passes are a ledger of ten million.
+const MOST_PASSES = 10_000;
+export const sweep = {
+    name: "sweep",
+    summary: "make silent holders visible as doubts, remove what is past its keep",
+    usage: [""],
+    about: "What the background sweep of a running program does, now and until nothing is left to do. Only confirmed and failed records past their keep are removed; doubts and waiting work never are. It runs no action and settles no doubt.",
+    flags: {},
+    operands: 0,
+    examples: [
+        ["sweep", "once, by hand"],
+        ["sweep --json --store sqlite:/var/lib/app/ledger.db", "from cron"],
+    ],
+    run,
+};
+async function run(context) {
+    if (context.args.on("tenant")) {
+        throw new UsageError("sweep goes over the whole ledger: it takes no --tenant. Leave it out.");
+    }
+    const ledger = context.ledger();
+    const counts = ledger.exists ? await sweepAll(context, ledger.store) : { lapsed: 0, removed: 0 };
+    if (context.args.on("json"))
+        context.json({ ledger: ledgerJson(ledger), ...counts });
+    else if (!ledger.exists)
+        context.line(`Nothing to sweep: ${noLedgerYet(ledger)}.`);
+    else
+        tell(context, counts);
+    return EXIT.ok;
+}
+async function sweepAll({ io }, store) {
+    const nt = nevertwice({ store, sweep: false });
+    const counts = { lapsed: 0, removed: 0 };
+    try {
+        for (let pass = 0; pass < MOST_PASSES; pass += 1) {
+            const { lapsed, removed } = await nt.sweep();
+            counts.lapsed += lapsed;
+            counts.removed += removed;
+            if (lapsed === 0 && removed === 0)
+                break;
+            showProgress(io, `${counts.lapsed} now in doubt, ${counts.removed} removed …`);
+        }
+        return counts;
+    }
+    finally {
+        endProgress(io);
+    }
+}
+function tell(context, { lapsed, removed }) {
+    const silent = plural(lapsed, "silent holder");
+    context.line(lapsed === 0 ? "No holder has fallen silent." : `${silent}: now in doubt (sent → unknown).`);
+    context.line(removed === 0
+        ? "Nothing is past its keep."
+        : `${plural(removed, "record past its keep", "records past their keep")}: removed.`);
+    if (lapsed > 0)
+        context.line(`\nSettle the doubts:\n  ${context.suggest("ls --doubt")}`);
+}
+//# sourceMappingURL=sweep.js.map

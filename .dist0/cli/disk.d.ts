@@ -1,0 +1,2 @@
+import type { Check } from "./health.ts";
+export declare function inspectDisk(file: string): Promise<Check[]>;

@@ -1,0 +1,44 @@
+/** How the command ends: a script reads the number, a person the line. */
+import { isNevertwiceError } from "../core/errors.js";
+export const EXIT = {
+    ok: 0,
+    /** A problem was found, or the ledger refused. */
+    problem: 1,
+    usage: 2,
+    unavailable: 3,
+};
+/** `status` answers by its exit code. 14 is kept free for conflict, which needs an input to compare. */
+const STATUS_EXIT = {
+    done: 0,
+    in_flight: 10,
+    queued: 11,
+    failed: 12,
+    unknown: 13,
+    conflict: 14,
+    absent: 15,
+};
+export function exitOfStatus(status) {
+    return STATUS_EXIT[status];
+}
+/** The command line is not understood, or lacks something: says what to write instead. */
+export class UsageError extends Error {
+    name = "UsageError";
+}
+/** The ledger was reached, and what was asked for cannot be done. */
+export class ProblemError extends Error {
+    name = "ProblemError";
+}
+export function exitOfError(error) {
+    if (error instanceof UsageError)
+        return EXIT.usage;
+    if (isNevertwiceError(error) && (error.code === "STORE_UNAVAILABLE" || error.code === "CONFIG")) {
+        return EXIT.unavailable;
+    }
+    return EXIT.problem;
+}
+export function codeOfError(error) {
+    if (error instanceof UsageError)
+        return "USAGE";
+    return isNevertwiceError(error) ? error.code : "PROBLEM";
+}
+//# sourceMappingURL=exit.js.map

@@ -1,0 +1,73 @@
+import { ProblemError, UsageError } from "./exit.js";
+import { shortKey } from "./format.js";
+import { requireStore } from "./ledger.js";
+import { actionLabel } from "./standing.js";
+import { oneLine } from "./text.js";
+const PREFIX = "nt1_";
+const FULL_LENGTH = 56;
+const LEAST_CHARACTERS = 8;
+const CANDIDATES_SHOWN = 10;
+/** The key of the command line, without the ellipsis that a copy from elsewhere may bring along. */
+export function keyOperand(context, command) {
+    const [given] = context.args.operands;
+    if (given === undefined) {
+        throw new UsageError(`${command} needs a key: nevertwice ${command} nt1_… List what there is with: ${context.suggest("ls")}`);
+    }
+    const text = given
+        .trim()
+        .toLowerCase()
+        .replace(/(…|\.\.\.)$/, "");
+    const key = text.startsWith(PREFIX) ? text : PREFIX + text;
+    const characters = key.slice(PREFIX.length);
+    if (!/^[0-9a-v]*$/.test(characters) || key.length > FULL_LENGTH) {
+        throw new UsageError(`"${oneLine(given)}" is not a key. A key is nt1_ and 52 characters (0-9, a-v), or its beginning. List what there is with: ${context.suggest("ls")}`);
+    }
+    if (characters.length < LEAST_CHARACTERS) {
+        throw new UsageError(`"${oneLine(given)}" is too short to name a record: give at least ${LEAST_CHARACTERS} characters after nt1_.`);
+    }
+    return key;
+}
+/** The record a key or its beginning names; null where there is none. Several: an error that lists them. */
+export async function lookUp(context, key) {
+    const ledger = context.ledger();
+    if (!ledger.exists)
+        return null;
+    const tenant = context.args.text("tenant");
+    const found = key.length === FULL_LENGTH ? await readOne(ledger.store, key) : await byPrefix(ledger.store, key, tenant);
+    const mine = found.filter(({ record }) => tenant === undefined || record.tenant === tenant);
+    if (mine.length > 1)
+        throw ambiguous(key, mine);
+    return mine[0] ?? null;
+}
+/** The same, for commands that need one. */
+export async function findRecord(context, command) {
+    const key = keyOperand(context, command);
+    requireStore(context);
+    const found = await lookUp(context, key);
+    if (found === null)
+        throw notFound(context, key);
+    return found;
+}
+function notFound(context, key) {
+    const tenant = context.args.text("tenant");
+    const of = tenant === undefined ? "" : ` of the tenant "${oneLine(tenant)}"`;
+    const begins = key.length === FULL_LENGTH ? "with the key" : "whose key begins with";
+    return new ProblemError(`there is no record${of} ${begins} ${key} in ${context.ledger().name}. List what there is with: ${context.suggest("ls")}`);
+}
+async function readOne(store, key) {
+    return (await store.read([key])).filter((one) => one !== null);
+}
+async function byPrefix(store, keyPrefix, tenant) {
+    const query = { keyPrefix, limit: CANDIDATES_SHOWN + 1, ...(tenant !== undefined && { tenant }) };
+    return (await store.list(query)).items;
+}
+function ambiguous(key, found) {
+    const shown = found.slice(0, CANDIDATES_SHOWN).map(({ record }) => `  ${record.key}  ${actionLabel(record)}`);
+    const more = found.length > CANDIDATES_SHOWN ? ["  …"] : [];
+    return new UsageError([
+        `${shortKey(key) === key ? key : `${shortKey(key)}…`} begins several keys. Give more of it:`,
+        ...shown,
+        ...more,
+    ].join("\n"));
+}
+//# sourceMappingURL=find-record.js.map

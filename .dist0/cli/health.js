@@ -1,0 +1,100 @@
+/** What doctor looks at: each check is fine, worth a note, or a problem that somebody has to deal with. */
+import { messageOf } from "../core/errors.js";
+import { instantOf } from "../core/store.js";
+import { age, plural } from "./format.js";
+import { oneLine } from "./text.js";
+const SURVIVES = {
+    "power-loss": "process crash and power loss",
+    crash: "process crash; a power loss can take the last records",
+    "best-effort": "best effort: an acknowledged claim can vanish on failover",
+    nothing: "nothing: it forgets at exit (tests, and dedupe inside one process)",
+};
+export function promises({ survives, hosts }) {
+    const forgets = survives === "nothing";
+    const reach = hosts === "many" ? "many processes on many hosts" : "many processes on one host";
+    const survival = {
+        name: "survives",
+        value: SURVIVES[survives],
+        level: forgets || survives === "best-effort" ? "note" : "ok",
+        ...(forgets && { advice: "use sqlite:path/to/ledger.db for anything that matters" }),
+    };
+    return [survival, { name: "shared by", value: forgets ? "one process" : reach, level: "ok" }];
+}
+/** What the store says about itself; a store that cannot be looked at is the finding. */
+export async function inspectStore(store) {
+    const findings = (await store.inspect?.()) ?? [];
+    return findings.map(({ name, value, ok, advice }) => ({
+        name: oneLine(name),
+        value: oneLine(value),
+        level: ok ? "ok" : "problem",
+        ...(!ok && advice !== undefined && { advice: oneLine(advice) }),
+    }));
+}
+export function unavailable(error) {
+    return { name: "available", value: "no", level: "problem", advice: oneLine(messageOf(error)) };
+}
+// Past this a number says no more than "many".
+const SILENT_COUNTED = 1_000;
+export async function waiting(store, counts, tenant) {
+    const own = tenant === undefined ? {} : { tenant };
+    const { now } = instantOf(store);
+    const { items } = await store.list({ states: ["sent"], lapsed: true, limit: SILENT_COUNTED, ...own });
+    const [silent, doubts, dead] = [items.length, counts.states.unknown, counts.states.failed];
+    const takeable = Math.max(0, counts.lapsed - silent);
+    return [
+        {
+            name: "doubts",
+            value: doubts === 0 ? "none" : `${doubts}, the oldest for ${age(now - (counts.oldestUnknownAt ?? now))}`,
+            level: doubts === 0 ? "ok" : "problem",
+            ...(doubts > 0 && { advice: "somebody has to decide: nevertwice ls --doubt" }),
+        },
+        {
+            name: "silent holders",
+            value: silent === 0 ? "none" : `${plural(silent, "holder")} silent after the send mark`,
+            level: silent === 0 ? "ok" : "problem",
+            ...(silent > 0 && { advice: "no sweep has seen them: run nevertwice sweep, and see why no program sweeps" }),
+        },
+        ...(takeable === 0
+            ? []
+            : [
+                {
+                    name: "abandoned",
+                    value: `${takeable} claimed, nothing sent: free for the next call`,
+                    level: "note",
+                },
+            ]),
+        {
+            name: "dead letters",
+            value: dead === 0 ? "none" : String(dead),
+            level: dead === 0 ? "ok" : "note",
+            ...(dead > 0 && { advice: "see them with nevertwice ls --state failed, bring them back with nevertwice retry" }),
+        },
+        overdue(counts, now),
+    ];
+}
+// Work that is due is picked up within seconds; an hour means that no worker runs.
+const OVERDUE_MS = 3_600_000;
+function overdue({ states, oldestPendingAt }, now) {
+    const late = oldestPendingAt === null ? 0 : now - oldestPendingAt;
+    if (states.pending === 0 || late < OVERDUE_MS)
+        return { name: "pending", value: `${states.pending || "none"}`, level: "ok" };
+    return {
+        name: "pending",
+        value: `${states.pending}, the oldest due for ${age(late)}`,
+        level: "note",
+        advice: "queued work needs a worker; what only calls drive waits for its next call: nevertwice ls --state pending",
+    };
+}
+// engines.node of package.json: what the release is tested on.
+const LEAST_NODE = [20, 19];
+export function nodeCheck(version) {
+    const [major = 0, minor = 0] = version.replace(/^v/, "").split(".").map(Number);
+    const fits = major > LEAST_NODE[0] || (major === LEAST_NODE[0] && minor >= LEAST_NODE[1]);
+    return {
+        name: "node",
+        value: version,
+        level: fits ? "ok" : "problem",
+        ...(!fits && { advice: `nevertwice needs Node ${LEAST_NODE.join(".")} or later` }),
+    };
+}
+//# sourceMappingURL=health.js.map

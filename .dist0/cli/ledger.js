@@ -1,0 +1,38 @@
+/** Which ledger the command looks at. It never makes one: a typo in --store must not leave an empty file behind. */
+import { existsSync } from "node:fs";
+import { isNevertwiceError } from "../core/errors.js";
+import { chooseStore, ledgerFile } from "../open-store.js";
+import { ProblemError, UsageError } from "./exit.js";
+export function findLedger(given, io) {
+    const around = { cwd: io.cwd, env: io.env, home: io.home, platform: io.platform };
+    try {
+        const file = ledgerFile(given, "--store", around);
+        // With its id file still there, a missing ledger is a lost one: opening it says so.
+        if (file !== null && !existsSync(file.path) && !existsSync(`${file.path}.id`)) {
+            return { exists: false, path: file.path, name: `sqlite:${file.path}`, why: file.why };
+        }
+        const { store, why } = chooseStore(given, "--store", around);
+        return { exists: true, store, name: store.name === "memory" ? "memory:" : store.name, why };
+    }
+    catch (error) {
+        // A name that names no store is a slip on the command line; a store that does not answer is found out later.
+        if (isNevertwiceError(error))
+            throw new UsageError(error.message, { cause: error });
+        throw error;
+    }
+}
+export function noLedgerYet(ledger) {
+    return `there is no ledger at ${ledger.path} yet (${ledger.why}): it is made at the first call`;
+}
+/** For commands that make no sense without records. */
+export function requireStore(context) {
+    const ledger = context.ledger();
+    if (ledger.exists)
+        return ledger.store;
+    throw new ProblemError(`${noLedgerYet(ledger)}. If it lies elsewhere, name it: --store sqlite:path/to/ledger.db, or NEVERTWICE_STORE.`);
+}
+/** The part that every JSON document has. */
+export function ledgerJson({ name, why, exists }) {
+    return { store: name, why, exists };
+}
+//# sourceMappingURL=ledger.js.map

@@ -1,0 +1,16 @@
+import { UsageError } from "./exit.js";
+export const SIGNATURE_FLAGS = {
+    by: { takes: "value", value: "who", about: "who decides: a person or a program (default: your user name)" },
+    reason: { takes: "value", value: "why", about: "why, for the record's history; required" },
+};
+export function signatureOf(context, example) {
+    const by = (context.args.text("by") ?? context.io.user() ?? "").trim();
+    if (by === "")
+        throw new UsageError("say who decides, a person or a program: --by <who>.");
+    const reason = (context.args.text("reason") ?? "").trim();
+    if (reason === "") {
+        throw new UsageError(`--reason is missing. It is kept in the record's history, for whoever asks later. For example:\n  ${example}`);
+    }
+    return { by, reason };
+}
+//# sourceMappingURL=signature.js.map

@@ -1,0 +1,98 @@
+/** How a record stands, in words. A holder that fell silent after the send mark is a doubt, whatever its row still says. */
+import { outcomeOfRecord } from "../core/outcome.js";
+import { expired, leaseAlive } from "../core/record.js";
+import { age, plural, relative } from "./format.js";
+import { oneLine } from "./text.js";
+export function standingOf(record, at) {
+    const { status } = outcomeOfRecord(record, at, { result: () => ({ value: undefined }), error: () => record.error });
+    const leased = record.state === "claimed" || record.state === "sent";
+    const lapsed = leased && !leaseAlive(record, at);
+    const silent = lapsed && record.state === "sent";
+    return {
+        status,
+        lapsed,
+        expired: expired(record, at.now),
+        inDoubt: record.state === "unknown" || silent,
+        label: silent ? "unknown*" : record.state,
+    };
+}
+export const SILENT_MARK = "* its holder stopped answering after the send mark: in doubt, though no sweep has said so yet";
+export function paintState(label, paint) {
+    if (label.startsWith("unknown"))
+        return paint.yellow;
+    if (label === "confirmed")
+        return paint.green;
+    if (label === "failed")
+        return paint.red;
+    return label === "pending" ? paint.dim : paint.cyan;
+}
+/** The last column of `ls`: what there is to know about it, on one line. */
+export function remarkOf(record, at) {
+    const { now } = at;
+    const error = record.error === null ? "" : oneLine(record.error.message);
+    if (expired(record, now))
+        return "past its keep: guards nothing any more";
+    switch (record.state) {
+        case "pending": {
+            const due = record.dueAt ?? record.createdAt;
+            const when = due <= now ? "due now" : `due ${relative(due, now)}`;
+            return (record.queued ? when : "for the next call") + (error === "" ? "" : `, after: ${error}`);
+        }
+        case "claimed":
+            return leaseAlive(record, at) ? `under way, ${leaseLeft(record, at)} left` : "holder silent, nothing sent";
+        case "sent":
+            return leaseAlive(record, at) ? `under way, ${leaseLeft(record, at)} left` : "holder silent after the send mark";
+        case "confirmed":
+            return record.expiresAt === null ? "kept forever" : `kept ${age(record.expiresAt - now)} more`;
+        case "failed":
+            return `${record.final ? "refused: " : ""}${error}`;
+        case "unknown":
+            return oneLine(record.why ?? "") + (error === "" ? "" : ` (${error})`);
+    }
+}
+export function leaseLeftMs(record, at) {
+    if (record.lease === null)
+        return null;
+    return leaseAlive(record, at) ? Math.round(record.lease.until - at.steady) : 0;
+}
+function leaseLeft(record, at) {
+    return age(leaseLeftMs(record, at) ?? 0);
+}
+/** For a person who has to decide: what is known, and what follows by itself. */
+export function plainWords(record, at) {
+    const runner = record.queued ? "a worker" : `the next call of ${oneLine(record.action)}`;
+    const alive = leaseAlive(record, at);
+    if (expired(record, at.now)) {
+        return `${record.state === "confirmed" ? "done" : "failed"}, but past its keep: it guards its key no longer, and a new call would run it again`;
+    }
+    switch (record.state) {
+        case "pending":
+            return `waiting: it has surely not happened, and ${runner} will run it`;
+        case "claimed":
+            return alive
+                ? "under way, and surely not sent yet"
+                : `its holder fell silent before sending: it has surely not happened, and ${runner} takes it over`;
+        case "sent":
+            return alive ? "under way: it may have happened already, and its holder still answers" : DOUBT;
+        case "confirmed":
+            return "done: it happened, and a repeat gets the stored result";
+        case "failed":
+            return record.final
+                ? "failed for good: it did not happen, and nothing tries it again by itself"
+                : `failed: it did not happen, after ${plural(record.tries, "try", "tries")}; the next call may try again`;
+        case "unknown":
+            return DOUBT;
+    }
+}
+const DOUBT = "in doubt: it may or may not have happened. Unless its action's doubt policy settles it, it stays so until somebody decides";
+/** What follows once the record is pending again. */
+export function whoRunsIt(record) {
+    return record.queued
+        ? `A worker will run it (it is queued and due now).`
+        : `The next call of ${oneLine(record.action)} with this input will run it.`;
+}
+/** "send_followup", or "send_followup v2" for a deliberate resend. */
+export function actionLabel({ action, version }) {
+    return version === 1 ? oneLine(action) : `${oneLine(action)} v${version}`;
+}
+//# sourceMappingURL=standing.js.map

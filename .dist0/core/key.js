@@ -1,0 +1,162 @@
+import { createHmac, hash } from "node:crypto";
+import { canonicalKey, KEY_LIMITS, preparedText } from "./canonical.js";
+import { configError, NevertwiceError } from "./errors.js";
+/** Part of the hashed text as well as of the key: a later scheme can never make a key of this one. */
+const TAG = "nt1";
+const PREFIX = `${TAG}_`;
+const LONGEST_ACTION = 200;
+const LONGEST_SCOPE = 1024;
+const MOST_PARTS = 64;
+const LEAST_SECRET_BYTES = 16;
+/** "nt1_" and 52 characters of base32hex over SHA-256, or HMAC-SHA-256 when there is a secret. */
+export function deriveKey(identity) {
+    return PREFIX + base32hex(digest(keyText(identity), identity.secret));
+}
+/**
+ * The text that is hashed: canonical(["nt1", tenant, action, version, scope, ...parts]). It is one JSON array, so that
+ * no separator inside a part can make two lists of parts look alike.
+ */
+export function keyText({ tenant, action, version, scope, parts }) {
+    checkNames(tenant, action, version, scope);
+    const head = `["${TAG}",${canonicalKey(tenant, "tenant")},${canonicalKey(action, "action")},${version}`;
+    const scopeText = scope === null ? "null" : canonicalKey(scope, "scope");
+    return `${head},${scopeText}${partsText(parts)}]`;
+}
+function checkNames(tenant, action, version, scope) {
+    if (typeof tenant !== "string" || (tenant !== "" && isBlank(tenant))) {
+        throw invalidKey("tenant: must be a string that is not blank. Leave it out when there is only one tenant.");
+    }
+    if (typeof action !== "string" || isBlank(action) || action.length > LONGEST_ACTION) {
+        throw invalidKey(`action: its name must be a string of 1 to ${LONGEST_ACTION} characters, not blank.`);
+    }
+    if (!Number.isSafeInteger(version) || version < 1) {
+        throw invalidKey("version: must be a positive whole number. It is 1, and one more at each deliberate resend.");
+    }
+    if (scope !== null && (typeof scope !== "string" || isBlank(scope) || scope.length > LONGEST_SCOPE)) {
+        throw invalidKey(`scope: must be a string of 1 to ${LONGEST_SCOPE} characters, not blank. Leave it out when the intent is not bound to a run, session or thread.`);
+    }
+}
+function partsText(parts) {
+    if (!Array.isArray(parts) || parts.length === 0) {
+        throw invalidKey("key: there are no parts. Without parts every call of the action would share one key: name at least one.");
+    }
+    if (parts.length > MOST_PARTS) {
+        throw invalidKey(`key: there are ${parts.length} parts and at most ${MOST_PARTS} are allowed. Put lists into one part, as an array.`);
+    }
+    let text = "";
+    let own = 0;
+    for (let index = 0; index < parts.length; index += 1) {
+        const path = `key[${index}]`;
+        const part = readPart(parts, index, path);
+        const empty = emptiness(part);
+        if (empty !== null)
+            throw emptyPart(path, empty);
+        const prepared = preparedText(part);
+        const partText = prepared ?? canonicalKey(part, path);
+        if (prepared === undefined)
+            own += Buffer.byteLength(partText);
+        if (own > KEY_LIMITS.bytes) {
+            throw invalidKey(`key: its parts may be ${KEY_LIMITS.bytes} bytes of canonical JSON together, and these are more. Key on the few fields that name the intent, such as ids.`);
+        }
+        text += `,${partText}`;
+    }
+    return text;
+}
+function readPart(parts, index, path) {
+    const descriptor = Object.getOwnPropertyDescriptor(parts, index);
+    if (descriptor === undefined)
+        return undefined;
+    if ("value" in descriptor)
+        return descriptor.value;
+    throw invalidKey(`${path}: this is a getter, which may answer differently each time. Copy its value into a plain array.`);
+}
+export function emptyPart(path, empty) {
+    return invalidKey(`${path}: the part is ${empty}. An empty part would make different intents share one key, and all but the first would never run. Give it a value, or leave it out of the key.`);
+}
+/** What is empty about a part, in words; null when it says something. */
+export function emptiness(part) {
+    if (part === undefined)
+        return "undefined";
+    if (part === null)
+        return "null";
+    if (typeof part === "string")
+        return part === "" ? "an empty string" : isBlank(part) ? "a blank string" : null;
+    if (typeof part !== "object")
+        return null;
+    try {
+        if (Array.isArray(part))
+            return part.length === 0 ? "an empty array" : null;
+        const prototype = Object.getPrototypeOf(part);
+        const plain = prototype === Object.prototype || prototype === null;
+        return plain && Reflect.ownKeys(part).length === 0 ? "an empty object" : null;
+    }
+    catch {
+        return null; // a Proxy that throws: the canonical reader refuses it, and says so better
+    }
+}
+function isBlank(text) {
+    const first = text.charCodeAt(0);
+    if (first > 0x20 && first < 0x7f)
+        return false;
+    return /^[\s\p{Cc}\p{Cf}]*$/u.test(text); // Cf: zero-width characters look empty to everybody but trim()
+}
+/** SHA-256 of the text, or HMAC-SHA-256 when there is a secret. */
+export function digest(text, secret) {
+    if (secret === undefined)
+        return hash("sha256", text, "buffer");
+    const valid = typeof secret === "string" || secret instanceof Uint8Array;
+    if (!valid || Buffer.byteLength(secret) < LEAST_SECRET_BYTES) {
+        throw configError(`secret: must be a string or Uint8Array of at least ${LEAST_SECRET_BYTES} bytes, or keys could be guessed. Make one with: openssl rand -base64 32`);
+    }
+    return createHmac("sha256", secret).update(text).digest();
+}
+const ALPHABET = "0123456789abcdefghijklmnopqrstuv";
+// Two characters at a time: half the look-ups and half the concatenations.
+const PAIRS = Array.from({ length: 1024 }, (_, n) => `${ALPHABET[n >> 5]}${ALPHABET[n & 31]}`);
+/** Lower-case base32hex without padding, for digests of 32 bytes (52 characters). */
+export function base32hex(bytes) {
+    let text = "";
+    let bits = 0;
+    let held = 0;
+    for (let index = 0; index < bytes.length; index += 1) {
+        held = (held << 8) | bytes[index];
+        bits += 8;
+        if (bits < 10)
+            continue;
+        bits -= 10;
+        text += PAIRS[(held >> bits) & 1023];
+        held &= (1 << bits) - 1;
+    }
+    if (bits > 5)
+        return text + PAIRS[(held << (10 - bits)) & 1023];
+    return bits === 0 ? text : text + ALPHABET[(held << (5 - bits)) & 31];
+}
+// 256 bits in 52 characters leave 4 bits of padding, which are zero: the last character is one of two.
+const KEY_SHAPE = /^nt1_[0-9a-v]{51}[0g]$/;
+export function isKey(text) {
+    return typeof text === "string" && text.length === 56 && KEY_SHAPE.test(text);
+}
+/** The 32 digest bytes of a key. */
+export function keyBytes(key) {
+    if (!isKey(key)) {
+        throw invalidKey(`key: this is not a key of nevertwice. A key is "${PREFIX}" and 52 characters of base32hex, as outcomes and records show it.`);
+    }
+    const bytes = new Uint8Array(32);
+    let held = 0;
+    let bits = 0;
+    let length = 0;
+    for (let index = PREFIX.length; index < key.length; index += 1) {
+        held = ((held << 5) | ALPHABET.indexOf(key.charAt(index))) & 0xfff;
+        bits += 5;
+        if (bits < 8)
+            continue;
+        bits -= 8;
+        bytes[length] = held >> bits;
+        length += 1;
+    }
+    return bytes;
+}
+function invalidKey(message) {
+    return new NevertwiceError("INVALID_KEY", message);
+}
+//# sourceMappingURL=key.js.map

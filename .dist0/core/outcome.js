@@ -1,0 +1,79 @@
+/** What a caller gets. */
+import { formatDuration } from "./duration.js";
+import { NevertwiceError } from "./errors.js";
+import { expired, leaseAlive } from "./record.js";
+/** How a record reads to somebody who does not hold it. `open` turns the stored result back into a value. */
+export function outcomeOfRecord(record, at, read) {
+    const key = record.key;
+    if (expired(record, at.now))
+        return { status: "absent", key };
+    switch (record.state) {
+        case "confirmed": {
+            const { value, omitted } = read.result(record);
+            const done = { status: "done", key, result: value, replayed: true, attempt: record.attempt };
+            return {
+                ...done,
+                at: record.settledAt ?? record.updatedAt,
+                ...(omitted !== undefined && { resultOmitted: omitted }),
+            };
+        }
+        case "failed":
+            return { status: "failed", key, error: read.error(record), final: record.final };
+        case "pending":
+            if (record.queued)
+                return { status: "queued", key, dueAt: record.dueAt ?? record.createdAt };
+            return {
+                status: "failed",
+                key,
+                error: read.error(record),
+                final: false,
+                retryAt: record.dueAt ?? record.updatedAt,
+            };
+        case "claimed":
+            return inFlight(record, at);
+        case "sent":
+            return leaseAlive(record, at) ? inFlight(record, at) : doubtful(record, at);
+        case "unknown":
+            return doubtful(record, at);
+    }
+}
+function inFlight(record, at) {
+    // Leases live on the steady clock; people and callers read wall time.
+    const left = record.lease !== null && record.lease.epoch === at.epoch ? record.lease.until - at.steady : 0;
+    const since = record.lastSentAt ?? record.updatedAt;
+    return { status: "in_flight", key: record.key, since, until: Math.round(at.now + Math.max(0, left)) };
+}
+function doubtful(record, at) {
+    return {
+        status: "unknown",
+        key: record.key,
+        since: record.doubtSince ?? record.lastSentAt ?? at.now,
+        attempt: record.attempt,
+        why: record.why ?? "its holder stopped answering after the send mark: the lease ran out",
+    };
+}
+/** The error that `action()` throws for an outcome that is not done. */
+export function errorForOutcome(outcome, action, cause) {
+    const details = { key: outcome.key, outcome, cause };
+    const named = `${action} (${outcome.key})`;
+    switch (outcome.status) {
+        case "in_flight": {
+            const left = formatDuration(Math.max(1_000, Math.ceil((outcome.until - outcome.since) / 1_000) * 1_000));
+            return new NevertwiceError("IN_FLIGHT", `${named}: another attempt is under way (its lease spans ${left}). Do not run it again by other means: wait and call again, or raise \`wait\`.`, details);
+        }
+        case "queued":
+            return new NevertwiceError("IN_FLIGHT", `${named}: queued, due at ${new Date(outcome.dueAt).toISOString()}. Nothing to do: a worker will run it; ask for its status().`, details);
+        case "failed":
+            return new NevertwiceError("FAILED", outcome.final
+                ? `${named}: refused for good, and it did not happen. Fix the cause, then bring it back with retry (nevertwice retry ${outcome.key}), or send a new version with resend().`
+                : `${named}: it did not happen. Call again to try once more.`, details);
+        case "unknown":
+            return new NevertwiceError("OUTCOME_UNKNOWN", `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}). It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done | --not-done.`, details);
+        case "conflict":
+            return new NevertwiceError("KEY_CONFLICT", `${named}: the same key was used before with another input (differs in: ${outcome.differs.join(", ")}). Nothing was run. If this is another intent, put what makes it one into \`key\`; if the field may vary, name it in \`free\`; if you mean to send again, use resend().`, details);
+        case "done":
+        case "absent":
+            return new NevertwiceError("FAILED", `${named}: nothing is known about it.`, details);
+    }
+}
+//# sourceMappingURL=outcome.js.map

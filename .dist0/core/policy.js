@@ -1,0 +1,121 @@
+/** An action's options, checked once when the action is made, in milliseconds from then on. */
+import { durationMs, formatDuration } from "./duration.js";
+import { configError } from "./errors.js";
+const DEFAULT_KEEP = "30d";
+const DEFAULT_LEASE_MS = 60_000;
+const DEFAULT_WAIT = "10s";
+const MAX_ATTEMPTS = 1_000;
+// A heartbeat goes out every third of the lease: below this a busy event loop could not keep one.
+const SHORTEST_LEASE_MS = 30;
+/** Retention by the weight of the effect; `keep` takes any of them, or a duration of your own. */
+export const keepFor = {
+    payment: "forever",
+    notification: "7d",
+    mail: "24h",
+    /** A scheduled effect guards its slot for at least two intervals. */
+    scheduled: (interval) => 2 * durationMs(interval, "keepFor.scheduled"),
+};
+export function resolvePolicy(options, where) {
+    const { leaseMs, timeoutMs } = resolveLease(options, where);
+    const retry = options.retry ?? {};
+    const attempts = retry.attempts ?? 5;
+    if (!Number.isInteger(attempts) || attempts < 1 || attempts > MAX_ATTEMPTS) {
+        throw configError(`${where}: retry.attempts is ${String(attempts)}; it takes a whole number from 1 to ${MAX_ATTEMPTS}.`);
+    }
+    const storeDown = options.whenStoreDown ?? "refuse";
+    if (storeDown !== "refuse" && storeDown !== "run") {
+        throw configError(`${where}: whenStoreDown is ${JSON.stringify(storeDown)}; it takes "refuse" or "run".`);
+    }
+    return {
+        keepMs: resolveKeep(options.keep ?? DEFAULT_KEEP, where),
+        leaseMs,
+        timeoutMs,
+        waitMs: durationMs(options.wait ?? DEFAULT_WAIT, `${where}: wait`),
+        doubt: resolveDoubt(options.doubt ?? "hold", where),
+        attempts,
+        backoffMs: durationMs(retry.backoff ?? "1s", `${where}: retry.backoff`),
+        maxBackoffMs: durationMs(retry.max ?? "5m", `${where}: retry.max`),
+        failOpen: storeDown === "run",
+    };
+}
+function resolveKeep(keep, where) {
+    if (keep === "forever")
+        return null;
+    const ms = durationMs(keep, `${where}: keep`);
+    if (ms === 0)
+        throw configError(`${where}: keep is 0, so nothing would be guarded. Give a duration such as "30d", or "forever".`);
+    return ms;
+}
+function resolveLease(options, where) {
+    const given = {
+        leaseMs: options.lease === undefined ? undefined : durationMs(options.lease, `${where}: lease`),
+        timeoutMs: options.timeout === undefined ? undefined : durationMs(options.timeout, `${where}: timeout`),
+    };
+    // Whichever is left out follows the other, at the proportion of the defaults (50 s of 60 s).
+    const leaseMs = given.leaseMs ?? Math.max(DEFAULT_LEASE_MS, Math.ceil((given.timeoutMs ?? 0) * 1.2));
+    const timeoutMs = given.timeoutMs ?? Math.floor((leaseMs * 5) / 6);
+    if (leaseMs < SHORTEST_LEASE_MS) {
+        throw configError(`${where}: lease is ${formatDuration(leaseMs)}; the shortest that heartbeats can keep is ${SHORTEST_LEASE_MS}ms.`);
+    }
+    if (timeoutMs < 1 || timeoutMs > leaseMs) {
+        throw configError(`${where}: timeout (${formatDuration(timeoutMs)}) must be above zero and no longer than lease (${formatDuration(leaseMs)}): an attempt may not outlive its lease. Raise lease or lower timeout.`);
+    }
+    return { leaseMs, timeoutMs };
+}
+function resolveDoubt(doubt, where) {
+    if (doubt === "hold" || doubt === "retry")
+        return { kind: doubt };
+    if (typeof doubt !== "object" || doubt === null || (doubt.resendWithin === undefined && doubt.probe === undefined)) {
+        throw configError(`${where}: doubt is ${typeof doubt === "bigint" ? String(doubt) : JSON.stringify(doubt)}; it takes "hold", "retry", { resendWithin: "24h" } or { probe, quietFor: "2m" }.`);
+    }
+    if (doubt.probe !== undefined && typeof doubt.probe !== "function") {
+        throw configError(`${where}: doubt.probe must be a function that answers { as: "done", result }, "not-done" or "unknown".`);
+    }
+    if (doubt.probe !== undefined && doubt.quietFor === undefined) {
+        throw configError(`${where}: doubt.probe needs quietFor: how long an attempt already under way may still arrive at the provider (plus the lag of what the probe reads). Asking earlier could answer "not done" about a message in transit.`);
+    }
+    return {
+        kind: "settle",
+        resendWithinMs: doubt.resendWithin === undefined ? null : durationMs(doubt.resendWithin, `${where}: doubt.resendWithin`),
+        probe: doubt.probe === undefined
+            ? null
+            : { quietForMs: durationMs(doubt.quietFor, `${where}: doubt.quietFor`) },
+    };
+}
+/** Exponential with full jitter and a cap; a provider's own word (`Retry-After`) is a floor. */
+export function backoffMs(policy, tries, retryAfterMs, random) {
+    const ceiling = Math.min(policy.maxBackoffMs, policy.backoffMs * 2 ** Math.min(30, Math.max(0, tries - 1)));
+    return Math.max(Math.round(random() * ceiling), retryAfterMs ?? 0);
+}
+const MONEY = /(^|[^a-z])(pay|payment|payout|charge|refund|invoice|purchase|debit|bill)(s|ing)?([^a-z]|$)/i;
+const MONEY_KEEP_MS = 30 * 86_400_000;
+export function policyWarnings(policy, action) {
+    const warnings = [];
+    const horizon = retryHorizonMs(policy);
+    if (policy.keepMs === null)
+        return warnings;
+    if (policy.keepMs < horizon) {
+        warnings.push({
+            code: "KEEP_TOO_SHORT",
+            message: `action ${action}: keep (${formatDuration(policy.keepMs)}) is shorter than its own retries may take (${formatDuration(horizon)}): a late retry could find its record gone and send again. Raise keep, or lower retry.attempts, retry.max or the doubt windows.`,
+        });
+    }
+    const spaced = action.replace(/([a-z])([A-Z])/g, "$1 $2");
+    if (MONEY.test(spaced) && policy.keepMs < MONEY_KEEP_MS) {
+        warnings.push({
+            code: "KEEP_SHORT_FOR_MONEY",
+            message: `action ${action}: it sounds like money and its record guards it for ${formatDuration(policy.keepMs)} only. Use keep: keepFor.payment ("forever"), or at least "30d".`,
+        });
+    }
+    return warnings;
+}
+/** The longest one round of tries may take from its first attempt to its last. */
+export function retryHorizonMs(policy) {
+    let backoffs = 0;
+    for (let tries = 1; tries < policy.attempts; tries += 1) {
+        backoffs += Math.min(policy.maxBackoffMs, policy.backoffMs * 2 ** Math.min(30, tries - 1));
+    }
+    const settling = policy.doubt.kind === "settle" ? (policy.doubt.resendWithinMs ?? 0) + (policy.doubt.probe?.quietForMs ?? 0) : 0;
+    return policy.attempts * policy.leaseMs + backoffs + settling;
+}
+//# sourceMappingURL=policy.js.map

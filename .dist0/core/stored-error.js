@@ -1,0 +1,48 @@
+import { messageOf } from "./errors.js";
+const MESSAGE_LIMIT = 500;
+// Names and codes are identifiers; whatever is longer is not one.
+const NAME_LIMIT = 100;
+/** What the ledger keeps of an error: no stack, no cause, no response body. Never throws, whatever was thrown. */
+export function toStoredError(error) {
+    const name = text(read(error, "name"));
+    const code = read(error, "code");
+    const stored = {
+        name: storable(name || "Error", NAME_LIMIT),
+        message: storable(text(read(error, "message")) ?? described(error), MESSAGE_LIMIT),
+    };
+    return typeof code === "string" || typeof code === "number"
+        ? { ...stored, code: storable(String(code), NAME_LIMIT) }
+        : stored;
+}
+/** An Error that reads like the one that was stored. `code` is text, also where it was a number. */
+export function fromStoredError(stored) {
+    const error = new Error(stored.message);
+    // Not enumerable, like the name of any built-in error.
+    Object.defineProperty(error, "name", { value: stored.name, configurable: true, writable: true });
+    return stored.code === undefined ? error : Object.assign(error, { code: stored.code });
+}
+function read(error, key) {
+    if (typeof error !== "object" || error === null)
+        return undefined;
+    try {
+        return error[key];
+    }
+    catch {
+        return undefined;
+    }
+}
+const text = (value) => (typeof value === "string" ? value : undefined);
+function described(error) {
+    try {
+        return messageOf(error);
+    }
+    catch {
+        return "an error that cannot be read";
+    }
+}
+/** Postgres refuses NUL and lone surrogates in JSON, and cutting may leave half a character: both become U+FFFD. */
+function storable(value, limit) {
+    const cut = value.length > limit ? `${value.slice(0, limit - 1)}…` : value;
+    return cut.replace(/\0|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd");
+}
+//# sourceMappingURL=stored-error.js.map

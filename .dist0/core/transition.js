@@ -1,0 +1,349 @@
+/**
+ * The ledger's state machine: one pure function. Stores swap what it returns; nothing else decides what may follow what.
+ *
+ * Two rules run through it. Permissions (claim, mark, heartbeat) need a live lease and the present fence. Facts about
+ * success are welcome late, from any fence: the effect happened, whoever says so. Facts about failure are not: an old
+ * attempt's refusal says nothing about the attempt that followed it.
+ */
+import { elapsed, expired, HISTORY_LIMIT, leaseAlive, } from "./record.js";
+export function transition(current, event, at) {
+    switch (event.type) {
+        case "enqueue":
+            return enqueue(current, event, at);
+        case "claim":
+            return claim(current, event, at);
+        default:
+            return current === null ? refuse("absent") : transitionExisting(current, event, at);
+    }
+}
+function transitionExisting(current, event, at) {
+    switch (event.type) {
+        case "resend":
+            return resend(current, event, at);
+        case "mark":
+            return mark(current, event, at);
+        case "heartbeat":
+            return heartbeat(current, event, at);
+        case "confirm":
+            return confirm(current, event, at);
+        case "not-sent":
+            return surelyNotSent(current, event, at);
+        case "doubt":
+            return doubt(current, event, at);
+        case "lapse":
+            return lapse(current, at);
+        case "probed":
+            return probed(current, event, at);
+        case "resolve":
+            return resolve(current, event, at);
+        case "retry":
+            return retry(current, event, at);
+    }
+}
+function enqueue(current, event, at) {
+    if (current !== null && !expired(current, at.now))
+        return refuse("exists");
+    const begun = begin(event.intent, current, at);
+    return accept({ ...begun, queued: true, dueAt: event.dueAt }, event.by === undefined ? null : note(begun, "enqueue", "pending", at, event));
+}
+function claim(current, event, at) {
+    if (current === null || expired(current, at.now)) {
+        if (event.intent === undefined)
+            return refuse("absent");
+        const begun = begin(event.intent, current, at);
+        const record = take(begun, event, at);
+        return accept(record, event.by === undefined ? null : note(begun, "resend", record.state, at, event));
+    }
+    const blocked = claimRefusal(current, at);
+    if (blocked !== null)
+        return refuse(blocked);
+    // Nothing has left the house under this record, so the newer input (a reworded body, say) is the one to send.
+    const renewed = event.intent === undefined ? current : { ...current, ...inputOf(event.intent) };
+    return accept(take(renewed, event, at));
+}
+function claimRefusal(current, at) {
+    switch (current.state) {
+        case "pending":
+            return current.queued && (current.dueAt ?? 0) > at.now ? "not-due" : null;
+        case "claimed":
+            return leaseAlive(current, at) ? "leased" : null;
+        case "failed":
+            return current.final ? "final" : null;
+        case "confirmed":
+            return "final";
+        case "sent":
+            return leaseAlive(current, at) ? "leased" : "in-doubt";
+        case "unknown":
+            return "in-doubt";
+    }
+}
+function resend(current, event, at) {
+    if (current.state !== "unknown")
+        return refuse(current.state === "sent" ? "leased" : "not-in-doubt");
+    if (event.permit.because === "provider-key" && windowOver(current, event.permit.windowMs, at)) {
+        return refuse("window-over");
+    }
+    const record = { ...take(current, { ...event, to: "sent" }, at), doubted: true };
+    return accept(record, note(current, "resend", "sent", at));
+}
+/** The provider's window runs from the first time the key may have reached it. */
+export function windowOver(record, windowMs, at) {
+    if (record.firstSentAt === null)
+        return true;
+    return elapsed(record.firstSentAt, record.firstSentMark, at).most >= windowMs;
+}
+function mark(current, event, at) {
+    if (current.state !== "claimed" || !holds(current, event.hold))
+        return refuse("stale");
+    if (!leaseAlive(current, at))
+        return refuse("lease-lost");
+    if (event.leaseMs < event.timeoutMs)
+        return refuse("no-room");
+    return accept({
+        ...current,
+        ...sentNow(current, at),
+        state: "sent",
+        updatedAt: at.now,
+        lease: leaseFrom(at, event.leaseMs),
+        draft: event.draft,
+    });
+}
+function heartbeat(current, event, at) {
+    if ((current.state !== "claimed" && current.state !== "sent") || !holds(current, event.hold))
+        return refuse("stale");
+    if (!leaseAlive(current, at))
+        return refuse("lease-lost");
+    return accept({ ...current, updatedAt: at.now, lease: leaseFrom(at, event.leaseMs) });
+}
+function confirm(current, event, at) {
+    if (current.state === "confirmed")
+        return refuse("final");
+    // A fence that this record never handed out is not evidence about this intent.
+    if (event.hold.fence < 1 || event.hold.fence > current.fence)
+        return refuse("stale");
+    const late = current.state !== "sent" || !holds(current, event.hold);
+    const record = settled(current, "confirmed", at, { result: event.result, error: null });
+    return accept(record, late ? note(current, "late-success", "confirmed", at) : null);
+}
+function surelyNotSent(current, event, at) {
+    if ((current.state !== "claimed" && current.state !== "sent") || !holds(current, event.hold))
+        return refuse("stale");
+    if (current.doubted)
+        return stillInDoubt(current, event, at);
+    const to = event.retryAt === null ? "failed" : "pending";
+    const entry = note(current, event.final ? "rejected" : "not-sent", to, at, { error: event.error.message });
+    if (event.retryAt === null) {
+        return accept(settled(current, "failed", at, { error: event.error, final: event.final }), entry);
+    }
+    return accept({ ...idle(current, at, event.retryAt), error: event.error }, entry);
+}
+/** A resend that was not sent, or was refused, leaves the attempt before it as doubtful as it was. */
+function stillInDoubt(current, event, at) {
+    const why = "an earlier attempt may have happened; the last one did not";
+    const entry = note(current, "not-sent", "unknown", at, { error: event.error.message });
+    return accept({ ...inDoubt(current, at, why), error: event.error }, entry);
+}
+function doubt(current, event, at) {
+    if (current.state !== "sent" || !holds(current, event.hold))
+        return refuse("stale");
+    return accept({ ...inDoubt(current, at, event.why), error: event.error }, note(current, "doubt", "unknown", at, { reason: event.why, ...(event.error && { error: event.error.message }) }));
+}
+function lapse(current, at) {
+    if (current.state !== "sent")
+        return refuse("not-in-doubt");
+    if (leaseAlive(current, at))
+        return refuse("leased");
+    const why = "its holder stopped answering after the send mark: the lease ran out";
+    return accept(inDoubt(current, at, why), note(current, "lapse", "unknown", at));
+}
+function probed(current, event, at) {
+    if (current.state !== "unknown")
+        return refuse("not-in-doubt");
+    if (current.fence !== event.fence)
+        return refuse("stale");
+    if (quietInMs(current, event.quietForMs, at) > 0)
+        return refuse("too-early");
+    if (event.answer.as === "done") {
+        const record = settled(current, "confirmed", at, { result: event.answer.result, error: null });
+        return accept(record, note(current, "probed-done", "confirmed", at));
+    }
+    return accept(idle(current, at, at.now), note(current, "probed-not-done", "pending", at));
+}
+/** How long until every earlier attempt has had time to arrive; 0: it has. */
+export function quietInMs(record, quietForMs, at) {
+    if (record.doubtSince === null)
+        return quietForMs;
+    return Math.max(0, quietForMs - elapsed(record.doubtSince, record.doubtMark, at).least);
+}
+function resolve(current, event, at) {
+    if (current.state === "sent" && leaseAlive(current, at))
+        return refuse("leased");
+    if (current.state !== "unknown" && current.state !== "sent")
+        return refuse("not-in-doubt");
+    const event_ = `resolved-${event.as}`;
+    switch (event.as) {
+        case "done":
+            return accept(settled(current, "confirmed", at, { result: event.result, error: null }), note(current, event_, "confirmed", at, event));
+        case "not-done":
+            return accept({ ...idle(current, at, at.now), tries: 0 }, note(current, event_, "pending", at, event));
+        case "failed": {
+            const error = { name: "Resolved", message: event.reason };
+            return accept(settled(current, "failed", at, { error, final: true }), note(current, event_, "failed", at, event));
+        }
+    }
+}
+function retry(current, event, at) {
+    if (current.state !== "failed")
+        return refuse("not-failed");
+    return accept({ ...idle(current, at, at.now), tries: 0 }, note(current, "retry", "pending", at, event));
+}
+// ---- the parts the rows above are made of ----
+function holds(record, hold) {
+    return record.fence === hold.fence && record.holder === hold.holder;
+}
+function leaseFrom(at, leaseMs) {
+    return { until: at.steady + leaseMs, epoch: at.epoch };
+}
+function sentNow(record, at) {
+    if (record.firstSentAt !== null)
+        return { lastSentAt: at.now };
+    return { firstSentAt: at.now, lastSentAt: at.now, firstSentMark: markOf(at) };
+}
+function markOf(at) {
+    return { at: at.steady, epoch: at.epoch };
+}
+function inDoubt(record, at, why) {
+    return {
+        ...record,
+        state: "unknown",
+        updatedAt: at.now,
+        lease: null,
+        doubtSince: at.now,
+        doubtMark: markOf(at),
+        why,
+    };
+}
+function inputOf(intent) {
+    return { fingerprint: intent.fingerprint, input: intent.input, keepMs: intent.keepMs };
+}
+/** A fresh record. It keeps counting the fence of the expired one it replaces, whose zombies must stay refused. */
+function begin(intent, replaced, at) {
+    return {
+        key: intent.key,
+        tenant: intent.tenant,
+        action: intent.action,
+        version: intent.version,
+        scope: intent.scope,
+        state: "pending",
+        attempt: 0,
+        fence: replaced?.fence ?? 0,
+        tries: 0,
+        holder: null,
+        lease: null,
+        queued: false,
+        createdAt: at.now,
+        updatedAt: at.now,
+        dueAt: null,
+        firstSentAt: null,
+        lastSentAt: null,
+        firstSentMark: null,
+        doubted: false,
+        doubtSince: null,
+        doubtMark: null,
+        why: null,
+        settledAt: null,
+        expiresAt: null,
+        final: false,
+        draft: null,
+        result: null,
+        error: null,
+        history: [],
+        ...inputOf(intent),
+    };
+}
+function take(record, by, at) {
+    return {
+        ...record,
+        ...(by.to === "sent" ? sentNow(record, at) : {}),
+        state: by.to,
+        attempt: record.attempt + 1,
+        fence: record.fence + 1,
+        tries: by.newRound ? 1 : record.tries + 1,
+        holder: by.holder,
+        lease: leaseFrom(at, by.leaseMs),
+        updatedAt: at.now,
+        dueAt: null,
+        doubtSince: null,
+        doubtMark: null,
+        why: null,
+        settledAt: null,
+        expiresAt: null,
+        final: false,
+        error: null,
+    };
+}
+/** Known not to have happened, and claimable from `dueAt` on. */
+function idle(record, at, dueAt) {
+    return {
+        ...record,
+        state: "pending",
+        updatedAt: at.now,
+        lease: null,
+        dueAt,
+        firstSentAt: null,
+        lastSentAt: null,
+        firstSentMark: null,
+        doubted: false,
+        doubtSince: null,
+        doubtMark: null,
+        why: null,
+        settledAt: null,
+        expiresAt: null,
+        final: false,
+        draft: null,
+    };
+}
+function settled(record, state, at, facts) {
+    // Failed means surely not sent: a later try starts the provider's window, and its draft, afresh.
+    const unsent = state === "failed" ? { firstSentAt: null, lastSentAt: null, draft: null } : {};
+    return {
+        ...record,
+        ...unsent,
+        state,
+        updatedAt: at.now,
+        lease: null,
+        dueAt: null,
+        doubtSince: null,
+        doubtMark: null,
+        why: null,
+        // Settled: no window runs any more, and a shorter row stays on its page.
+        firstSentMark: null,
+        settledAt: at.now,
+        expiresAt: record.keepMs === null ? null : at.now + record.keepMs,
+        doubted: false,
+        final: facts.final ?? false,
+        result: facts.result ?? null,
+        error: facts.error,
+    };
+}
+function note(from, event, to, at, about = {}) {
+    return {
+        at: at.now,
+        event,
+        from: from.attempt === 0 ? null : from.state,
+        to,
+        attempt: from.attempt,
+        ...(about.by !== undefined && { by: about.by }),
+        ...(about.reason !== undefined && { reason: about.reason }),
+        ...(about.error !== undefined && { error: about.error }),
+    };
+}
+function accept(record, entry = null) {
+    if (entry === null)
+        return { ok: true, record };
+    return { ok: true, record: { ...record, history: [...record.history, entry].slice(-HISTORY_LIMIT) } };
+}
+function refuse(refusal) {
+    return { ok: false, refusal };
+}
+//# sourceMappingURL=transition.js.map

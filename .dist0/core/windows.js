@@ -1,0 +1,174 @@
+/**
+ * Names of the stretch of time an instant falls into, for keys such as "one follow-up per lead and day". They take the
+ * instant of the intent, never the wall clock: a retry after midnight must still name the day that was meant.
+ */
+import { durationMs, formatDuration } from "./duration.js";
+import { configError, NevertwiceError } from "./errors.js";
+const DAY_MS = 86_400_000;
+/** "2026-01-15" */
+export function day(at, options = {}) {
+    return dateText(localDate("day", at, options));
+}
+/** The ISO week, "2026-W03": Monday first, and it belongs to the year of its Thursday. */
+export function week(at, options = {}) {
+    const { year, month, day } = localDate("week", at, options);
+    const date = utcDay(year, month, day);
+    const weekday = (new Date(date).getUTCDay() + 6) % 7;
+    const thursday = date + (3 - weekday) * DAY_MS;
+    const weekYear = new Date(thursday).getUTCFullYear();
+    const number = 1 + Math.floor((thursday - utcDay(weekYear, 1, 1)) / (7 * DAY_MS));
+    return `${digits(weekYear, 4)}-W${digits(number, 2)}`;
+}
+/** "2026-01" */
+export function month(at, options = {}) {
+    return dateText(localDate("month", at, options)).slice(0, 7);
+}
+/** The first day of the period and the first day after it: "2026-01-31/2026-02-28" for an anchor on the 31st. */
+export function billingPeriod(at, options) {
+    const anchor = options?.anchorDay;
+    if (typeof anchor !== "number" || !Number.isInteger(anchor) || anchor < 1 || anchor > 31) {
+        throw configError("billingPeriod: anchorDay must be a whole number from 1 to 31, the day of the month a period begins on.");
+    }
+    const { year, month, day } = localDate("billingPeriod", at, options);
+    const begun = day >= anchorIn(year, month, anchor).day;
+    const start = anchorIn(year, begun ? month : month - 1, anchor);
+    const end = anchorIn(start.year, start.month + 1, anchor);
+    return `${dateText(start)}/${dateText(end)}`;
+}
+/** The anchor day in a month that may be 0 or 13, which are of the neighbouring years. */
+function anchorIn(year, month, anchor) {
+    const last = new Date(utcDay(year, month + 1, 0));
+    return { year: last.getUTCFullYear(), month: last.getUTCMonth() + 1, day: Math.min(anchor, last.getUTCDate()) };
+}
+/**
+ * The window of the given size, named by its first instant in UTC: "2026-01-15T09:35:00Z/5m".
+ *
+ * Without a time zone windows are counted from the Unix epoch. With one they follow that zone's wall clock from local
+ * midnight, so the size must divide a day. Where a clock is set back, windows no longer than the repeated stretch get two
+ * names, and longer ones span it; where it is set forward, a window that would begin in the gap begins after it.
+ */
+export function windowOf(size, at, options = {}) {
+    const sizeMs = durationMs(size, "windowOf");
+    if (sizeMs < 1)
+        throw configError("windowOf: the size must be at least 1ms.");
+    const time = instantOf("windowOf", at);
+    const zone = options.timeZone;
+    const start = zone === undefined ? Math.floor(time / sizeMs) * sizeMs : zonedStart(sizeMs, time, zone);
+    const iso = new Date(start).toISOString();
+    return `${iso.endsWith(".000Z") ? `${iso.slice(0, -5)}Z` : iso}/${sizeText(sizeMs)}`;
+}
+/** formatDuration rounds sizes such as 1501ms for people; a name must not. */
+function sizeText(sizeMs) {
+    return sizeMs % 1_000 === 0 ? formatDuration(sizeMs) : `${sizeMs}ms`;
+}
+function zonedStart(sizeMs, time, timeZone) {
+    if (sizeMs > DAY_MS || DAY_MS % sizeMs !== 0) {
+        throw configError(`windowOf: with a timeZone windows begin at local midnight, so the size must divide a day evenly, such as "5m", "1h", "6h" or "1d", and ${sizeText(sizeMs)} does not. For longer ones use week() or month(), or leave timeZone out to count from the Unix epoch.`);
+    }
+    const offset = offsetMs(time, timeZone);
+    const local = Math.floor((time + offset) / sizeMs) * sizeMs;
+    const start = local - offset;
+    const offsetThen = offsetMs(start, timeZone);
+    // The clock was changed inside this window: its wall-clock start is to be read with the offset of before.
+    if (offsetThen !== offset)
+        return local - offsetThen;
+    // The clock was set back right to this start, so that the same start was there once before: Havana's midnight.
+    const setBack = offsetMs(start - 1, timeZone) - offset;
+    return setBack > 0 && sizeMs > setBack ? start - setBack : start;
+}
+function localDate(where, at, options) {
+    const time = instantOf(where, at);
+    const zone = options?.timeZone;
+    const date = new Date(zone === undefined ? time : time + offsetMs(time, zone));
+    return { year: date.getUTCFullYear(), month: date.getUTCMonth() + 1, day: date.getUTCDate() };
+}
+/** How far the zone's wall clock is ahead of UTC at an instant. */
+function offsetMs(time, timeZone) {
+    const field = {};
+    for (const { type, value } of formatterOf(timeZone).formatToParts(time))
+        field[type] = Number(value);
+    const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = field;
+    const local = utcDay(year, month, day) + ((hour * 60 + minute) * 60 + second) * 1_000;
+    return local - Math.floor(time / 1_000) * 1_000;
+}
+// Making a formatter takes about 50 µs and using it about 2. A program uses a few zones; one that goes over users' zones
+// would keep several hundred, so the oldest make way.
+const FORMATTERS_KEPT = 64;
+const formatters = new Map();
+function formatterOf(timeZone) {
+    const known = formatters.get(timeZone);
+    if (known !== undefined)
+        return known;
+    const made = makeFormatter(timeZone);
+    if (formatters.size >= FORMATTERS_KEPT)
+        formatters.delete(formatters.keys().next().value);
+    formatters.set(timeZone, made);
+    return made;
+}
+function makeFormatter(timeZone) {
+    const unknown = `timeZone: ${JSON.stringify(timeZone)} is not a time zone this Node.js knows. Use an IANA name such as "Europe/Berlin" or "UTC".`;
+    if (typeof timeZone !== "string" || timeZone === "")
+        throw configError(unknown);
+    try {
+        return new Intl.DateTimeFormat("en-US", {
+            timeZone,
+            calendar: "gregory",
+            numberingSystem: "latn",
+            hourCycle: "h23",
+            year: "numeric",
+            month: "numeric",
+            day: "numeric",
+            hour: "numeric",
+            minute: "numeric",
+            second: "numeric",
+        });
+    }
+    catch (error) {
+        throw configError(unknown, error);
+    }
+}
+const ISO_INSTANT = /^(\d{4})-(\d\d)-(\d\d)[Tt ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:[Zz]|[+-]\d\d:?\d\d)$/;
+const ISO_WITHOUT_OFFSET = /^\d{4}-\d\d(?:-\d\d)?(?:[Tt ][\d:.,]+)?$/;
+// Within the years that are written with four digits in every zone.
+const EARLIEST = utcDay(1, 1, 2);
+const LATEST = utcDay(9999, 12, 30);
+function instantOf(where, at) {
+    const time = at instanceof Date ? at.getTime() : typeof at === "string" ? parseIso(where, at) : at;
+    if (typeof time !== "number" || !(time >= EARLIEST && time <= LATEST)) {
+        throw invalidAt(where, at === undefined ? "no instant was given" : "this is not a valid instant");
+    }
+    if (typeof at === "number" && at >= 1e8 && at < 1e11) {
+        // As milliseconds this is before March 1973. Taken so, every window would last a thousand times too long.
+        throw invalidAt(where, "the number looks like seconds, and milliseconds are wanted (multiply it by 1000)");
+    }
+    return Math.floor(time);
+}
+function parseIso(where, text) {
+    const match = ISO_INSTANT.exec(text);
+    if (match === null) {
+        throw ISO_WITHOUT_OFFSET.test(text)
+            ? invalidAt(where, "the text has no offset, so it is another instant in each time zone (end it with Z or +02:00)")
+            : invalidAt(where, "the text is not an ISO date-time with Z or an offset");
+    }
+    const [, year, month, date] = match.map(Number);
+    // Date.parse takes 30 February for 2 March.
+    const real = month >= 1 && month <= 12 && date >= 1 && date <= new Date(utcDay(year, month + 1, 0)).getUTCDate();
+    const time = real ? Date.parse(text.replace(" ", "T").replace(",", ".")) : Number.NaN;
+    if (Number.isNaN(time))
+        throw invalidAt(where, "the text names no real date and time");
+    return time;
+}
+function invalidAt(where, what) {
+    return new NevertwiceError("INVALID_KEY", `${where}: ${what}. A window takes an explicit instant and never the wall clock: pass the time the intent is for, as a Date, epoch milliseconds or an ISO date-time with an offset, so that a retry names the same window.`);
+}
+/** Date.UTC reads the years 0 to 99 as 1900 to 1999; setUTCFullYear does not. */
+function utcDay(year, month, day) {
+    return new Date(0).setUTCFullYear(year, month - 1, day);
+}
+function dateText({ year, month, day }) {
+    return `${digits(year, 4)}-${digits(month, 2)}-${digits(day, 2)}`;
+}
+function digits(value, width) {
+    return String(value).padStart(width, "0");
+}
+//# sourceMappingURL=windows.js.map

@@ -1,0 +1,62 @@
+/** What people and programs do to the ledger by key, without the action's code: settle a doubt, bring back a dead letter. */
+import { NevertwiceError } from "../core/errors.js";
+import { DEFAULT_LIMITS } from "./payloads.js";
+const SETTLED_AS = { done: "confirmed", "not-done": "pending", failed: "failed" };
+export async function resolveDoubt(engine, key, resolution) {
+    const { ledger, payloads, events } = engine.services;
+    checkSignature(resolution, "resolve");
+    if (!Object.hasOwn(SETTLED_AS, resolution.as)) {
+        throw new NevertwiceError("INVALID_INPUT", `resolve: as is ${JSON.stringify(resolution.as)}; it takes "done", "not-done" or "failed".`, { key });
+    }
+    const stored = await existing(engine, key);
+    const { tenant, fence } = stored.record;
+    const result = payloads.store(resolution.result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
+    const { as, by, reason } = resolution;
+    const applied = await ledger.apply(stored, {
+        type: "resolve",
+        as,
+        result: as === "done" ? result : null,
+        by,
+        reason,
+    });
+    if (applied.ok) {
+        events.emit({ type: "settled", action: stored.record.action, key, as, how: "resolve" });
+        return engine.describe(applied.stored.record);
+    }
+    // Resolved the same way a moment ago: a double click, not a mistake.
+    if (applied.stored?.record.state === SETTLED_AS[as])
+        return engine.describe(applied.stored.record);
+    throw refusalError(applied.refusal, applied.stored, key, "resolve");
+}
+/** A failed record may be tried again: the next call of its action, or a worker, claims it. */
+export async function retryFailed(engine, key, signature) {
+    checkSignature(signature, "retry");
+    const stored = await existing(engine, key);
+    const applied = await engine.services.ledger.apply(stored, { type: "retry", ...signature });
+    if (applied.ok)
+        return engine.describe(applied.stored.record);
+    throw refusalError(applied.refusal, applied.stored, key, "retry");
+}
+async function existing(engine, key) {
+    const stored = await engine.services.ledger.read(key);
+    if (stored !== null)
+        return stored;
+    throw new NevertwiceError("INVALID_KEY", `there is no record with the key ${key} in this ledger. List what there is with: nevertwice ls`, { key });
+}
+function refusalError(refusal, stored, key, what) {
+    const state = stored?.record.state ?? "gone";
+    if (refusal === "leased") {
+        return new NevertwiceError("IN_FLIGHT", `${what}: an attempt is still under way (${state}). Wait until its lease is over, then look again: nevertwice show ${key}`, { key });
+    }
+    const wanted = what === "resolve" ? "Only a doubt can be resolved" : "Only a failed record can be retried";
+    return new NevertwiceError("INVALID_INPUT", `${what}: the record is ${state}. ${wanted}; there is nothing to do. See: nevertwice show ${key}`, { key });
+}
+export function checkSignature(signature, where) {
+    for (const field of ["by", "reason"]) {
+        const value = signature[field];
+        if (typeof value === "string" && value.trim() !== "")
+            continue;
+        throw new NevertwiceError("INVALID_INPUT", `${where}: ${field} is missing. It is kept in the record's history: say who decides (a person or a program), and why.`);
+    }
+}
+//# sourceMappingURL=operate.js.map

@@ -1,0 +1,42 @@
+/** Asking the provider whether an attempt in doubt happened. A probe that lags, throws or mumbles settles nothing (F27). */
+import { configError } from "../core/errors.js";
+import { providerKey } from "../core/provider-key.js";
+const LONGEST_PROBE_MS = 30_000;
+export async function askProbe(services, call, record) {
+    const { probe, policy, name } = call.definition;
+    if (probe === undefined)
+        throw configError(`action ${name}: there is no probe to ask.`);
+    const abort = new AbortController();
+    const context = {
+        key: record.key,
+        attempt: record.attempt,
+        firstSentAt: record.firstSentAt ?? record.updatedAt,
+        lastSentAt: record.lastSentAt ?? record.updatedAt,
+        signal: abort.signal,
+        providerKey: (format) => providerKey(record.key, format),
+    };
+    const limitMs = Math.min(policy.timeoutMs, LONGEST_PROBE_MS);
+    return new Promise((resolve) => {
+        const timer = services.clock.after(limitMs, () => {
+            abort.abort(new DOMException("The probe took too long.", "TimeoutError"));
+            resolve({ as: "unknown" });
+        });
+        const end = (answer) => {
+            timer.cancel();
+            resolve(answer);
+        };
+        Promise.resolve()
+            .then(() => probe(call.input, context))
+            .then((answer) => end(understood(answer, services, name)), () => end({ as: "unknown" }));
+    });
+}
+function understood(answer, services, action) {
+    const as = typeof answer === "string" ? answer : answer?.as;
+    if (as === "not-done" || as === "unknown")
+        return { as };
+    if (as === "done" && typeof answer === "object")
+        return { as, result: answer.result };
+    services.warnings.warn("PROBE_ANSWER", action, `action ${action}: its probe must answer { as: "done", result }, "not-done" or "unknown"; anything else counts as "unknown".`);
+    return { as: "unknown" };
+}
+//# sourceMappingURL=probe.js.map

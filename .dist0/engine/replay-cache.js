@@ -1,0 +1,42 @@
+/**
+ * The confirmed records that were asked for last. A confirmed record never changes until `keep` is over, so a repeat may be
+ * answered without asking the store. Bounded in number and in size. A record gets here by its first repeat, not by its
+ * first run: most intents are never repeated, and keeping each for a while costs the garbage collector more than it saves.
+ */
+import { expired } from "../core/record.js";
+const MAX_RECORDS = 1_000;
+const MAX_PAYLOAD_CHARS = 4_096;
+export class ReplayCache {
+    #records = new Map();
+    get(key, now) {
+        const stored = this.#records.get(key);
+        if (stored === undefined)
+            return null;
+        if (!expired(stored.record, now))
+            return stored;
+        this.#records.delete(key);
+        return null;
+    }
+    put(stored) {
+        const { key, result, state } = stored.record;
+        if (state !== "confirmed" || sizeOf(result) > MAX_PAYLOAD_CHARS)
+            return;
+        // There already, and it never changes until it expires.
+        if (this.#records.get(key)?.record.settledAt === stored.record.settledAt)
+            return;
+        // A Map keeps insertion order: the first key is the one that was put longest ago.
+        if (this.#records.size >= MAX_RECORDS && !this.#records.has(key)) {
+            const oldest = this.#records.keys().next().value;
+            if (oldest !== undefined)
+                this.#records.delete(oldest);
+        }
+        // A replay needs no input; leaving it out keeps the cache small.
+        this.#records.set(key, { ...stored, record: { ...stored.record, input: null, draft: null, history: [] } });
+    }
+}
+function sizeOf(payload) {
+    if (payload === null || "omitted" in payload)
+        return 0;
+    return "json" in payload ? payload.json.length : payload.sealed.length;
+}
+//# sourceMappingURL=replay-cache.js.map

@@ -1,0 +1,125 @@
+/**
+ * An effect that is a write in the caller's own database: claim, effect and confirm commit with the caller's
+ * transaction, or none of them does. There is nothing to settle, so there is no doubt, no lease to keep and no retry.
+ */
+import { configError, NevertwiceError } from "../core/errors.js";
+import { differing } from "../core/fingerprint.js";
+import { nextStep } from "../core/plan.js";
+import { providerKey } from "../core/provider-key.js";
+import { transition } from "../core/transition.js";
+import { intentOf } from "./call.js";
+import { runAs } from "./context.js";
+import { DEFAULT_LIMITS } from "./payloads.js";
+export async function runInTransaction(engine, call, tx) {
+    const view = viewOf(engine, call, tx);
+    const [stored = null] = await view.read([call.key]);
+    const standing = standingOutcome(engine, call, stored);
+    if (standing !== null)
+        return standing;
+    const all = view.atomically ?? ((work) => work());
+    try {
+        return await all(() => claimRunConfirm(engine, call, view, stored));
+    }
+    catch (error) {
+        if (error instanceof LostRace)
+            return standingOutcome(engine, call, error.current) ?? inFlight(engine, call);
+        if (error instanceof NevertwiceError)
+            throw error;
+        // The savepoint took claim and effect back: surely not done, and nothing left to remember it by.
+        return { status: "failed", key: call.key, error, final: false };
+    }
+}
+function viewOf(engine, call, tx) {
+    const { store } = engine.services.ledger;
+    if (!("within" in store)) {
+        throw configError(`${call.definition.name}: tx was given, but the ${store.name} store has no transactions to share. Keep the ledger in your own database: nevertwice({ store: "sqlite:app.db" }) or a Postgres URL.`);
+    }
+    return store.within(tx);
+}
+/** What is already true of the intent, when that is all there is to say. */
+function standingOutcome(engine, call, stored) {
+    const { definition, print, key } = call;
+    const { ledger, events } = engine.services;
+    if (stored === null)
+        return null;
+    const step = nextStep(stored.record, {
+        policy: definition.policy,
+        at: ledger.instant(),
+        newRound: true,
+        sameBytes: false,
+    });
+    if (step.do === "claim")
+        return null;
+    const differs = differing(stored.record.fingerprint, print, definition.free);
+    if (differs.guarded.length > 0) {
+        events.emit({ type: "conflict", action: definition.name, key, differs: differs.guarded });
+        return { status: "conflict", key, differs: differs.guarded };
+    }
+    const outcome = engine.describe(stored.record);
+    if (outcome.status !== "done")
+        return outcome;
+    events.emit({ type: "replayed", action: definition.name, key, attempt: outcome.attempt });
+    return differs.free.length > 0 ? { ...outcome, differs: differs.free } : outcome;
+}
+async function claimRunConfirm(engine, call, view, stored) {
+    const { payloads, newHolder, events, clock } = engine.services;
+    const { definition, key, input } = call;
+    const startedAt = clock.monotonic();
+    const claimed = await swap(engine, view, stored, {
+        type: "claim",
+        intent: intentOf(call, stored?.record ?? null, payloads),
+        to: "sent",
+        holder: newHolder(),
+        leaseMs: definition.policy.leaseMs,
+        newRound: true,
+    });
+    const context = contextOf(engine, call, claimed.record);
+    const result = await runAs(context, async () => {
+        const draft = definition.prepare ? await definition.prepare(input, context) : undefined;
+        return definition.run(input, context, draft);
+    });
+    const { tenant, fence, holder, attempt } = claimed.record;
+    const confirmed = await swap(engine, view, claimed, {
+        type: "confirm",
+        hold: { fence, holder: holder },
+        result: payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }),
+    });
+    events.emit({ type: "executed", action: definition.name, key, attempt, ms: clock.monotonic() - startedAt });
+    return { status: "done", key, result, replayed: false, attempt, at: confirmed.record.updatedAt };
+}
+/** Another transaction got in between: its record, not ours, is the one that stands. */
+class LostRace extends Error {
+    current;
+    constructor(current) {
+        super("another attempt holds this intent");
+        this.current = current;
+    }
+}
+async function swap(engine, view, stored, event) {
+    const change = transition(stored?.record ?? null, event, engine.services.ledger.instant());
+    if (!change.ok)
+        throw new LostRace(stored);
+    const [result] = await view.write([{ record: change.record, expected: stored?.version ?? null }]);
+    if (result === undefined || !result.ok)
+        throw new LostRace(result?.current ?? null);
+    return { record: change.record, version: result.version };
+}
+function contextOf(engine, call, record) {
+    const { ledger, logger } = engine.services;
+    return {
+        key: call.key,
+        attempt: record.attempt,
+        fence: record.fence,
+        // Nothing interrupts it: the transaction's owner decides when it ends.
+        signal: new AbortController().signal,
+        providerKey: (format) => providerKey(call.key, format),
+        deadline: ledger.instant().now + call.definition.policy.timeoutMs,
+        sent: async () => { },
+        log: logger,
+    };
+}
+function inFlight(engine, call) {
+    const { now } = engine.services.ledger.instant();
+    return { status: "in_flight", key: call.key, since: now, until: now + call.definition.policy.leaseMs };
+}
+//# sourceMappingURL=transactional.js.map

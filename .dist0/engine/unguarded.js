@@ -1,0 +1,40 @@
+/** O10: the store is down, and this action would rather run unguarded than not at all. */
+import { classify } from "../core/classify.js";
+import { providerKey } from "../core/provider-key.js";
+import { runAs } from "./context.js";
+import { withCause } from "./error-memory.js";
+export async function runUnguarded(services, call) {
+    const { events, ledger } = services;
+    const { definition, key, input } = call;
+    events.emit({ type: "bypassed", action: definition.name, key });
+    const context = contextOf(services, call);
+    try {
+        const result = await runAs(context, async () => {
+            const draft = definition.prepare ? await definition.prepare(input, context) : undefined;
+            return definition.run(input, context, draft);
+        });
+        return { status: "done", key, result, replayed: false, attempt: 1, at: ledger.instant().now };
+    }
+    catch (error) {
+        // Nothing is recorded, so nothing is retried; but what surely did not happen is not called a doubt.
+        const verdict = classify(error, ledger.instant().now);
+        if (verdict.kind !== "doubt") {
+            return { status: "failed", key, error: verdict.cause, final: verdict.kind === "rejected" };
+        }
+        const why = "it failed while the ledger was down, and nothing was recorded";
+        return withCause({ status: "unknown", key, since: ledger.instant().now, attempt: 1, why }, error);
+    }
+}
+function contextOf({ ledger, logger }, { definition, key }) {
+    return {
+        key,
+        attempt: 1,
+        fence: 0,
+        signal: new AbortController().signal,
+        providerKey: (format) => providerKey(key, format),
+        deadline: ledger.instant().now + definition.policy.timeoutMs,
+        sent: async () => { },
+        log: logger,
+    };
+}
+//# sourceMappingURL=unguarded.js.map

@@ -1,0 +1,93 @@
+/** From a store's name to the store: one list for programs, the command and the environment. */
+import { resolve } from "node:path";
+import { configError } from "./core/errors.js";
+import { memoryStore } from "./stores/memory.js";
+import { postgresStore } from "./stores/postgres.js";
+import { redisStore } from "./stores/redis.js";
+import { sqliteStore } from "./stores/sqlite.js";
+import { defaultLocation, prepareFolder, surroundings } from "./stores/sqlite-location.js";
+export function openStore(given) {
+    return chooseStore(given, "store").store;
+}
+/** An explicit name wins over $NEVERTWICE_STORE, which wins over the embedded default. */
+export function chooseStore(given, option, around = surroundings()) {
+    if (given !== undefined && typeof given !== "string") {
+        if (!isStore(given))
+            throw configError('store is neither a string nor a store. Pass "sqlite:app.db", "memory:", or what a factory such as sqliteStore() returned.');
+        return { store: given, why: "passed by the program" };
+    }
+    const named = nameOf(given, option, around);
+    if (named !== null) {
+        // The command looks at a ledger and never makes one; `nevertwice migrate` does.
+        const migrate = option === "--store" ? "manual" : "auto";
+        return { store: byName(named.name, named.from, around.cwd, migrate), why: `named by ${named.from}` };
+    }
+    const { path, why } = defaultLocation(around);
+    prepareFolder(path);
+    return { store: sqliteStore({ path }), why };
+}
+function nameOf(given, option, { env }) {
+    if (given !== undefined)
+        return { name: given, from: option };
+    const fromEnv = env.NEVERTWICE_STORE;
+    return fromEnv === undefined || fromEnv.trim() === "" ? null : { name: fromEnv, from: "$NEVERTWICE_STORE" };
+}
+/**
+ * The file that `chooseStore` would open, for those who only want to look: opening makes it where there is none.
+ * Null: the store is not a file of its own.
+ */
+export function ledgerFile(given, option, around = surroundings()) {
+    const named = nameOf(given, option, around);
+    if (named === null)
+        return defaultLocation(around);
+    const { scheme, rest } = splitName(named.name);
+    const isFile = scheme === null ? looksLikeFile(rest) : scheme === "sqlite" && rest.trim() !== "";
+    return isFile ? { path: resolve(around.cwd, decodePath(rest)), why: `named by ${named.from}` } : null;
+}
+/** A single letter is a drive of Windows, not a scheme. */
+function splitName(name) {
+    const scheme = /^([a-z0-9+]{2,}):/i.exec(name)?.[1]?.toLowerCase() ?? null;
+    return { scheme, rest: scheme === null ? name : name.slice(scheme.length + 1) };
+}
+function byName(name, from, cwd, migrate) {
+    const { scheme, rest } = splitName(name);
+    switch (scheme) {
+        case null:
+            return bareName(name, from, cwd);
+        case "memory":
+            return memoryStore();
+        case "sqlite":
+            if (rest.trim() === "")
+                throw configError(`${from}: "${name}" names no file. Write sqlite:path/to/ledger.db`);
+            return sqliteStore({ path: resolve(cwd, decodePath(rest)) });
+        case "postgres":
+        case "postgresql":
+            return postgresStore({ url: name, migrate });
+        case "redis":
+        case "rediss":
+            return redisStore({ url: name });
+        default:
+            throw configError(`${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db, postgres://user:password@host/database, redis://host:6379 or memory:, or a Store object.`);
+    }
+}
+function bareName(name, from, cwd) {
+    if (looksLikeFile(name))
+        return sqliteStore({ path: resolve(cwd, name) });
+    throw configError(`${from}: ${JSON.stringify(name)} is not a store. Write sqlite:path/to/ledger.db or memory:`);
+}
+function looksLikeFile(name) {
+    return /\.(db|sqlite3?)$/i.test(name);
+}
+/** sqlite:app.db, sqlite:./app.db, sqlite:/abs/app.db and sqlite:///abs/app.db all mean what they look like. */
+function decodePath(rest) {
+    return rest.startsWith("///") ? rest.slice(2) : rest.startsWith("//") ? rest.slice(2) : rest;
+}
+function isStore(value) {
+    const store = value;
+    return (typeof store === "object" &&
+        store !== null &&
+        typeof store.read === "function" &&
+        typeof store.write === "function" &&
+        typeof store.traits === "object");
+}
+//# sourceMappingURL=open-store.js.map

@@ -1,0 +1,43 @@
+import { LEASED, YOUNG_MS } from "./postgres-row.js";
+/** A claim is looked for by its creation until it is twice as old as where `leased` begins: no gap between the two. */
+export const WATCH_MS = 2 * YOUNG_MS;
+/**
+ * The actions and keeps in the table, one index probe each (a loose scan): there are few, however many rows. Within a
+ * group the index is in the order of creation.
+ */
+export function groupsOf(table) {
+    const next = (where) => `(SELECT action, keep_ms FROM ${table} ${where} ORDER BY action, keep_ms LIMIT 1)`;
+    return `groups(action, keep_ms) AS (
+  ${next("")} UNION ALL
+  SELECT n.action, n.keep_ms FROM groups g CROSS JOIN LATERAL ${next("WHERE (action, keep_ms) > (g.action, g.keep_ms)")} n)`;
+}
+/** Up to here, by creation, every live claim is marked as leased. Behind the server's clock also after that was set back. */
+export function watchedTo(meta, now) {
+    return `(SELECT least(value::bigint, ${now}::bigint - ${WATCH_MS}) FROM ${meta} WHERE name = 'watched_to')`;
+}
+// Rows looked at from either end of the young ones of a group. With a limit and nothing but the index's own columns
+// inside it, the planner walks the index; told about leases too, it would rather read the whole table.
+const YOUNG_ROWS = 100_000;
+/**
+ * The rows `r` that a silent holder may have left: the marked ones, and those too young to be marked. `columns` must
+ * tell rows apart (the two ends may overlap), and are seen under the same names by `where`.
+ */
+export function leasedRows({ table, meta }, columns, where, now) {
+    const young = (direction) => `SELECT ${columns} FROM groups g CROSS JOIN LATERAL (
+  SELECT * FROM (
+    SELECT ctid AS id, y.* FROM ${table} y WHERE y.action = g.action AND y.keep_ms = g.keep_ms AND y.created_at > ${watchedTo(meta, now)}
+    ORDER BY y.created_at ${direction} LIMIT ${YOUNG_ROWS}) r WHERE r.attention IS DISTINCT FROM '${LEASED}' AND ${where}) r`;
+    return `SELECT ${columns} FROM (SELECT ctid AS id, m.* FROM ${table} m WHERE m.attention = '${LEASED}') r WHERE ${where}
+UNION ${young("ASC")}
+UNION ${young("DESC")}`;
+}
+export function lapsed(now) {
+    return `r.state IN ('claimed', 'sent') AND r.lease_until IS NOT NULL AND (r.lease_until <= ${now}::double precision OR r.lease_epoch IS NOT NULL)`;
+}
+/** `column = any of` as SQL; no value at all matches nothing. */
+export function anyOf(parameters, column, values) {
+    if (values.length === 0)
+        return "false";
+    return `${column} IN (${values.map((value) => parameters.add(value)).join(", ")})`;
+}
+//# sourceMappingURL=postgres-groups.js.map

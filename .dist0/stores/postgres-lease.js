@@ -1,0 +1,60 @@
+import { Parameters } from "./postgres-arrays.js";
+import { anyOf, groupsOf, lapsed, leasedRows } from "./postgres-groups.js";
+import { LEASED, SAME_MARK, selectList, YOUNG_MS } from "./postgres-row.js";
+/** The longest due first, from the index of due work alone. SKIP LOCKED: workers pass each other by. */
+export function leaseDue({ table }, query, now) {
+    const parameters = new Parameters();
+    const at = parameters.add(String(now));
+    const picked = `picked AS MATERIALIZED (
+  SELECT r.ctid AS id, r.key, r.tenant, r.attention_at AS since, r.created_at FROM ${table} r
+  WHERE r.attention = 'queued' AND r.attention_at <= ${at}::bigint AND ${wanted(parameters, query, at)}
+  ORDER BY r.attention_at, r.created_at LIMIT ${parameters.add(String(query.limit))}::bigint
+  FOR NO KEY UPDATE SKIP LOCKED)`;
+    return take(table, `WITH ${picked}`, parameters, query, at);
+}
+/** Queued work whose holder fell silent before sending: found first, then locked as it is. */
+export function leaseLapsed(tables, query, now) {
+    const { table } = tables;
+    const parameters = new Parameters();
+    const at = parameters.add(String(now));
+    const limit = `${parameters.add(String(query.limit))}::bigint`;
+    const where = `r.state = 'claimed' AND ${lapsed(at)} AND ${wanted(parameters, query, at)}`;
+    const picked = `${groupsOf(table)},
+found AS MATERIALIZED (SELECT f.id FROM (${leasedRows(tables, "r.id, r.key, r.tenant", where, at)}) f LIMIT ${limit}),
+picked AS MATERIALIZED (
+  SELECT r.ctid AS id, r.key, r.tenant, r.updated_at AS since, r.created_at FROM ${table} r
+  WHERE r.ctid = ANY(ARRAY(SELECT id FROM found)) AND ${where} FOR NO KEY UPDATE SKIP LOCKED)`;
+    return take(table, `WITH RECURSIVE ${picked}`, parameters, query, at);
+}
+function wanted(parameters, { tenant, actions }, at) {
+    const where = ["r.queued", `(r.expires_at IS NULL OR r.expires_at > ${at}::bigint)`];
+    if (tenant !== undefined)
+        where.push(`r.tenant = ${parameters.add(tenant)}`);
+    if (actions !== undefined)
+        where.push(anyOf(parameters, "r.action", actions));
+    return where.join(" AND ");
+}
+/** Rows are picked and locked before, so a TID scan finds them as they are; the order is theirs from before the claim. */
+function take(table, picked, parameters, { to, holder, leaseMs }, at) {
+    const now = `${at}::bigint`;
+    const set = [
+        `rev = r.rev + 1`,
+        `state = ${parameters.add(to)}`,
+        `attempt = r.attempt + 1, fence = r.fence + 1, tries = r.tries + 1`,
+        `holder = ${parameters.add(holder)}`,
+        `lease_until = ${now} + ${parameters.add(String(leaseMs))}::double precision, lease_epoch = NULL`,
+        `updated_at = ${now}, fate = NULL, expires_at = NULL`,
+        `attention = CASE WHEN r.created_at < ${now} - ${YOUNG_MS} THEN '${LEASED}' END`,
+        `attention_at = CASE WHEN r.created_at < ${now} - ${YOUNG_MS} THEN r.created_at END`,
+    ];
+    if (to === "sent") {
+        set.push(`sent_mark = CASE WHEN r.first_sent_at IS NULL THEN '${SAME_MARK}' ELSE r.sent_mark END`, `first_sent_at = coalesce(r.first_sent_at, ${now}), last_sent_at = ${now}`);
+    }
+    return {
+        text: `${picked},
+taken AS (UPDATE ${table} r SET ${set.join(", ")} WHERE r.ctid = ANY(ARRAY(SELECT id FROM picked)) RETURNING r.*)
+SELECT ${selectList("r")} FROM taken r JOIN picked p ON p.key = r.key AND p.tenant = r.tenant ORDER BY p.since, p.created_at, p.key`,
+        values: parameters.values,
+    };
+}
+//# sourceMappingURL=postgres-lease.js.map

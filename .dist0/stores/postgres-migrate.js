@@ -1,0 +1,91 @@
+/** Bringing the schema up to date: once, however many processes start at the same time. */
+import { performance } from "node:perf_hooks";
+import { configError } from "../core/errors.js";
+import { sqlState } from "./postgres-errors.js";
+import { grantSql, isServed, migrationSql, quoteName, quoteText, rlsSql, SCHEMA_VERSION, } from "./postgres-schema.js";
+export const CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::text";
+/** One statement that fails on nothing: what is there, and what time it is there. */
+export async function look(connection, schema) {
+    const askedAt = performance.now();
+    const [row] = await connection.query(`SELECT ${CLOCK} AS c0, pg_is_in_recovery()::text AS c1,
+       (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = to_regclass($1::text))::text AS c2,
+       (to_regclass($2::text) IS NOT NULL)::text AS c3`, [`${quoteName(schema)}.records`, `${quoteName(schema)}.meta`]);
+    const clock = { askedAt, answeredAt: performance.now(), serverMs: Number(row?.c0) };
+    const { c1, c2, c3 } = row;
+    return {
+        clock,
+        standby: c1 === "true",
+        rls: c2 === "true",
+        state: c3 === "true" ? await readState(connection, schema) : null,
+    };
+}
+async function readState(connection, schema) {
+    const rows = await connection.query(`SELECT name AS c0, value AS c1 FROM ${quoteName(schema)}.meta`);
+    const meta = new Map(rows.map(({ c0, c1 }) => [c0, c1]));
+    return {
+        version: Number(meta.get("schema_version") ?? 0),
+        readableSince: Number(meta.get("readable_since") ?? 1),
+        ledgerId: meta.get("ledger_id") ?? "",
+    };
+}
+/** What `migrate` would run now; empty: the schema is up to date. */
+export function pending({ state, rls }, options) {
+    if (state !== null)
+        isServed(state, options.where);
+    const from = state?.version ?? 0;
+    const statements = from >= SCHEMA_VERSION ? [] : migrationSql(options.schema, from);
+    return options.rls && !rls ? [...statements, ...rlsSql(options.schema)] : statements;
+}
+/** All of it or nothing; who comes second finds it done. */
+export async function migrate(driver, options) {
+    const { standby } = await look(driver, options.schema);
+    if (standby)
+        throw readOnlyReplica(options.where);
+    return driver.transaction(async (connection) => {
+        // Of the transaction, not of the session: it goes with the transaction, also behind a pooler.
+        await connection.query(`SELECT pg_advisory_xact_lock(hashtext(${quoteText(`nevertwice ${options.schema}`)}))::text`);
+        const statements = pending(await look(connection, options.schema), options);
+        for (const statement of statements)
+            await connection.query(statement);
+        return statements;
+    });
+}
+/** The schema as this store is to use it: migrated where it may, or an error that says who has to. */
+export async function ready(driver, mode, options) {
+    const found = await look(driver, options.schema);
+    if (found.state !== null && isServed(found.state, options.where) && (found.rls || !options.rls)) {
+        if (mode === "manual" || found.state.version >= SCHEMA_VERSION)
+            return found;
+    }
+    if (found.standby)
+        throw readOnlyReplica(options.where);
+    if (mode === "manual")
+        throw notMigrated(found, options);
+    try {
+        await migrate(driver, options);
+    }
+    catch (error) {
+        if (sqlState(error) === "42501")
+            throw mayNotMigrate(options, error);
+        throw error;
+    }
+    return look(driver, options.schema);
+}
+function migrateCommand({ schema, rls }) {
+    return `nevertwice migrate --store <url>${schema === "nevertwice" ? "" : ` --schema ${schema}`}${rls ? " --rls" : ""}`;
+}
+function notMigrated({ state, rls }, options) {
+    const what = state === null
+        ? `there is no ledger in ${options.where} yet`
+        : options.rls && !rls
+            ? `the ledger ${options.where} has no row-level security, and the program asks for it`
+            : `the ledger ${options.where} has schema ${state.version}, and this release needs ${SCHEMA_VERSION}`;
+    return configError(`${what}, and nobody but you is to change that (migrate: "manual"). Run: ${migrateCommand(options)}`);
+}
+function mayNotMigrate(options, cause) {
+    return configError(`the ledger ${options.where} needs a migration, and this role may not make it. As a role that may, run: ${migrateCommand(options)}; then let this one use it: ${grantSql(options.schema, "<role>").join("; ")};`, cause);
+}
+function readOnlyReplica(where) {
+    return configError(`${where} is a read-only replica: claims cannot be written to it. Connect to the primary (in a URL of several hosts add target_session_attrs=read-write).`);
+}
+//# sourceMappingURL=postgres-migrate.js.map

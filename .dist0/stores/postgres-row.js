@@ -1,0 +1,257 @@
+/**
+ * A record as a row and back. Everything travels as text, both ways, and is cast in SQL: pools come with type parsers
+ * of their own, query builders rename columns, and neither must change what a record says.
+ */
+import { NevertwiceError } from "../core/errors.js";
+import { attentionAt } from "../core/record.js";
+import { keyFromHex } from "./postgres-key.js";
+/** What a plain confirm leaves as it is. */
+export const FIXED = [
+    { name: "key", type: "bytea" },
+    { name: "tenant", type: "text" },
+    { name: "action", type: "text" },
+    { name: "scope", type: "text" },
+    { name: "created_at", type: "bigint" },
+    { name: "keep_ms", type: "bigint" },
+    { name: "queued", type: "boolean" },
+    { name: "doc", type: "text" },
+    { name: "input", type: "text" },
+    { name: "draft", type: "text" },
+];
+/** What every write sets. */
+export const MOVING = [
+    { name: "rev", type: "bigint" },
+    { name: "state", type: "text" },
+    { name: "attempt", type: "integer" },
+    { name: "fence", type: "integer" },
+    { name: "tries", type: "integer" },
+    { name: "holder", type: "text" },
+    { name: "lease_until", type: "double precision" },
+    { name: "lease_epoch", type: "text" },
+    { name: "updated_at", type: "bigint" },
+    { name: "first_sent_at", type: "bigint" },
+    { name: "last_sent_at", type: "bigint" },
+    { name: "sent_mark", type: "text" },
+    { name: "attention", type: "text" },
+    { name: "attention_at", type: "bigint" },
+    { name: "expires_at", type: "bigint" },
+    { name: "fate", type: "text" },
+    { name: "result", type: "text" },
+];
+export const COLUMNS = [...FIXED, ...MOVING];
+/** Every column as text under a name that no query builder's plugin rewrites. */
+export function selectList(alias) {
+    return COLUMNS.map(({ name, type }, i) => {
+        if (type === "bytea")
+            return `encode(${alias}.${name}, 'hex') AS c${i}`;
+        return type === "text" ? `${alias}.${name} AS c${i}` : `${alias}.${name}::text AS c${i}`;
+    }).join(", ");
+}
+// A claim this old is in the index of what wants attention; a younger one is found by its creation (postgres-groups.ts).
+export const YOUNG_MS = 60_000;
+/** The kind of attention a claim wants that is no longer young. Its time is the creation, which no heartbeat changes. */
+export const LEASED = "leased";
+/** keep_ms of what is kept forever: an index column that is never null. */
+const FOREVER = -1;
+/** The mark of a first send that the same clock took as the time beside it. */
+export const SAME_MARK = "=";
+export function fixedValues(record, hex) {
+    return [
+        hex,
+        record.tenant,
+        record.action,
+        record.scope,
+        whole(record.createdAt),
+        whole(keepClass(record)),
+        record.queued ? "t" : "f",
+        docOf(record),
+        encodePayload(record.input),
+        encodePayload(record.draft),
+    ];
+}
+export function movingValues(record, rev, now) {
+    const { lease } = record;
+    const attention = attentionKind(record, now);
+    return [
+        String(rev),
+        record.state,
+        String(record.attempt),
+        String(record.fence),
+        String(record.tries),
+        record.holder,
+        lease === null ? null : String(lease.until),
+        // "" is this store's own clock; any other epoch is a lease that is over.
+        lease === null || lease.epoch === "" ? null : lease.epoch,
+        whole(record.updatedAt),
+        wholeOrNull(record.firstSentAt),
+        wholeOrNull(record.lastSentAt),
+        encodeMark(record.firstSentMark, record.firstSentAt),
+        attention,
+        attention === null ? null : whole(attention === LEASED ? record.createdAt : (attentionAt(record) ?? 0)),
+        wholeOrNull(record.expiresAt),
+        fateOf(record),
+        encodePayload(record.result),
+    ];
+}
+/**
+ * What the sweep goes by: no row expires sooner than this after its creation. It is the action's keep, and so does not
+ * change when the record is settled; a record whose own times say less is held to them.
+ */
+export function keepClass({ createdAt, expiresAt, keepMs }) {
+    if (expiresAt === null)
+        return keepMs ?? FOREVER;
+    return keepMs !== null && expiresAt >= createdAt + keepMs ? keepMs : Math.max(0, expiresAt - createdAt);
+}
+/** Why somebody may look for the row: queued or waiting for its next call, unknown, failed, held for long. */
+function attentionKind({ state, queued, lease, createdAt }, now) {
+    if (state === "pending")
+        return queued ? "queued" : "waiting";
+    if (state === "unknown" || state === "failed")
+        return state;
+    return lease !== null && createdAt < now - YOUNG_MS ? LEASED : null;
+}
+/** The kinds that hold all records of a state; null: the state has none. */
+export function attentionKinds(state) {
+    if (state === "pending")
+        return ["queued", "waiting"];
+    return state === "unknown" || state === "failed" ? [state] : null;
+}
+/**
+ * What no claim changes: a fingerprint, and behind it what differs from the usual. A list, not an object: the names
+ * would be half of its bytes, in every row and every log record.
+ */
+function docOf(record) {
+    const { version, doubted, history, keepMs } = record;
+    const { guarded, free, fields } = record.fingerprint;
+    let rest = "";
+    if (version !== 1)
+        rest += `,"version":${version}`;
+    if (doubted)
+        rest += `,"doubted":true`;
+    if (keepClass(record) !== (keepMs ?? FOREVER))
+        rest += `,"keepMs":${keepMs}`;
+    if (history.length > 0)
+        rest += `,"history":${JSON.stringify(history)}`;
+    const print = `${JSON.stringify(guarded)},${JSON.stringify(free)},${JSON.stringify(fields)}`;
+    return rest === "" ? `[${print}]` : `[${print},{${rest.slice(1)}}]`;
+}
+/**
+ * What every claim clears: SQL hands out due work by setting it to null. A plain confirm has none either, since it
+ * settles at the moment it was written.
+ */
+function fateOf(r) {
+    let text = "";
+    if (r.dueAt !== null)
+        text += `,"dueAt":${r.dueAt}`;
+    if (r.doubtSince !== null)
+        text += `,"doubtSince":${r.doubtSince}`;
+    if (r.doubtMark !== null)
+        text += `,"doubtMark":${JSON.stringify(r.doubtMark)}`;
+    if (r.why !== null)
+        text += `,"why":${JSON.stringify(r.why)}`;
+    if (r.settledAt !== usualSettledAt(r.state, r.updatedAt))
+        text += `,"settledAt":${r.settledAt}`;
+    if (r.final)
+        text += `,"final":true`;
+    if (r.error !== null)
+        text += `,"error":${JSON.stringify(r.error)}`;
+    return text === "" ? null : `{${text.slice(1)}}`;
+}
+function usualSettledAt(state, updatedAt) {
+    return state === "confirmed" || state === "failed" ? updatedAt : null;
+}
+export function decodeRow(row, where) {
+    try {
+        return decode(row);
+    }
+    catch (error) {
+        throw new NevertwiceError("STORE_UNAVAILABLE", `a record in ${where} cannot be read: something other than nevertwice wrote to it. Nothing was run. Restore the row from a backup.`, { cause: error });
+    }
+}
+const AT = Object.fromEntries(COLUMNS.map(({ name }, i) => [name, `c${i}`]));
+function decode(row) {
+    const text = (name) => row[AT[name]];
+    const number = (name) => Number(text(name));
+    const numberOrNull = (name) => (text(name) === null ? null : number(name));
+    const [guarded, free, fields, doc = {}] = JSON.parse(text("doc"));
+    const fate = JSON.parse(text("fate") ?? "{}");
+    const state = text("state");
+    const updatedAt = number("updated_at");
+    const firstSentAt = numberOrNull("first_sent_at");
+    const record = {
+        key: keyFromHex(text("key")),
+        tenant: text("tenant"),
+        action: text("action"),
+        version: doc.version ?? 1,
+        scope: text("scope"),
+        state,
+        attempt: number("attempt"),
+        fence: number("fence"),
+        tries: number("tries"),
+        holder: text("holder"),
+        lease: text("lease_until") === null ? null : { until: number("lease_until"), epoch: text("lease_epoch") ?? "" },
+        queued: text("queued") === "true",
+        createdAt: number("created_at"),
+        updatedAt,
+        dueAt: fate.dueAt ?? null,
+        firstSentAt,
+        lastSentAt: numberOrNull("last_sent_at"),
+        firstSentMark: decodeMark(text("sent_mark"), firstSentAt),
+        doubted: doc.doubted ?? false,
+        doubtSince: fate.doubtSince ?? null,
+        doubtMark: fate.doubtMark ?? null,
+        why: fate.why ?? null,
+        settledAt: fate.settledAt === undefined ? usualSettledAt(state, updatedAt) : fate.settledAt,
+        expiresAt: numberOrNull("expires_at"),
+        keepMs: doc.keepMs === undefined ? keepOf(number("keep_ms")) : doc.keepMs,
+        final: fate.final ?? false,
+        fingerprint: { guarded, free, fields },
+        input: decodePayload(text("input")),
+        draft: decodePayload(text("draft")),
+        result: decodePayload(text("result")),
+        error: fate.error ?? null,
+        history: doc.history ?? [],
+    };
+    return { record, version: number("rev") };
+}
+function keepOf(column) {
+    return column === FOREVER ? null : column;
+}
+function encodeMark(mark, at) {
+    if (mark === null)
+        return null;
+    return mark.at === at && mark.epoch === "" ? SAME_MARK : JSON.stringify([mark.at, mark.epoch]);
+}
+function decodeMark(text, at) {
+    if (text === null)
+        return null;
+    if (text === SAME_MARK)
+        return { at: at, epoch: "" };
+    const [markAt, epoch] = JSON.parse(text);
+    return { at: markAt, epoch };
+}
+/** Times are whole milliseconds; a fraction marks one that was read before the server's clock was known. */
+function whole(value) {
+    return String(Math.floor(value));
+}
+function wholeOrNull(value) {
+    return value === null ? null : whole(value);
+}
+// JSON text starts with none of these, so a plain payload reads as plain JSON in psql.
+const SEALED = "ntseal";
+const OMITTED = "!";
+function encodePayload(payload) {
+    if (payload === null)
+        return null;
+    if ("json" in payload)
+        return payload.json;
+    return "sealed" in payload ? payload.sealed : OMITTED + payload.omitted;
+}
+function decodePayload(text) {
+    if (text === null)
+        return null;
+    if (text.startsWith(OMITTED))
+        return { omitted: text.slice(OMITTED.length) };
+    return text.startsWith(SEALED) ? { sealed: text } : { json: text };
+}
+//# sourceMappingURL=postgres-row.js.map

@@ -1,0 +1,177 @@
+/**
+ * Waiting without polling, at no cost to who does not wait. A NOTIFY in the transaction of a claim or settle would make
+ * commits queue up behind one lock (3× slower measured), and one after every settle would double a lone caller's round
+ * trips. So it goes the other way round: who waits says so, and who settles a record that somebody waits for says that.
+ * Both in transactions of their own, which have nothing to flush and hold the lock for microseconds; gathered while
+ * the last one is under way. Everything here is a hint: the engine polls as a backstop.
+ */
+import { createHash, randomBytes } from "node:crypto";
+import { performance } from "node:perf_hooks";
+// A notification holds 8000 bytes: 400 ids of 16 characters and a comma.
+const IDS_A_PAYLOAD = 400;
+// How long a waiter counts as waiting after it said so, and how often it says so again.
+const WANTED_MS = 30_000;
+const REPEAT_MS = 2_000;
+// More waiters than this are served by polling.
+const MOST_WANTED = 10_000;
+const PROBE_MS = 3_000;
+const [FIRST_RETRY_MS, LAST_RETRY_MS] = [1_000, 60_000];
+export class Wakes {
+    #driver;
+    #channel;
+    #watchers = new Map();
+    #announced = new Map();
+    #wanted = new Map();
+    #outgoing = { wanted: new Set(), moved: new Set() };
+    #listening = null;
+    #probe = null;
+    #sending = false;
+    #retryMs = FIRST_RETRY_MS;
+    #retry = null;
+    #stopped = false;
+    constructor(driver, ledgerId) {
+        this.#driver = driver;
+        this.#channel = `nevertwice_${createHash("sha256").update(ledgerId).digest("hex").slice(0, 24)}`;
+    }
+    /** Whether notifications arrive: known after the probe. */
+    get active() {
+        return this.#listening !== null;
+    }
+    /** Whether anybody said lately that it waits. */
+    get waitedFor() {
+        return this.#wanted.size > 0;
+    }
+    async start() {
+        try {
+            const heard = (payload) => this.#heard(payload);
+            const listening = await this.#driver.listen({ channel: this.#channel, heard, lost: () => this.#lost() });
+            if (listening === null)
+                return;
+            if (!this.#stopped && listening.direct && (await this.#probed())) {
+                this.#listening = listening;
+                this.#retryMs = FIRST_RETRY_MS;
+            }
+            else
+                await listening.stop();
+        }
+        catch {
+            this.#lost();
+        }
+    }
+    /** A pooler takes LISTEN and delivers nothing: only a notification to oneself shows whether they arrive. */
+    async #probed() {
+        const token = randomBytes(8).toString("hex");
+        let timer;
+        const seen = new Promise((done) => {
+            this.#probe = { token, seen: () => done(true) };
+            timer = setTimeout(() => done(false), PROBE_MS);
+            timer.unref();
+        });
+        await this.#driver.query("SELECT pg_notify($1::text, $2::text)::text AS c0", [this.#channel, `probe ${token}`]);
+        const answer = await seen;
+        clearTimeout(timer);
+        this.#probe = null;
+        return answer;
+    }
+    #lost() {
+        this.#listening = null;
+        if (this.#stopped || this.#retry !== null)
+            return;
+        this.#retry = setTimeout(() => {
+            this.#retry = null;
+            void this.start();
+        }, this.#retryMs);
+        this.#retry.unref();
+        this.#retryMs = Math.min(LAST_RETRY_MS, this.#retryMs * 2);
+    }
+    watch(hex, wake) {
+        if (this.#listening === null || this.#watchers.size >= MOST_WANTED)
+            return () => { };
+        const id = idOf(hex);
+        const watchers = this.#watchers.get(id) ?? new Set();
+        this.#watchers.set(id, watchers.add(wake));
+        const now = performance.now();
+        if (now - (this.#announced.get(id) ?? -REPEAT_MS) >= REPEAT_MS) {
+            this.#announced.set(id, now);
+            this.#send("wanted", id);
+        }
+        return () => {
+            watchers.delete(wake);
+            if (watchers.size > 0 || this.#watchers.get(id) !== watchers)
+                return;
+            this.#watchers.delete(id);
+            if (this.#announced.size > MOST_WANTED)
+                this.#announced.clear();
+        };
+    }
+    /** The record's holder let go of it, and that is committed. */
+    moved(hex) {
+        const id = idOf(hex);
+        if (this.#wanted.delete(id))
+            this.#send("moved", id);
+    }
+    #heard(payload) {
+        const [kind, list = ""] = payload.split(" ");
+        if (kind === "probe" && list === this.#probe?.token)
+            this.#probe.seen();
+        const ids = list.split(",");
+        if (kind === "wanted")
+            this.#note(ids);
+        if (kind !== "moved")
+            return;
+        for (const id of ids) {
+            this.#announced.delete(id);
+            for (const wake of [...(this.#watchers.get(id) ?? [])])
+                wake();
+        }
+    }
+    #note(ids) {
+        const now = performance.now();
+        // In the order they came: the oldest stand first.
+        for (const [id, at] of this.#wanted) {
+            if (now - at < WANTED_MS && this.#wanted.size < MOST_WANTED)
+                break;
+            this.#wanted.delete(id);
+        }
+        for (const id of ids) {
+            this.#wanted.delete(id);
+            this.#wanted.set(id, now);
+        }
+    }
+    #send(kind, id) {
+        this.#outgoing[kind].add(id);
+        if (this.#sending)
+            return;
+        this.#sending = true;
+        setImmediate(() => void this.#flush());
+    }
+    async #flush() {
+        for (let payloads = this.#gather(); payloads.length > 0 && !this.#stopped; payloads = this.#gather()) {
+            const calls = payloads.map((_, i) => `pg_notify($1::text, $${i + 2}::text)::text AS c${i}`);
+            // A hint that is lost is made up for by polling.
+            await this.#driver.query(`SELECT ${calls.join(", ")}`, [this.#channel, ...payloads]).catch(() => { });
+        }
+        this.#sending = false;
+    }
+    #gather() {
+        return ["moved", "wanted"].flatMap((kind) => {
+            const ids = [...this.#outgoing[kind]].slice(0, IDS_A_PAYLOAD);
+            for (const id of ids)
+                this.#outgoing[kind].delete(id);
+            return ids.length === 0 ? [] : [`${kind} ${ids.join(",")}`];
+        });
+    }
+    async stop() {
+        this.#stopped = true;
+        if (this.#retry !== null)
+            clearTimeout(this.#retry);
+        const listening = this.#listening;
+        this.#listening = null;
+        await listening?.stop();
+    }
+}
+/** The first 64 bits: a wrong guess wakes somebody for nothing. */
+function idOf(hex) {
+    return hex.slice(0, 16);
+}
+//# sourceMappingURL=postgres-wake.js.map

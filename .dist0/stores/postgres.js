@@ -1,0 +1,244 @@
+/**
+ * The ledger in PostgreSQL: many processes on many hosts, one primary. Batches are one statement each, READ COMMITTED
+ * is enough (every write names the revision it replaces), and nothing is kept in a session.
+ */
+import { performance } from "node:perf_hooks";
+import { configError, NevertwiceError } from "../core/errors.js";
+import { checkLimit } from "../core/scan.js";
+import { isProvisional, ServerClock } from "./postgres-clock.js";
+import { openDriver } from "./postgres-driver.js";
+import { storeError } from "./postgres-errors.js";
+import { inspectServer } from "./postgres-inspect.js";
+import { keyHex } from "./postgres-key.js";
+import { leaseDue, leaseLapsed } from "./postgres-lease.js";
+import { listStatement, pageOf } from "./postgres-list.js";
+import { ready } from "./postgres-migrate.js";
+import { checkOptions } from "./postgres-options.js";
+import { nameTenant, quoteName } from "./postgres-schema.js";
+import { ledgerStats } from "./postgres-stats.js";
+import { Swaps } from "./postgres-swaps.js";
+import { SWEEP_ROWS, sweepStatement, watchStatement } from "./postgres-sweep.js";
+import { transactionConnection } from "./postgres-tx.js";
+import { Wakes } from "./postgres-wake.js";
+import { transactionView } from "./postgres-within.js";
+// Half of 256 callers: while one half is written, the other half works. With one batch for all of them server and
+// program wait for each other in turn (13 000 guards a second became 6 000).
+const BATCH_ROWS = 128;
+// However many rows a caller of the port hands over, a statement holds no more.
+const STATEMENT_ROWS = 500;
+// Silent holders are looked for among queued work this often, not at every poll: a lease takes longer to run out.
+const LOOK_FOR_LAPSED_MS = 5_000;
+// A sweep that has more to do than this goes on at the next one.
+const WATCH_BUDGET_MS = 500;
+export function postgresStore(options) {
+    return new PostgresStore(checkOptions(options));
+}
+class PostgresStore {
+    name;
+    traits = { hosts: "many", survives: "power-loss", clock: "store", dueIndex: true };
+    batchRows = BATCH_ROWS;
+    #settings;
+    #tables;
+    #clock = new ServerClock();
+    #swaps;
+    #opening = null;
+    #opened = null;
+    #checked = new WeakMap();
+    #closed = false;
+    #lookedForLapsedAt = Number.NEGATIVE_INFINITY;
+    constructor(settings) {
+        this.#settings = settings;
+        this.name = settings.name;
+        const schema = quoteName(settings.schema);
+        this.#tables = { table: `${schema}.records`, meta: `${schema}.meta` };
+        this.#swaps = new Swaps({
+            table: this.#tables.table,
+            name: this.name,
+            tenant: settings.tenant,
+            clock: this.#clock,
+        });
+    }
+    now() {
+        return this.#clock.instant().now;
+    }
+    instant() {
+        return this.#clock.instant();
+    }
+    watch(key, wake) {
+        return this.#opened?.wakes?.watch(keyHex(key), wake) ?? (() => { });
+    }
+    read(keys) {
+        return this.#do(({ run }) => this.#swaps.read(run, keys));
+    }
+    write(puts) {
+        return this.#do(async ({ run, wakes }) => {
+            // Stamped by this host's wall clock, before the server's was known: "there is no row" makes the engine look at
+            // the clock again. Nothing was written, so nothing is lost by it.
+            if (puts.some(stampedTooEarly))
+                return this.#again(run, puts);
+            const results = [];
+            for (let at = 0; at < puts.length; at += STATEMENT_ROWS)
+                results.push(...(await this.#swaps.write(run, puts.slice(at, at + STATEMENT_ROWS))));
+            if (wakes?.waitedFor)
+                for (const [i, put] of puts.entries())
+                    if (results[i]?.ok)
+                        letGo(wakes, put);
+            return results;
+        });
+    }
+    async #again(run, puts) {
+        const early = puts.map(stampedTooEarly);
+        const others = await this.#swaps.write(run, puts.filter((_, i) => !early[i]));
+        const current = await this.#swaps.read(run, puts.filter(({ expected }, i) => early[i] && expected !== null).map(({ record }) => record.key));
+        return puts.map(({ expected }, i) => {
+            if (!early[i])
+                return others.shift();
+            return { ok: false, current: expected === null ? null : (current.shift() ?? null) };
+        });
+    }
+    lease(query) {
+        return this.#do(async ({ run, survey }) => {
+            checkLimit(query.limit, "lease");
+            const confined = { ...query, ...this.#ownTenant(query.tenant) };
+            const now = this.now();
+            const due = await this.#rows(run, leaseDue(this.#tables, confined, now));
+            if (due.length >= query.limit || now - this.#lookedForLapsedAt < LOOK_FOR_LAPSED_MS)
+                return due;
+            const limit = query.limit - due.length;
+            const lapsed = await this.#rows(survey, leaseLapsed(this.#tables, { ...confined, limit }, now));
+            // Where there was as much as asked for there may be more.
+            if (lapsed.length < limit)
+                this.#lookedForLapsedAt = now;
+            return [...due, ...lapsed];
+        });
+    }
+    list(query) {
+        return this.#do(async ({ survey }) => {
+            const confined = { ...query, ...this.#ownTenant(query.tenant) };
+            return pageOf(await this.#rows(survey, listStatement(this.#tables, confined, this.now())), query);
+        });
+    }
+    stats() {
+        return this.#do(({ survey }) => ledgerStats(survey, this.#tables, this.now(), this.#settings.tenant));
+    }
+    sweep({ limit }) {
+        return this.#do(async ({ survey: run }) => {
+            checkLimit(limit, "sweep");
+            await this.#watchOldClaims(run);
+            for (let removed = 0;;) {
+                const rows = Math.min(SWEEP_ROWS, limit - removed);
+                const { tenant } = this.#settings;
+                const { text, values } = sweepStatement(this.#tables, { limit: rows, now: this.now(), tenant });
+                const gone = Number((await run.query(text, values))[0]?.c0);
+                removed += gone;
+                if (gone < rows || removed >= limit)
+                    return removed;
+            }
+        });
+    }
+    async #watchOldClaims(run) {
+        const until = performance.now() + WATCH_BUDGET_MS;
+        for (let more = true; more && performance.now() < until;) {
+            const { text, values } = watchStatement(this.#tables, this.now());
+            more = (await run.query(text, values))[0]?.c0 === "true";
+        }
+    }
+    within(tx) {
+        const connection = transactionConnection(tx);
+        return transactionView({
+            tx: tx,
+            connection,
+            swaps: this.#swaps,
+            clock: this.#clock,
+            settings: this.#settings,
+            checked: this.#checked,
+            ledgerId: async () => this.#opened?.ledgerId ?? null,
+            open: async () => (await this.#open()).ledgerId,
+            check: () => this.#refuseClosed(),
+        });
+    }
+    inspect() {
+        return this.#do(({ run, wakes }) => inspectServer(run, { tables: this.#tables, settings: this.#settings, listening: wakes?.active ?? false }));
+    }
+    async close() {
+        if (this.#closed)
+            return;
+        this.#closed = true;
+        const opened = await this.#opening?.catch(() => null);
+        await opened?.wakes?.stop();
+        await opened?.driver.close();
+    }
+    // ---- how it gets to the server ----
+    async #do(work) {
+        try {
+            this.#refuseClosed();
+            return await work(this.#opened ?? (await this.#open()));
+        }
+        catch (error) {
+            throw storeError(error, { where: this.name, schema: this.#settings.schema });
+        }
+    }
+    #open() {
+        if (this.#opening === null) {
+            this.#opening = this.#connect();
+            // The next call tries again.
+            this.#opening.catch(() => {
+                this.#opening = null;
+            });
+        }
+        return this.#opening;
+    }
+    async #connect() {
+        const { schema, migrate, rls, tenant, listen } = this.#settings;
+        const driver = await openDriver(this.#settings);
+        try {
+            const { clock, state } = await ready(driver, migrate, { schema, rls, where: this.name });
+            this.#clock.observe(clock);
+            const ledgerId = state?.ledgerId ?? "";
+            const wakes = listen ? new Wakes(driver, `${ledgerId} ${schema}`) : null;
+            // Not waited for: until it listens, the engine polls.
+            void wakes?.start();
+            const own = rls ? [nameTenant(tenant)] : [];
+            const run = rls ? inTransactions(driver, own) : driver;
+            this.#opened = { driver, run, survey: inTransactions(driver, [NO_JIT, ...own]), ledgerId, wakes };
+            return this.#opened;
+        }
+        catch (error) {
+            await driver.close().catch(() => { });
+            throw error;
+        }
+    }
+    #refuseClosed() {
+        if (!this.#closed)
+            return;
+        throw new NevertwiceError("STORE_UNAVAILABLE", `the ledger ${this.name} is closed. Call before close(), or make a new nevertwice().`);
+    }
+    async #rows(run, { text, values }) {
+        const rows = await run.query(text, values);
+        return rows.map((row) => this.#swaps.seen(row));
+    }
+    /** Asking a confined store for another tenant's rows gets none. */
+    #ownTenant(asked) {
+        const { tenant } = this.#settings;
+        if (tenant === undefined || asked === tenant)
+            return asked === undefined ? {} : { tenant: asked };
+        if (asked !== undefined)
+            throw configError(`this store is confined to the tenant ${JSON.stringify(tenant)}.`);
+        return { tenant };
+    }
+}
+function stampedTooEarly({ record }) {
+    return isProvisional(record.updatedAt);
+}
+function letGo(wakes, { record }) {
+    if (record.lease === null)
+        wakes.moved(keyHex(record.key));
+}
+// Compiling a statement takes longer (50 to 300 ms) than these take to run; the planner does not know how few rows they see.
+const NO_JIT = "SET LOCAL jit = off";
+/** Settings for each statement, forgotten with its transaction. */
+function inTransactions(driver, settings) {
+    const setup = settings.join("; ");
+    return { query: (text, values) => driver.transaction((connection) => connection.query(text, values), setup) };
+}
+//# sourceMappingURL=postgres.js.map

@@ -1,0 +1,51 @@
+/** Where the ledger is, and what it is called: the options of redisStore(), checked. */
+import { configError } from "../core/errors.js";
+const OPTIONS = new Set("client url prefix allowUnsafe timeoutMs".split(" "));
+const DEFAULT_TIMEOUT_MS = 5_000;
+export function readLocation(options) {
+    for (const option of Object.keys(options)) {
+        if (OPTIONS.has(option))
+            continue;
+        throw configError(`redisStore: there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`);
+    }
+    const { client, url } = options;
+    if ((client === undefined) === (url === undefined)) {
+        throw configError('redisStore: give either client (an ioredis or node-redis client) or url ("redis://localhost:6379").');
+    }
+    const named = url === undefined ? null : readUrl(url);
+    const prefix = options.prefix ?? named?.prefix ?? "nevertwice";
+    // Braces would move the hash tag, and with it the records away from their index.
+    if (typeof prefix !== "string" || prefix === "" || /[{}\s]/.test(prefix)) {
+        throw configError(`redisStore: prefix is ${JSON.stringify(prefix)}; it takes a name without braces and blanks.`);
+    }
+    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    if (!Number.isFinite(timeoutMs) || timeoutMs <= 0) {
+        throw configError(`redisStore: timeoutMs is ${String(timeoutMs)}; it takes milliseconds above zero.`);
+    }
+    return {
+        client: client ?? null,
+        url: named?.url ?? "",
+        prefix,
+        allowUnsafe: options.allowUnsafe ?? named?.allowUnsafe ?? false,
+        timeoutMs,
+        where: named === null ? `redis (your client), prefix ${prefix}` : `${named.where}, prefix ${prefix}`,
+    };
+}
+/** Our own words stand in the query, where no driver looks for them: redis://host:6379/0?prefix=agents&allowUnsafe=true */
+function readUrl(text) {
+    const parsed = URL.canParse(text) ? new URL(text) : null;
+    if (parsed === null || !["redis:", "rediss:"].includes(parsed.protocol) || parsed.hostname === "") {
+        throw configError("redisStore: the url is not one of a Redis server. Write redis://host:6379, or rediss://host:6380 for TLS.");
+    }
+    const prefix = parsed.searchParams.get("prefix");
+    const allowUnsafe = parsed.searchParams.get("allowUnsafe");
+    parsed.searchParams.delete("prefix");
+    parsed.searchParams.delete("allowUnsafe");
+    return {
+        url: parsed.href,
+        where: `${parsed.protocol}//${parsed.host}${parsed.pathname}`,
+        ...(prefix !== null && { prefix }),
+        ...(allowUnsafe !== null && { allowUnsafe: allowUnsafe === "true" || allowUnsafe === "1" }),
+    };
+}
+//# sourceMappingURL=redis-location.js.map

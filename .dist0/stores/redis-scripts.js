@@ -1,0 +1,243 @@
+/**
+ * What runs inside Redis. The rules of the ledger stay in core: a script swaps strings by their version and keeps the
+ * index in step, nothing else. Each answers the server's TIME first.
+ *
+ * Every key a script decides by is named in KEYS. That is what makes a slot under way to another node safe: Redis then
+ * refuses (TRYAGAIN) or redirects, instead of taking a record that has moved already for one that was never there.
+ */
+import { createHash } from "node:crypto";
+function script(text) {
+    return { text, sha: createHash("sha1").update(text).digest("hex") };
+}
+/** KEYS: records. */
+export const READ = script(`
+local time = redis.call('TIME')
+return {time[1], time[2], redis.call('MGET', unpack(KEYS))}`);
+/**
+ * KEYS: an index per bucket, then the records in the order of their buckets. ARGV: how many buckets, the channel, how many
+ * rows each bucket has, then seven values a row: the version expected ('': none), the row, its index entry, and the
+ * scores it has in 'a', in its state's list and in 'q' ('': not there), and when it expires ('': never).
+ * Answers a row each: 1, or the row that was in the way (nil: none).
+ */
+export const WRITE = script(`
+local call, sub = redis.call, string.sub
+local LIST = {c = 'o', s = 'o', p = 'p', u = 'u', f = 'f'}
+local time = call('TIME')
+local reply = {time[1], time[2]}
+local buckets, channel = tonumber(ARGV[1]), ARGV[2]
+local k, a, freed = buckets, buckets + 3, {}
+for b = 1, buckets do
+  local adds, gone = {}, {}
+  for _ = 1, tonumber(ARGV[b + 2]) do
+    k = k + 1
+    local key, expected, row, entry, expires = KEYS[k], ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 6]
+    local won, head
+    if expected == '' then
+      if expires == '' then won = call('SET', key, row, 'NX')
+      else won = call('SET', key, row, 'NX', 'PXAT', expires) end
+    else
+      head = call('GETRANGE', key, 0, 17)
+      won = sub(head, 1, 16) == expected
+      if won then
+        if expires == '' then call('SET', key, row)
+        else call('SET', key, row, 'PXAT', expires) end
+      end
+    end
+    if won then
+      reply[#reply + 1] = 1
+      local list, was = LIST[sub(row, 17, 17)], head and LIST[sub(head, 17, 17)]
+      if ARGV[a + 3] ~= '' then
+        adds[#adds + 1] = ARGV[a + 3]
+        adds[#adds + 1] = 'a' .. entry
+      end
+      if list then
+        adds[#adds + 1] = ARGV[a + 4]
+        adds[#adds + 1] = list .. entry
+      end
+      if was and was ~= list then
+        gone[#gone + 1] = was .. entry
+        if was == 'o' then freed[#freed + 1] = entry end
+      end
+      if ARGV[a + 5] ~= '' then
+        adds[#adds + 1] = ARGV[a + 5]
+        adds[#adds + 1] = 'q' .. entry
+      elseif head and sub(head, 18, 18) == 'q' then
+        gone[#gone + 1] = 'q' .. entry
+      end
+    else
+      reply[#reply + 1] = call('GET', key)
+    end
+    a = a + 7
+  end
+  if #adds > 0 then call('ZADD', KEYS[b], unpack(adds)) end
+  if #gone > 0 then call('ZREM', KEYS[b], unpack(gone)) end
+end
+-- A hint only: where it is not allowed, waiters look by themselves.
+if #freed > 0 then
+  if channel ~= '' then redis.pcall('PUBLISH', channel, table.concat(freed, '\\n'))
+  else redis.pcall('SPUBLISH', KEYS[1] .. ':settled', table.concat(freed, '\\n')) end
+end
+return reply`);
+// What an index member says: its key, its scope as JSON or '', its tenant and action as JSON.
+const PARTS = `
+local function parts(member) return string.match(member, '^.([^\\31]*)\\31([^\\31]*)\\31(.*)$') end`;
+/**
+ * KEYS: indexes. ARGV: '' or 'REV', how many to look at in each, what is wanted ('': any): how the key begins, the scope as
+ * JSON, how the tenant begins, how the action ends; then from, to and offset for each index. Answers for each how many it
+ * saw, the last score and how many it saw of that, and the members that are wanted with their scores.
+ */
+export const RANGE = script(`
+local call, sub = redis.call, string.sub
+local time = call('TIME')
+local reply = {time[1], time[2]}
+local key, scope, tenant, action = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local any = key == '' and scope == '' and tenant == '' and action == ''${PARTS}
+for b = 1, #KEYS do
+  local a = b * 3 + 4
+  local seen
+  if ARGV[1] == 'REV' then
+    seen = call('ZRANGE', KEYS[b], ARGV[a], ARGV[a + 1], 'BYSCORE', 'REV', 'LIMIT', ARGV[a + 2], ARGV[2], 'WITHSCORES')
+  else
+    seen = call('ZRANGE', KEYS[b], ARGV[a], ARGV[a + 1], 'BYSCORE', 'LIMIT', ARGV[a + 2], ARGV[2], 'WITHSCORES')
+  end
+  local last, tail = seen[#seen] or '', 0
+  for i = #seen, 2, -2 do
+    if seen[i] ~= last then break end
+    tail = tail + 1
+  end
+  local found = {#seen / 2, last, tail}
+  for i = 1, #seen, 2 do
+    local fits = any
+    if not any then
+      local k, s, about = parts(seen[i])
+      fits = sub(k, 1, #key) == key and (scope == '' or s == scope)
+        and sub(about, 1, #tenant) == tenant and (action == '' or sub(about, -#action) == action)
+    end
+    if fits then
+      found[#found + 1] = seen[i]
+      found[#found + 1] = seen[i + 1]
+    end
+  end
+  reply[b + 2] = found
+end
+return reply`);
+/**
+ * Queued work that is due, the longest due first over all the indexes given. What is handed out is put aside for a
+ * moment, so that two workers never race for one record; who dies meanwhile only delays it by that moment.
+ * KEYS: indexes. ARGV: how many, how long to put aside ('': only look), where 'q' begins, how far to look in each, how
+ * the entry's tenant begins ('': any), then how its action may end (none: any). Answers members and the time they were due.
+ */
+export const DUE = script(`
+local call, sub = redis.call, string.sub
+local time = call('TIME')
+local reply = {time[1], time[2]}
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local limit, aside, base, reach, tenant = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local all = tenant == '' and #ARGV == 5${PARTS}
+local function wanted(member)
+  if all then return true end
+  local _, _, about = parts(member)
+  if sub(about, 1, #tenant) ~= tenant then return false end
+  if #ARGV == 5 then return true end
+  for i = 6, #ARGV do
+    if sub(about, -#ARGV[i]) == ARGV[i] then return true end
+  end
+  return false
+end
+local function number(score) return string.format('%.0f', score) end
+local from, to = number(base), number(base + now)
+local lists, at, offsets, ended, first = {}, {}, {}, {}, {}
+local function refill(b)
+  local list = {}
+  while #list == 0 and not ended[b] do
+    local part = call('ZRANGE', KEYS[b], from, to, 'BYSCORE', 'LIMIT', offsets[b], 32, 'WITHSCORES')
+    for i = 1, #part, 2 do
+      if wanted(part[i]) then
+        list[#list + 1] = part[i]
+        list[#list + 1] = tonumber(part[i + 1])
+      end
+    end
+    offsets[b] = offsets[b] + #part / 2
+    ended[b] = #part < 64 or offsets[b] >= reach
+  end
+  lists[b], at[b], first[b] = list, 1, list[2] or math.huge
+end
+for b = 1, #KEYS do
+  offsets[b] = 0
+  refill(b)
+end
+local adds = {}
+for _ = 1, limit do
+  local best, since = 0, math.huge
+  for b = 1, #KEYS do
+    if first[b] < since then best, since = b, first[b] end
+  end
+  if best == 0 then break end
+  local member = lists[best][at[best]]
+  reply[#reply + 1] = member
+  reply[#reply + 1] = number(since - base)
+  adds[best] = adds[best] or {}
+  table.insert(adds[best], number(base + now + (aside or 0)))
+  table.insert(adds[best], member)
+  at[best] = at[best] + 2
+  first[best] = lists[best][at[best] + 1]
+  if not first[best] then refill(best) end
+end
+if aside then
+  for b, list in pairs(adds) do call('ZADD', KEYS[b], 'XX', unpack(list)) end
+end
+return reply`);
+/** KEYS: an index, then records. ARGV: their entries. Takes those out of the index whose record is gone; answers how many. */
+export const TIDY = script(`
+local time = redis.call('TIME')
+local gone = 0
+for i = 1, #ARGV do
+  local entry = ARGV[i]
+  if redis.call('EXISTS', KEYS[i + 1]) == 0 then
+    gone = gone + redis.call('ZREM', KEYS[1], 'a' .. entry)
+    redis.call('ZREM', KEYS[1], 'o' .. entry, 'p' .. entry, 'u' .. entry, 'f' .. entry, 'q' .. entry)
+  end
+end
+return {time[1], time[2], gone}`);
+/** KEYS: an index. ARGV: from which rank, to which. Answers members; 'a' has the lowest scores, so its ranks come first. */
+export const WALK = script(`
+local time = redis.call('TIME')
+return {time[1], time[2], redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[2])}`);
+/**
+ * KEYS: an index. ARGV: from which rank, to which. Answers how many members it saw, then for each tenant and action and
+ * state a text, a count and the oldest dueAt or doubtSince. The records are not named in KEYS: a count taken while a slot
+ * moves may miss those under way, and nothing is decided by it.
+ */
+export const COUNT = script(`
+local call, sub = redis.call, string.sub
+local time = call('TIME')
+local members = call('ZRANGE', KEYS[1], ARGV[1], ARGV[2])
+local counts, oldest = {}, {}${PARTS}
+for _, member in ipairs(members) do
+  if sub(member, 1, 1) == 'a' then
+    local key, _, action = parts(member)
+    local head = call('GETRANGE', KEYS[1] .. ':' .. key, 0, 80)
+    if head ~= '' then
+      local state = sub(head, 17, 17)
+      local about = state .. action
+      counts[about] = (counts[about] or 0) + 1
+      if state == 'p' or state == 'u' then
+        local at = tonumber(string.match(head, state == 'p' and '^{"d":(%d+)' or '^{[^a]*"s":(%d+)', 27))
+        if at and (not oldest[about] or at < oldest[about]) then oldest[about] = at end
+      end
+    end
+  end
+end
+local reply = {time[1], time[2], #members}
+for about, count in pairs(counts) do
+  reply[#reply + 1] = about
+  reply[#reply + 1] = count
+  reply[#reply + 1] = oldest[about] and string.format('%.0f', oldest[about]) or ''
+end
+return reply`);
+/** KEYS: an index. ARGV: where 'o' begins. Answers how many leases are over. */
+export const LAPSED = script(`
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+return {time[1], time[2], redis.call('ZCOUNT', KEYS[1], ARGV[1], string.format('%.0f', ARGV[1] + now))}`);
+//# sourceMappingURL=redis-scripts.js.map

@@ -1,0 +1,170 @@
+/**
+ * Opening the ledger's file: durable settings set and checked on every open, the schema brought up to date, and a file
+ * that is gone, cut short, damaged or newer than this program refused, never replaced.
+ */
+import { randomUUID } from "node:crypto";
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, statSync, writeSync, } from "node:fs";
+import { basename, dirname } from "node:path";
+import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.js";
+import { isBusy, isCorrupt, isWithinTransaction } from "./sqlite-driver.js";
+import { SqliteLedger } from "./sqlite-ledger.js";
+import { hasSchema, migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.js";
+import { walDamage } from "./sqlite-wal.js";
+// A small file is checked whole at each open (about 10 ms per 8 MiB); a large one row by row as it is read, and by doctor.
+const CHECK_WHOLE_BELOW_BYTES = 8 * 1024 * 1024;
+export function openFile(options) {
+    const { path, driver, busyMs } = options;
+    const expectedId = options.check ? beforeOpening(path) : null;
+    // Before SQLite opens it: it would cut the log at the damage and go on.
+    const damage = options.check ? walDamage(path) : null;
+    if (damage !== null)
+        throw damagedFile(path, damage);
+    let db;
+    try {
+        db = driver.open(path);
+    }
+    catch (error) {
+        throw cannotOpen(path, error);
+    }
+    try {
+        db.exec(`PRAGMA busy_timeout = ${busyMs}`);
+        setDurable(db, path);
+        db.exec(`PRAGMA wal_autocheckpoint = ${options.autoCheckpoint}`);
+        const ledger = new SqliteLedger(db, path);
+        if (options.check)
+            afterOpening(db, ledger, path, expectedId);
+        db.exec("PRAGMA busy_timeout = 0");
+        return { db, ledger, inode: inodeOf(path) ?? "" };
+    }
+    catch (error) {
+        closeQuietly(db);
+        throw isNevertwiceError(error) ? error : cannotOpen(path, error);
+    }
+}
+/** Without WAL and FULL the ledger would promise what it cannot keep, so both are read back, not believed. */
+function setDurable(db, path) {
+    const mode = firstValue(db, "PRAGMA journal_mode = WAL");
+    if (mode !== "wal") {
+        throw configError(`the ledger ${path} cannot use write-ahead logging (its journal mode stays ${String(mode)}). Put it on a local disk: network file systems and in-memory databases do not carry it.`);
+    }
+    db.exec("PRAGMA synchronous = FULL");
+    const synchronous = firstValue(db, "PRAGMA synchronous");
+    if (Number(synchronous) < 2) {
+        throw configError(`the ledger ${path} runs with synchronous=${String(synchronous)}; a power loss could take acknowledged records back. FULL could not be set.`);
+    }
+}
+export function firstValue(db, pragma) {
+    const [row] = db.prepare(pragma).all();
+    return row === undefined ? undefined : Object.values(row)[0];
+}
+// ---- the file itself ----
+/** Beside the ledger lies a small file with its id: if it is there and the ledger is not, the ledger was lost. */
+function idFile(path) {
+    return `${path}.id`;
+}
+function beforeOpening(path) {
+    const folder = dirname(path);
+    try {
+        mkdirSync(folder, { recursive: true });
+    }
+    catch (error) {
+        throw cannotOpen(path, error);
+    }
+    if (!existsSync(idFile(path)))
+        return null;
+    const expected = readFileSync(idFile(path), "utf8").trim();
+    const size = existsSync(path) ? statSync(path).size : -1;
+    if (size > 0)
+        return expected;
+    const what = size === 0 ? "is empty" : "is gone";
+    throw new NevertwiceError("STORE_UNAVAILABLE", `the ledger ${path} ${what}, but ${basename(idFile(path))} beside it says that there was one. Starting over would run again what was already done. Restore the file; if you mean to begin anew, remove ${idFile(path)} too.`);
+}
+function afterOpening(db, ledger, path, expectedId) {
+    refuseNewer(readSchema(db), path);
+    if (expectedId !== null && !hasSchema(db))
+        throw notTheLedger(path);
+    if (statSync(path).size <= CHECK_WHOLE_BELOW_BYTES && hasSchema(db)) {
+        const damage = ledger.check();
+        if (damage !== null)
+            throw damagedFile(path, damage);
+    }
+    let state = readSchema(db);
+    if (state?.version !== SCHEMA_VERSION)
+        state = ledger.transaction(() => migrate(db, path));
+    if (expectedId !== null && expectedId !== state.ledgerId)
+        throw notTheLedger(path);
+    if (expectedId === null)
+        writeDurably(idFile(path), `${state.ledgerId}\n`);
+}
+function writeDurably(path, text) {
+    // Written beside and renamed, so that a crash leaves no half id to be taken for another ledger's.
+    // A random name: threads, and containers that share a volume, share process ids too.
+    const temporary = `${path}.${randomUUID()}.new`;
+    const file = openSync(temporary, "w");
+    try {
+        writeSync(file, text);
+        fsyncSync(file);
+    }
+    finally {
+        closeSync(file);
+    }
+    renameSync(temporary, path);
+}
+export function inodeOf(path) {
+    try {
+        const { dev, ino } = statSync(path);
+        return `${dev}:${ino}`;
+    }
+    catch {
+        return null;
+    }
+}
+export function checkpointQuietly(db) {
+    try {
+        firstValue(db, "PRAGMA wal_checkpoint(TRUNCATE)");
+    }
+    catch {
+        // Another process is reading or writing: the log stays, and so does everything in it.
+    }
+}
+export function closeQuietly(db) {
+    try {
+        db.close?.();
+    }
+    catch {
+        // Already closed, or a statement still open at exit: the file is consistent either way.
+    }
+}
+// ---- what can be wrong with it ----
+export function storeError(error, path) {
+    if (isNevertwiceError(error))
+        return error;
+    if (isCorrupt(error))
+        return damagedFile(path, messageOf(error));
+    if (isWithinTransaction(error)) {
+        return new NevertwiceError("STORE_UNAVAILABLE", `a transaction stayed open for too long on the connection that carries the ledger ${path}. Nothing was run. Commit it, pass it to the call as tx, or give the ledger a connection of its own.`, { cause: error });
+    }
+    if (isBusy(error)) {
+        return new NevertwiceError("STORE_UNAVAILABLE", `the ledger ${path} was locked by another process for too long. Nothing was run. Look for a program that holds a transaction open on it, then call again.`, { cause: error });
+    }
+    return new NevertwiceError("STORE_UNAVAILABLE", `the ledger ${path} could not be read or written: ${messageOf(error)}. Nothing was run by this call.`, { cause: error });
+}
+function damagedFile(path, what) {
+    return new NevertwiceError("STORE_UNAVAILABLE", `the ledger ${path} is damaged (${what.split("\n")[0]}). It was left as it is, and nothing was run. Restore it from a backup; nevertwice doctor tells more.`);
+}
+function notTheLedger(path) {
+    return new NevertwiceError("STORE_UNAVAILABLE", `${path} is not the ledger that ${basename(idFile(path))} beside it belongs to: the file was replaced. Restore the right one; if you mean to use this one, remove ${idFile(path)}.`);
+}
+function cannotOpen(path, error) {
+    if (isCorrupt(error) || isBusy(error))
+        return storeError(error, path);
+    const { code } = (error ?? {});
+    if (code === "EROFS" ||
+        code === "EACCES" ||
+        code === "EPERM" ||
+        /readonly|unable to open|permission/i.test(messageOf(error))) {
+        return configError(`the ledger ${path} cannot be opened for writing (${messageOf(error)}). Give its folder write access, or name another place: nevertwice({ store: "sqlite:/path/to/ledger.db" }) or NEVERTWICE_STORE.`, error);
+    }
+    return storeError(error, path);
+}
+//# sourceMappingURL=sqlite-file.js.map

@@ -1,0 +1,319 @@
+/**
+ * The ledger's operations on one SQLite connection, synchronous. The same code serves the event loop, the worker thread
+ * and the caller's own transaction.
+ *
+ * A row just written is never read with `.get()`: it steps once and resets, and an error of the commit that happens at
+ * the reset is swallowed. `.run()` and `.all()` step to the end.
+ */
+import { configError, NevertwiceError } from "../core/errors.js";
+import { STATES } from "../core/record.js";
+import { transition } from "../core/transition.js";
+import { COLUMNS, decodeRow, encodeRow } from "./sqlite-row.js";
+// Named by ourselves: left alone, SQLite names a column as the file's schema spells it, and a flipped bit there (Scope for
+// scope) would lose every null of that column without a word from the checksum.
+const SELECT = `SELECT id, ${COLUMNS.map((column) => `${column} AS ${column}`).join(", ")} FROM nevertwice_records`;
+const INSERT = `INSERT INTO nevertwice_records (${COLUMNS.join(", ")}) VALUES (${COLUMNS.map(() => "?").join(", ")}) ON CONFLICT (key) DO NOTHING`;
+// What a key fixes (itself, tenant, action, scope) is not set again: naming an indexed column in SET costs an index
+// entry removed and written, changed or not (10 µs of 35 measured).
+const FIXED = ["key", "tenant", "action", "scope"];
+const CHANGING = COLUMNS.map((column, index) => ({ column, index })).filter(({ column }) => !FIXED.includes(column));
+const UPDATE = `UPDATE nevertwice_records SET ${CHANGING.map(({ column }) => `${column} = ?`).join(", ")}, lease_watch = ? WHERE key = ? AND rev = ?`;
+const LEASE_UNTIL = COLUMNS.indexOf("lease_until");
+const KEY = COLUMNS.indexOf("key");
+const REV = COLUMNS.indexOf("rev");
+/** The rows whose lease may be over: the watched ones, and those too young to be watched yet. */
+const LAPSED = `id IN (
+    SELECT id FROM nevertwice_records WHERE lease_watch IS NOT NULL
+    UNION ALL
+    SELECT id FROM nevertwice_records WHERE id > (SELECT CAST(value AS INTEGER) FROM nevertwice_meta WHERE name = 'watched_to'))
+  AND lease_until IS NOT NULL AND (lease_until <= ? OR lease_epoch <> ?)`;
+// Rows looked at in one transaction by a sweep: a few milliseconds, so that no writer waits long for it.
+const SWEEP_WINDOW = 5_000;
+export function encodePut(put) {
+    // A first revision that no earlier row of this key can have had, also after a sweep: time in ms, times 1024, plus chance.
+    const rev = put.expected === null ? Date.now() * 1_024 + Math.floor(Math.random() * 1_024) : put.expected + 1;
+    return { row: encodeRow(put.record, rev), expected: put.expected };
+}
+export function decodePutResult(result, where) {
+    if (result.ok)
+        return result;
+    return { ok: false, current: result.row === null ? null : decodeRow(result.row, where) };
+}
+export class SqliteLedger {
+    #db;
+    #where;
+    #statements = new Map();
+    #sweptTo = 0;
+    constructor(db, where) {
+        this.#db = db;
+        this.#where = where;
+    }
+    readRows(keys) {
+        const select = this.#prepare(`${SELECT} WHERE key = ?`);
+        return keys.map((key) => select.all(key)[0] ?? null);
+    }
+    read(keys) {
+        return this.readRows(keys).map((row) => (row === null ? null : decodeRow(row, this.#where)));
+    }
+    /** One transaction for the batch; each put succeeds or conflicts on its own. */
+    write(puts) {
+        // A single statement is its own transaction: one caller pays for one statement.
+        if (puts.length === 1)
+            return [this.#put(puts[0])];
+        return this.transaction(() => puts.map((put) => this.#put(put)));
+    }
+    /**
+     * On a connection that is not ours alone. Always with a BEGIN of its own: it fails inside somebody else's transaction,
+     * whose rollback would take an acknowledged claim back.
+     */
+    commit(puts) {
+        return this.transaction(() => this.writeWithin(puts));
+    }
+    /** Inside a transaction somebody else began. */
+    writeWithin(puts) {
+        return puts.map((put) => this.#put(put));
+    }
+    #put({ row, expected }) {
+        const key = row[KEY];
+        const { changes } = expected === null
+            ? this.#prepare(INSERT).run(...row)
+            : this.#prepare(UPDATE).run(...CHANGING.map(({ index }) => row[index]), row[LEASE_UNTIL], key, expected);
+        if (Number(changes) === 1)
+            return { ok: true, version: row[REV] };
+        return { ok: false, row: this.readRows([key])[0] ?? null };
+    }
+    lease(query, at) {
+        requirePositive(query.limit, "lease.limit");
+        return this.transaction(() => {
+            const leased = [];
+            for (const { record, version } of this.#leasable(query, at)) {
+                if (leased.length >= query.limit)
+                    break;
+                const { to, holder, leaseMs } = query;
+                const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
+                if (!change.ok)
+                    continue;
+                const [result] = this.writeWithin([encodePut({ record: change.record, expected: version })]);
+                if (result?.ok)
+                    leased.push({ record: change.record, version: result.version });
+            }
+            return leased;
+        });
+    }
+    /** Due work by its index, oldest first; then claims whose holder fell silent before sending. */
+    *#leasable(query, at) {
+        const where = ["json_extract(doc, '$.queued') = 1"];
+        const values = [];
+        if (query.tenant !== undefined) {
+            where.push("tenant = ?");
+            values.push(query.tenant);
+        }
+        if (query.actions !== undefined) {
+            where.push("action IN (SELECT value FROM json_each(?))");
+            values.push(JSON.stringify(query.actions));
+        }
+        const filter = where.join(" AND ");
+        const due = `${SELECT} WHERE state = 'pending' AND attention_at <= ? AND ${filter} ORDER BY attention_at, id LIMIT ?`;
+        const lapsed = `${SELECT} WHERE ${LAPSED} AND state = 'claimed' AND ${filter} ORDER BY id LIMIT ?`;
+        yield* this.#decodeAll(this.#prepare(due).all(at.now, ...values, query.limit));
+        yield* this.#decodeAll(this.#prepare(lapsed).all(at.steady, at.epoch, ...values, query.limit));
+    }
+    list(query, at) {
+        requirePositive(query.limit, "list.limit");
+        const { where, values } = listFilter(query, at);
+        const newest = (query.order ?? "newest") === "newest";
+        if (query.cursor !== undefined) {
+            where.push(newest ? "id < ?" : "id > ?");
+            values.push(cursorId(query.cursor));
+        }
+        const filter = where.length === 0 ? "" : ` WHERE ${where.join(" AND ")}`;
+        const sql = `${SELECT}${filter} ORDER BY id ${newest ? "DESC" : "ASC"} LIMIT ?`;
+        const rows = this.#prepare(sql).all(...values, query.limit + 1);
+        const page = rows.slice(0, query.limit);
+        const last = page.at(-1);
+        return { items: [...this.#decodeAll(page)], cursor: rows.length > query.limit && last ? String(last.id) : null };
+    }
+    stats(at) {
+        const counts = this.#prepare("SELECT action, state, count(*) AS n FROM nevertwice_records GROUP BY action, state").all();
+        const actions = new Map();
+        const states = emptyCounts();
+        let total = 0;
+        for (const { action, state, n } of counts) {
+            const one = actions.get(action) ?? { total: 0, states: emptyCounts() };
+            actions.set(action, one);
+            one.total += n;
+            one.states[state] += n;
+            states[state] += n;
+            total += n;
+        }
+        const oldest = (state) => this.#prepare("SELECT min(attention_at) AS at FROM nevertwice_records WHERE state = ? AND attention_at IS NOT NULL").all(state)[0].at;
+        const lapsed = this.#prepare(`SELECT count(*) AS n FROM nevertwice_records WHERE ${LAPSED}`).all(at.steady, at.epoch)[0];
+        const byAction = [...actions]
+            .map(([action, one]) => ({ action, ...one }))
+            .sort((a, b) => b.total - a.total);
+        return {
+            total,
+            states,
+            actions: byAction,
+            lapsed: lapsed.n,
+            oldestPendingAt: oldest("pending"),
+            oldestUnknownAt: oldest("unknown"),
+        };
+    }
+    /**
+     * Removes what is past its `keep`, window by window, going round the table from where the last sweep stopped. It ends
+     * when the limit is reached, when a whole round is done, or, for a background pass, when a window held little to remove.
+     */
+    sweep(query, at) {
+        requirePositive(query.limit, "sweep.limit");
+        this.transaction(() => this.#watchYoungClaims());
+        let removed = 0;
+        const started = this.#sweptTo;
+        let wrapped = false;
+        while (removed < query.limit) {
+            const window = this.transaction(() => this.#sweepWindow(query.limit - removed, at));
+            removed += window.removed;
+            if (window.end) {
+                if (wrapped || started === 0)
+                    break;
+                wrapped = true;
+            }
+            if (wrapped && this.#sweptTo >= started)
+                break;
+            if (query.thorough !== true && window.removed < window.seen / 4)
+                break;
+        }
+        return removed;
+    }
+    #sweepWindow(limit, at) {
+        const from = this.#sweptTo;
+        const last = this.#prepare(`SELECT count(*) AS seen, max(id) AS id FROM (SELECT id FROM nevertwice_records WHERE id > ? ORDER BY id LIMIT ${SWEEP_WINDOW})`).all(from)[0];
+        const end = last.seen < SWEEP_WINDOW;
+        const sql = `DELETE FROM nevertwice_records WHERE id IN (
+      SELECT id FROM nevertwice_records WHERE id > ? AND id <= ? AND expires_at <= ? AND state IN ('confirmed', 'failed') LIMIT ?)`;
+        const removed = last.id === null ? 0 : Number(this.#prepare(sql).run(from, last.id, at.now, limit).changes);
+        if (removed > 0)
+            this.#keepMarkBelowNewRows();
+        // A window cut short by the limit is looked at again.
+        if (removed < limit)
+            this.#sweptTo = end ? 0 : last.id;
+        return { removed, seen: last.seen, end: end && removed < limit };
+    }
+    /** Claims that live longer than a sweep get into the lease index, and the mark moves past them. */
+    #watchYoungClaims() {
+        const mark = "(SELECT CAST(value AS INTEGER) FROM nevertwice_meta WHERE name = 'watched_to')";
+        this.#prepare(`UPDATE nevertwice_records SET lease_watch = lease_until WHERE id > ${mark} AND lease_until IS NOT NULL AND lease_watch IS NULL`).run();
+        this.#prepare(`UPDATE nevertwice_meta SET value = (SELECT coalesce(max(id), 0) FROM nevertwice_records)
+       WHERE name = 'watched_to' AND value <> (SELECT CAST(coalesce(max(id), 0) AS TEXT) FROM nevertwice_records)`).run();
+    }
+    /** A removed last row gives its rowid to the next insert: the mark must not stand above a row it has not seen. */
+    #keepMarkBelowNewRows() {
+        this.#prepare(`UPDATE nevertwice_meta SET value = (SELECT coalesce(max(id), 0) FROM nevertwice_records)
+       WHERE name = 'watched_to' AND CAST(value AS INTEGER) > (SELECT coalesce(max(id), 0) FROM nevertwice_records)`).run();
+    }
+    /** Everything in the file agrees with itself; the first disagreement otherwise. */
+    check() {
+        const [first] = this.#db.prepare("PRAGMA integrity_check(1)").all();
+        if (first?.integrity_check !== "ok")
+            return first?.integrity_check ?? "no answer";
+        let after = 0;
+        for (;;) {
+            const rows = this.#prepare(`${SELECT} WHERE id > ? ORDER BY id LIMIT 1000`).all(after);
+            if (rows.length === 0)
+                return this.#checkWatch();
+            try {
+                for (const row of rows)
+                    decodeRow(row, this.#where);
+            }
+            catch (error) {
+                return error.message;
+            }
+            after = rows.at(-1).id;
+        }
+    }
+    /** The mark of watched claims has no checksum; one that stands too high would hide silent holders from every sweep. */
+    #checkWatch() {
+        const mark = this.#prepare("SELECT value FROM nevertwice_meta WHERE name = 'watched_to'").all()[0];
+        const { value } = (mark ?? {});
+        if (typeof value !== "string" || !/^\d+$/.test(value))
+            return "the mark of watched claims is unreadable";
+        const hidden = this.#prepare("SELECT 1 FROM nevertwice_records WHERE lease_until IS NOT NULL AND lease_watch IS NULL AND id <= CAST(? AS INTEGER) LIMIT 1").all(value);
+        return hidden.length === 0 ? null : "a live claim is hidden behind the mark of watched claims";
+    }
+    transaction(work) {
+        this.#prepare("BEGIN IMMEDIATE").run();
+        try {
+            const answer = work();
+            this.#prepare("COMMIT").run();
+            return answer;
+        }
+        catch (error) {
+            try {
+                this.#prepare("ROLLBACK").run();
+            }
+            catch {
+                // SQLite has rolled back by itself (a full disk, an I/O error); the first error is the one to tell.
+            }
+            throw error;
+        }
+    }
+    *#decodeAll(rows) {
+        for (const row of rows)
+            yield decodeRow(row, this.#where);
+    }
+    #prepare(sql) {
+        let statement = this.#statements.get(sql);
+        if (statement === undefined) {
+            statement = this.#db.prepare(sql);
+            this.#statements.set(sql, statement);
+        }
+        return statement;
+    }
+}
+function listFilter(query, at) {
+    const where = [];
+    const values = [];
+    const equal = (column, value) => {
+        if (value === undefined)
+            return;
+        where.push(`${column} = ?`);
+        values.push(value);
+    };
+    equal("tenant", query.tenant);
+    equal("action", query.action);
+    equal("scope", query.scope);
+    if (query.states !== undefined) {
+        // What wants attention has an index of its own. The subquery makes the planner use it instead of walking the whole
+        // table in the order asked for.
+        const indexed = query.states.every((state) => state === "unknown" || state === "failed" || state === "pending");
+        where.push(indexed
+            ? "id IN (SELECT id FROM nevertwice_records WHERE attention_at IS NOT NULL AND state IN (SELECT value FROM json_each(?)))"
+            : "state IN (SELECT value FROM json_each(?))");
+        values.push(JSON.stringify(query.states));
+    }
+    if (query.lapsed === true) {
+        where.push(LAPSED);
+        values.push(at.steady, at.epoch);
+    }
+    if (query.keyPrefix !== undefined) {
+        where.push("key >= ? AND key < ?");
+        values.push(query.keyPrefix, `${query.keyPrefix}\uffff`);
+    }
+    return { where, values };
+}
+function cursorId(cursor) {
+    const id = Number(cursor);
+    if (!Number.isSafeInteger(id) || id < 0 || cursor.trim() === "") {
+        throw configError(`list: ${JSON.stringify(cursor)} is not a cursor of this store. Use the cursor of the page before, as it came.`);
+    }
+    return id;
+}
+function requirePositive(value, where) {
+    if (Number.isSafeInteger(value) && value > 0)
+        return;
+    throw new NevertwiceError("CONFIG", `${where} is ${String(value)}; it takes a whole number above zero.`);
+}
+function emptyCounts() {
+    return Object.fromEntries(STATES.map((state) => [state, 0]));
+}
+//# sourceMappingURL=sqlite-ledger.js.map

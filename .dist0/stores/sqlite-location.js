@@ -1,0 +1,68 @@
+/**
+ * Where the default ledger lies, so that cron, a shell and a program agree: beside the nearest package.json (or an
+ * existing .nevertwice folder), otherwise in the user's state folder. On a disk that does not last it is refused.
+ */
+import { accessSync, constants, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { dirname, join, sep } from "node:path";
+import { configError, messageOf } from "../core/errors.js";
+const FOLDER = ".nevertwice";
+const FILE = "ledger.db";
+export function surroundings() {
+    return { cwd: process.cwd(), env: process.env, platform: process.platform, home: homedir() };
+}
+export function defaultLocation(around = surroundings()) {
+    refusePassingDisk(around.env);
+    for (let folder = around.cwd;; folder = dirname(folder)) {
+        // A package's own package.json says nothing about the project that runs it.
+        const inside = folder.split(sep).includes("node_modules");
+        if (!inside && existsSync(join(folder, FOLDER)))
+            return { path: join(folder, FOLDER, FILE), why: `the nearest ${FOLDER} folder` };
+        if (!inside && existsSync(join(folder, "package.json")))
+            return { path: join(folder, FOLDER, FILE), why: "beside the nearest package.json" };
+        if (dirname(folder) === folder)
+            break;
+    }
+    return { path: join(stateFolder(around), FILE), why: "no package.json above this folder: your state folder" };
+}
+function stateFolder({ env, platform, home }) {
+    if (platform === "win32")
+        return join(env.LOCALAPPDATA ?? join(home, "AppData", "Local"), "nevertwice");
+    if (platform === "darwin")
+        return join(home, "Library", "Application Support", "nevertwice");
+    return join(env.XDG_STATE_HOME ?? join(home, ".local", "state"), "nevertwice");
+}
+const PASSING = [
+    ["AWS_LAMBDA_FUNCTION_NAME", "AWS Lambda"],
+    ["VERCEL", "Vercel"],
+    ["NETLIFY", "Netlify"],
+    ["K_SERVICE", "Cloud Run"],
+    ["CLOUD_RUN_JOB", "Cloud Run"],
+    ["FUNCTION_TARGET", "Cloud Functions"],
+    ["FUNCTIONS_WORKER_RUNTIME", "Azure Functions"],
+    ["DYNO", "Heroku"],
+];
+function refusePassingDisk(env) {
+    const found = PASSING.find(([variable]) => env[variable]);
+    if (found === undefined)
+        return;
+    throw configError(`this program runs on ${found[1]}, whose disk does not last: an embedded ledger would forget what was done. ${storesThatFit} If the disk does last (a mounted volume), name the file yourself: nevertwice({ store: "sqlite:/mnt/data/ledger.db" }).`);
+}
+const storesThatFit = "Use a store that every instance shares (Postgres, Redis or S3), passed as nevertwice({ store }).";
+/** Made with a .gitignore of its own: a ledger does not belong into a commit. */
+export function prepareFolder(path) {
+    const folder = dirname(path);
+    try {
+        if (!existsSync(folder)) {
+            mkdirSync(folder, { recursive: true });
+            writeFileSync(join(folder, ".gitignore"), "*\n", { flag: "wx" });
+        }
+        accessSync(folder, constants.W_OK);
+    }
+    catch (error) {
+        if (error.code === "EEXIST")
+            return;
+        throw configError(`the default ledger would lie at ${path}, but that folder cannot be written (${messageOf(error)}). ${storesThatFit} Or name a writable file: nevertwice({ store: "sqlite:/var/lib/app/ledger.db" }).`, error);
+    }
+}
+//# sourceMappingURL=sqlite-location.js.map

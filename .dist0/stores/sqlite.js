@@ -1,0 +1,327 @@
+/**
+ * The embedded store: one SQLite file, many processes, one host. A small batch on an idle loop commits right here (one
+ * caller pays one commit and no hop); anything larger, slower or contended goes to a thread, so that the ledger does not
+ * stall the agent it protects.
+ */
+import { realpathSync } from "node:fs";
+import { resolve } from "node:path";
+import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.js";
+import { isBusy, isSqliteHandle, loadDriver } from "./sqlite-driver.js";
+import { checkpointQuietly, closeQuietly, firstValue, inodeOf, openFile, storeError, } from "./sqlite-file.js";
+import { decodePutResult, encodePut, SqliteLedger } from "./sqlite-ledger.js";
+import { savepoint } from "./sqlite-savepoint.js";
+import { migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.js";
+import { SqliteThread } from "./sqlite-thread.js";
+import { hostInstant } from "./steady-clock.js";
+// The engine tries a write three times: a caller waits three times this for a lock that never goes.
+const DEFAULT_BUSY_MS = 5_000;
+// Up to here a batch commits on the loop: the rows cost less than the hop to the thread (70 µs measured).
+const INLINE_ROWS = 4;
+// A disk whose commits take longer than this on average is kept off the loop for a while. A single hiccup, however long,
+// counts for no more than HICCUP_MS: it takes a row of slow commits to make a slow disk.
+const SLOW_COMMIT_MS = 5;
+const HICCUP_MS = 20;
+const COMMIT_WEIGHT = 0.05;
+const OFF_LOOP_MS = 10_000;
+const COMMITS_PER_CHECKPOINT = 500;
+const LOOK_AT_FILE_MS = 250;
+export function sqliteStore(options) {
+    const { path, database } = options;
+    if ((path === undefined) === (database === undefined)) {
+        throw configError('sqliteStore: give either path ("./ledger.db") or database (an open connection).');
+    }
+    if (database !== undefined && !isSqliteHandle(database)) {
+        throw configError("sqliteStore: database is not a SQLite connection: it needs prepare() and exec(), as node:sqlite's DatabaseSync and better-sqlite3 have them.");
+    }
+    if (path !== undefined && (typeof path !== "string" || path.trim() === "" || path.includes(":memory:"))) {
+        throw configError(`sqliteStore: path is ${JSON.stringify(path)}; give the path of a file. For a ledger that forgets at exit use store: "memory:".`);
+    }
+    return new SqliteStore(options);
+}
+class SqliteStore {
+    name;
+    traits = { hosts: "one", survives: "power-loss", clock: "client", dueIndex: true };
+    #path;
+    #owned;
+    #database;
+    #clock;
+    #busyMs;
+    #file = null;
+    #thread = null;
+    #closed = false;
+    #offLoopUntil = 0;
+    #commitMs = 0;
+    #commits = 0;
+    #lookedAt = 0;
+    #views = new WeakMap();
+    constructor(options) {
+        this.#owned = options.database === undefined;
+        this.#database = options.database;
+        this.#path = options.path === undefined ? "(your connection)" : resolve(options.path);
+        this.name = `sqlite:${this.#path}`;
+        this.#clock = options.clock ?? { instant: hostInstant };
+        this.#busyMs = options.busyMs ?? DEFAULT_BUSY_MS;
+    }
+    now() {
+        return this.#clock.instant().now;
+    }
+    instant() {
+        return this.#clock.instant();
+    }
+    async read(keys) {
+        return this.#here(({ ledger }) => ledger.read(keys));
+    }
+    async write(puts) {
+        if (puts.length === 0)
+            return [];
+        const rows = puts.map(encodePut);
+        const settled = this.#owned ? await this.#commit(rows) : await this.#patiently(({ ledger }) => ledger.commit(rows));
+        return settled.map((result) => decodePutResult(result, this.#path));
+    }
+    async lease(query) {
+        return this.#patiently(({ ledger }) => ledger.lease(query, this.instant()));
+    }
+    async list(query) {
+        return this.#here(({ ledger }) => ledger.list(query, this.instant()));
+    }
+    async stats() {
+        this.#open();
+        if (!this.#owned)
+            return this.#here(({ ledger }) => ledger.stats(this.instant()));
+        return this.#offLoop().request({ op: "stats", at: this.instant() });
+    }
+    async sweep(query) {
+        if (!this.#owned)
+            return this.#patiently(({ ledger }) => ledger.sweep(query, this.instant()));
+        this.#open();
+        return this.#offLoop().request({ op: "sweep", query, at: this.instant() });
+    }
+    within(tx) {
+        if (!isSqliteHandle(tx)) {
+            throw configError("tx is not a SQLite connection: pass the connection whose transaction is open (it needs prepare() and exec()).");
+        }
+        if (tx.isTransaction === false || tx.inTransaction === false) {
+            throw configError('tx has no transaction open. Run "BEGIN IMMEDIATE" on it first (or use your library\'s transaction function), and commit after the call.');
+        }
+        this.#requireSameFile(tx);
+        const ledger = this.#viewOf(tx);
+        return {
+            read: async (keys) => guardedBy(this.#path, () => ledger.read(keys)),
+            write: async (puts) => guardedBy(this.#path, () => ledger.writeWithin(puts.map(encodePut)).map((result) => decodePutResult(result, this.#path))),
+            atomically: (work) => savepoint(tx, work),
+        };
+    }
+    async inspect() {
+        const { db } = this.#open();
+        const damage = this.#owned
+            ? await this.#offLoop().request({ op: "check" })
+            : this.#here(({ ledger }) => ledger.check());
+        const journal = String(firstValue(db, "PRAGMA journal_mode"));
+        const synchronous = Number(firstValue(db, "PRAGMA synchronous"));
+        const { steady, epoch } = this.instant();
+        return [
+            { name: "file", value: this.#path, ok: true },
+            {
+                name: "driver",
+                value: this.#owned
+                    ? `${loadDriver().name}, SQLite ${String(firstValue(db, "SELECT sqlite_version()"))}`
+                    : "your connection",
+                ok: true,
+            },
+            { name: "schema", value: `version ${readSchema(db)?.version ?? 0} of ${SCHEMA_VERSION}`, ok: true },
+            {
+                name: "journal",
+                value: journal,
+                ok: journal === "wal",
+                advice: "reopen the file with this release: it sets write-ahead logging",
+            },
+            {
+                name: "synchronous",
+                value: synchronous >= 2 ? "FULL" : String(synchronous),
+                ok: synchronous >= 2,
+                advice: 'set "PRAGMA synchronous = FULL" on your connection: without it a power loss can take acknowledged records back',
+            },
+            {
+                name: "integrity",
+                value: damage ?? "ok",
+                ok: damage === null,
+                advice: "restore the file from a backup; do not delete it, or what was done may be done again",
+            },
+            {
+                name: "lease clock",
+                value: epoch === "wall" ? "wall clock" : `monotonic, up ${Math.round(steady / 60_000)} min`,
+                ok: true,
+            },
+        ];
+    }
+    async close() {
+        if (this.#closed)
+            return;
+        this.#closed = true;
+        await this.#thread?.close();
+        if (this.#owned && this.#file) {
+            // Everything into the one file: whoever copies ledger.db after a close has it all.
+            checkpointQuietly(this.#file.db);
+            closeQuietly(this.#file.db);
+        }
+        this.#file = null;
+    }
+    // ---- where the work is done ----
+    #open() {
+        if (this.#closed)
+            throw new NevertwiceError("STORE_UNAVAILABLE", `the ledger ${this.#path} is closed. Call before close(), or make a new nevertwice().`);
+        this.#file ??= this.#owned ? this.#openOwn() : this.#openYours(this.#database);
+        return this.#file;
+    }
+    #openOwn() {
+        return openFile({ path: this.#path, driver: loadDriver(), busyMs: this.#busyMs, check: true, autoCheckpoint: 0 });
+    }
+    #openYours(db) {
+        const ledger = new SqliteLedger(db, this.#path);
+        guardedBy(this.#path, () => {
+            const state = readSchema(db);
+            refuseNewer(state, this.#path);
+            if (state?.version !== SCHEMA_VERSION)
+                ledger.transaction(() => migrate(db, this.#path));
+        });
+        return { db, ledger, inode: "" };
+    }
+    #here(work) {
+        const file = this.#open();
+        return guardedBy(this.#path, () => work(file));
+    }
+    /** For work that must stay on this connection and may meet a lock: tries again, a little later each time. */
+    async #patiently(work) {
+        const until = performance.now() + this.#busyMs;
+        for (let napMs = 1;; napMs = Math.min(25, napMs * 2)) {
+            try {
+                return work(this.#open());
+            }
+            catch (error) {
+                if (!isBusy(isNevertwiceError(error) ? error.cause : error) || performance.now() >= until)
+                    throw storeError(error, this.#path);
+                await new Promise((done) => setTimeout(done, napMs * (0.5 + Math.random())));
+            }
+        }
+    }
+    async #commit(rows) {
+        const results = this.#mayCommitHere(rows.length) ? this.#commitHere(rows) : null;
+        return results ?? this.#offLoop().request({ op: "write", puts: rows });
+    }
+    #mayCommitHere(rows) {
+        this.#open();
+        this.#lookAtFile();
+        return rows <= INLINE_ROWS && !this.#thread?.busy && performance.now() >= this.#offLoopUntil;
+    }
+    /** Null: another process holds the lock, and waiting for it is the thread's business. */
+    #commitHere(rows) {
+        const started = performance.now();
+        try {
+            const results = this.#file.ledger.write(rows);
+            const tookMs = performance.now() - started;
+            this.#commitMs += COMMIT_WEIGHT * (Math.min(tookMs, HICCUP_MS) - this.#commitMs);
+            if (this.#commitMs > SLOW_COMMIT_MS)
+                this.#stayOffLoop(started);
+            this.#checkpointNowAndThen();
+            return results;
+        }
+        catch (error) {
+            if (isBusy(error))
+                return null;
+            throw storeError(error, this.#path);
+        }
+    }
+    #stayOffLoop(now) {
+        this.#offLoopUntil = now + OFF_LOOP_MS;
+        this.#commitMs = 0;
+    }
+    #checkpointNowAndThen() {
+        this.#commits += 1;
+        if (this.#commits < COMMITS_PER_CHECKPOINT)
+            return;
+        this.#commits = 0;
+        // Copying the log into the file waits for the disk: never on the loop. A failed checkpoint only postpones the copy.
+        this.#offLoop()
+            .request({ op: "checkpoint" })
+            .catch(() => { });
+    }
+    #offLoop() {
+        if (this.#closed)
+            this.#open();
+        if (!this.#thread?.alive)
+            this.#thread = new SqliteThread({ path: this.#path, busyMs: this.#busyMs });
+        return this.#thread;
+    }
+    /** F13: a ledger removed or replaced under a running program is a lost ledger, not an empty one. */
+    #lookAtFile() {
+        const now = performance.now();
+        const inode = this.#file?.inode ?? "";
+        if (inode === "" || now - this.#lookedAt < LOOK_AT_FILE_MS)
+            return;
+        this.#lookedAt = now;
+        if (inodeOf(this.#path) === inode)
+            return;
+        this.#lookedAt = 0;
+        throw new NevertwiceError("STORE_UNAVAILABLE", `the ledger ${this.#path} was removed or replaced while this program had it open. Nothing was run. Restore the file and start the program again.`);
+    }
+    // ---- the caller's own transaction ----
+    #viewOf(tx) {
+        let ledger = this.#views.get(tx);
+        if (ledger === undefined) {
+            ledger = new SqliteLedger(tx, this.#path);
+            this.#views.set(tx, ledger);
+        }
+        // Looked at each time: a schema made in a transaction goes when that transaction is rolled back.
+        guardedBy(this.#path, () => {
+            const state = readSchema(tx);
+            refuseNewer(state, this.#path);
+            if (state?.version !== SCHEMA_VERSION)
+                migrate(tx, this.#path);
+        });
+        return ledger;
+    }
+    #requireSameFile(tx) {
+        if (tx === this.#database)
+            return;
+        const theirs = mainFile(tx);
+        const ours = this.#owned ? this.#path : mainFile(this.#database);
+        if (theirs !== "" && ours !== "" && sameFile(theirs, ours)) {
+            if (this.#owned)
+                requireSameLibrary(tx);
+            return;
+        }
+        throw configError(`tx is a transaction on ${theirs || "an in-memory database"}, but the ledger is ${ours || "another in-memory database"}: they could not commit together. Keep the ledger in the same file: nevertwice({ store: "sqlite:${theirs || "app.db"}" }).`);
+    }
+}
+let ownLibrary;
+/** Two SQLite libraries on one file in one process: when one closes a file, the locks of the other are gone. */
+function requireSameLibrary(tx) {
+    ownLibrary ??= libraryOf(loadDriver().open(":memory:"));
+    if (libraryOf(tx) === ownLibrary)
+        return;
+    throw configError("tx belongs to another SQLite library than the ledger's, and two of them in one process break each other's locks on one file. Give the ledger your connection: nevertwice({ store: sqliteStore({ database: db }) }).");
+}
+function libraryOf(db) {
+    return String(firstValue(db, "SELECT sqlite_source_id()"));
+}
+function guardedBy(path, work) {
+    try {
+        return work();
+    }
+    catch (error) {
+        throw storeError(error, path);
+    }
+}
+function mainFile(db) {
+    const rows = db.prepare("PRAGMA database_list").all();
+    return rows.find((row) => row.name === "main")?.file ?? "";
+}
+function sameFile(one, other) {
+    try {
+        return realpathSync(one) === realpathSync(other);
+    }
+    catch {
+        return false;
+    }
+}
+//# sourceMappingURL=sqlite.js.map

@@ -1,0 +1,2 @@
+import type { Instant } from "../core/record.ts";
+export declare function hostInstant(): Instant;

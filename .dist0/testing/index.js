@@ -1,0 +1,3 @@
+export { storeConformance } from "./conformance.js";
+export { sampleRecord } from "./sample-record.js";
+//# sourceMappingURL=index.js.map

@@ -1,0 +1,2 @@
+import type { Case } from "../harness.ts";
+export declare const corruption: readonly Case[];

@@ -1,0 +1,149 @@
+/** Handing out due work: what is due, in which order, to one worker only, and as core's claim would. */
+import assert from "node:assert/strict";
+import { transition } from "../../core/transition.js";
+import { assertHolds, assertRefused, insert, keysOf, LEASE, lostTo, seed, sortedKeys } from "../checks.js";
+import { dueRecord, LONG, leasedRecord, MINUTE, numberedKey, times } from "../sample-record.js";
+export const leases = [
+    {
+        name: "hands out nothing where nothing is due",
+        body: async ({ store }) => assert.deepEqual(await store.lease(LEASE), []),
+    },
+    ...["claimed", "sent"].map((to) => ({
+        name: `hands out a due record as ${to}, as core's claim would: fence, attempt and tries + 1`,
+        body: (bench) => assertLeasedLikeCore(bench, to),
+    })),
+    {
+        name: "a leased record refuses who still holds its old version",
+        body: async ({ store, at }) => {
+            const { record, version } = await insert(store, dueRecord(at, "nt1_due"));
+            const [leased] = await store.lease(LEASE);
+            const [late] = await store.write([{ record: { ...record, fence: 9 }, expected: version }]);
+            assert.deepStrictEqual(lostTo(late, "a write from before the lease"), leased);
+        },
+    },
+    {
+        name: "hands out the longest due first, up to the limit, and each only once",
+        body: async ({ store, at }) => {
+            const minutes = [3, 1, 5, 2, 4];
+            const now = Math.floor(at.now);
+            // Created in the opposite order: it is the due time that counts.
+            await seed(store, minutes.map((m) => dueRecord(at, `nt1_${m}`, { dueAt: now - LONG - m * MINUTE, createdAt: now - 2 * LONG + m * MINUTE })));
+            assert.deepEqual(sortedKeys(await store.lease({ ...LEASE, limit: 2 })), ["nt1_4", "nt1_5"], "the two longest due");
+            assert.deepEqual(keysOf(await store.lease({ ...LEASE, limit: 1 })), ["nt1_3"], "the next");
+            assert.deepEqual(keysOf(await store.lease(LEASE)), ["nt1_2", "nt1_1"], "the rest, longest due first");
+            assert.deepEqual(await store.lease(LEASE), [], "all are leased now");
+        },
+    },
+    {
+        name: "does not hand out what is not due yet",
+        body: async ({ store, at }) => {
+            await seed(store, [dueRecord(at, "nt1_later", { dueAt: Math.floor(at.now) + LONG }), dueRecord(at, "nt1_due")]);
+            assert.deepEqual(keysOf(await store.lease(LEASE)), ["nt1_due"]);
+        },
+    },
+    {
+        name: "does not hand out what is not queued: only calls drive it",
+        body: async ({ store, at }) => {
+            const called = [dueRecord(at, "nt1_call"), leasedRecord(at, "nt1_lapsed", -LONG)];
+            await seed(store, called.map((record) => ({ ...record, queued: false })));
+            assert.deepEqual(keysOf(await store.lease(LEASE)), []);
+        },
+    },
+    {
+        name: "hands out nothing that is sent, settled or in doubt, lapsed or not",
+        body: async ({ store, at }) => {
+            const dueAt = Math.floor(at.now) - LONG;
+            const states = ["sent", "confirmed", "failed", "unknown"];
+            await seed(store, [
+                ...states.map((state) => leasedRecord(at, `nt1_${state}`, -LONG, { state, dueAt })),
+                leasedRecord(at, "nt1_otherboot", LONG, { state: "sent", lease: { until: at.steady + LONG, epoch: "gone" } }),
+            ]);
+            assert.deepEqual(sortedKeys(await store.lease(LEASE)), [], "a second attempt at any of these could double the effect");
+        },
+    },
+    {
+        name: "hands out a claimed record again once its lease is over, not before",
+        body: async ({ store, at }) => {
+            await seed(store, [
+                leasedRecord(at, "nt1_alive", LONG),
+                leasedRecord(at, "nt1_lapsed", -LONG, { fence: 4, attempt: 3, tries: 2 }),
+                leasedRecord(at, "nt1_otherboot", LONG, { lease: { until: at.steady + LONG, epoch: "an earlier boot" } }),
+            ]);
+            const rows = await store.lease(LEASE);
+            assert.deepEqual(sortedKeys(rows), ["nt1_lapsed", "nt1_otherboot"]);
+            const { fence, attempt, tries, holder } = rows.find(({ record }) => record.key === "nt1_lapsed")?.record ?? {};
+            assert.deepEqual({ fence, attempt, tries, holder }, { fence: 5, attempt: 4, tries: 3, holder: "worker-1" });
+        },
+    },
+    {
+        name: "due times and leases follow the store's clock",
+        needs: "advance",
+        body: async ({ store, ledger, at }) => {
+            await insert(store, dueRecord(at, "nt1_later", { dueAt: Math.floor(at.now) + 5_000 }));
+            assert.deepEqual(keysOf(await store.lease(LEASE)), [], "not due yet");
+            await ledger.advance?.(5_001);
+            assert.deepEqual(keysOf(await store.lease(LEASE)), ["nt1_later"], "due now");
+            await ledger.advance?.(MINUTE - 1_000);
+            assert.deepEqual(keysOf(await store.lease(LEASE)), [], "still leased");
+            await ledger.advance?.(1_001);
+            const [again] = await store.lease(LEASE);
+            assert.equal(again?.record.fence, 2, "the lease is over: handed out a second time, with the next fence");
+        },
+    },
+    {
+        name: "keeps to the actions and the tenant it was asked for",
+        body: async ({ store, at }) => {
+            const of = (tenant, action) => dueRecord(at, `nt1_${tenant}_${action}`, { tenant, action });
+            await seed(store, [of("", "mail"), of("", "sms"), of("acme", "mail"), of("acme", "sms"), of("acme", "call")]);
+            assert.deepEqual(await store.lease({ ...LEASE, actions: [] }), [], "no actions: nothing");
+            assert.deepEqual(await store.lease({ ...LEASE, tenant: "other" }), [], "an unknown tenant: nothing");
+            const query = { ...LEASE, actions: ["mail", "sms"] };
+            assert.deepEqual(sortedKeys(await store.lease({ ...query, tenant: "" })), ["nt1__mail", "nt1__sms"], 'tenant ""');
+            assert.deepEqual(sortedKeys(await store.lease(query)), ["nt1_acme_mail", "nt1_acme_sms"], "two actions");
+            assert.deepEqual(keysOf(await store.lease({ ...LEASE, tenant: "acme" })), ["nt1_acme_call"], "the rest of acme");
+        },
+    },
+    {
+        name: "two connections never get the same record, and together get all",
+        body: async ({ store, second, at }) => {
+            const stores = [store, await second()];
+            await seed(store, times(60, (index) => dueRecord(at, numberedKey(index))));
+            const handed = [];
+            for (let round = 0; round < 60 && handed.length < 60; round += 1) {
+                const batches = await Promise.all(times(6, (index) => stores[index % 2].lease({ ...LEASE, holder: `worker-${index}`, limit: 4 })));
+                handed.push(...batches.flatMap(keysOf));
+            }
+            assert.equal(new Set(handed).size, handed.length, "a record was handed out twice");
+            assert.equal(handed.length, 60, "every due record is handed out");
+        },
+    },
+    {
+        name: "refuses a limit that is no whole number above zero",
+        body: async ({ store }) => {
+            for (const limit of [0, -1, 1.5, Number.NaN]) {
+                await assertRefused(store.lease({ ...LEASE, limit }), "CONFIG", `lease with limit ${limit}`);
+            }
+        },
+    },
+];
+async function assertLeasedLikeCore({ store, at }, to) {
+    const before = dueRecord(at, "nt1_due", { attempt: 3, fence: 4, tries: 2, holder: "earlier", input: { json: "{}" } });
+    const { version } = await insert(store, before);
+    const leased = await store.lease({ ...LEASE, to });
+    assert.equal(leased.length, 1, "one record is due");
+    const [row] = leased;
+    const { lease, firstSentMark, updatedAt } = row.record;
+    assert.ok(lease, "a leased record has a lease");
+    const drift = lease.until - (at.steady + MINUTE);
+    assert.ok(drift >= -5_000 && drift <= LONG, `the lease ends ${drift} ms from where leaseMs puts it`);
+    assert.equal(lease.epoch, at.epoch, "the lease is on the store's steady clock");
+    const claim = { type: "claim", to, holder: LEASE.holder, leaseMs: LEASE.leaseMs, newRound: false };
+    const change = transition(before, claim, { now: updatedAt, steady: lease.until - MINUTE, epoch: lease.epoch });
+    assert.ok(change.ok);
+    // The steady moment is the store's own; a sum and a difference of fractions need not meet again.
+    assert.deepStrictEqual(row.record, { ...change.record, lease, firstSentMark }, "the leased record");
+    assert.equal(firstSentMark !== null, to === "sent", "a send mark, and only where it went to sent");
+    assert.ok(row.version > version, "the lease is a write of its own: the version grows");
+    await assertHolds(store, row, "what was handed out must be what the ledger holds");
+}
+//# sourceMappingURL=leases.js.map
