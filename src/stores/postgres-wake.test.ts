@@ -1,4 +1,6 @@
 /** Who waits for another process gets the result when it is there, not at the next poll. */
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
 import { nevertwice } from "nevertwice";
 import { type PostgresStoreOptions, postgresStore } from "nevertwice/postgres";
 import pg from "pg";
@@ -80,6 +82,23 @@ describe.each(Object.entries(clients))("waiting (%s)", (_name, client) => {
   });
 });
 
+it("a program that waits for close() at its end ends well, though nothing else keeps it alive", async () => {
+  const { url } = await freshDatabase();
+  const program = `
+    import { nevertwice } from ${JSON.stringify(fileURLToPath(new URL("../../dist/index.js", import.meta.url)))};
+    const nt = nevertwice({ store: process.argv[1] });
+    await nt.once("work", [1], () => 1);
+    const listens = async () => (await nt.store.inspect()).some(({ value }) => value === "LISTEN/NOTIFY");
+    while (!(await listens())) await new Promise((done) => setTimeout(done, 20));
+    await nt.close();
+    console.log("closed");`;
+  const { stdout, status } = spawnSync(process.execPath, ["--input-type=module", "-e", program, url], {
+    encoding: "utf8",
+    timeout: 30_000,
+  });
+  expect({ stdout, status }).toEqual({ stdout: "closed\n", status: 0 });
+});
+
 describe("where notifications do not arrive", () => {
   it("through PgBouncer it is found out at the start, nothing listens, and waiting works by polling", async () => {
     const { pgbouncerUrl, url } = await freshDatabase();
@@ -88,7 +107,9 @@ describe("where notifications do not arrive", () => {
     expect(await one.listens()).toMatch(/polling/);
     const admin = new pg.Client({ connectionString: url });
     await admin.connect();
-    const { rows } = await admin.query("SELECT query FROM pg_stat_activity WHERE query ILIKE 'listen%'");
+    const { rows } = await admin.query(
+      "SELECT query FROM pg_stat_activity WHERE query ILIKE 'listen%' AND datname = current_database()",
+    );
     await admin.end();
     expect(rows).toEqual([]);
   });
