@@ -6,4 +6,72 @@ import { table } from "./measure.mjs";
 /** What can be measured; each module exports `sections(options)`: `[{ title, rows: [{ name, rate, ratio, target, loop? }] }]`. */
 const SECTIONS = {
   sqlite: () => import("./sqlite.mjs"),
+  postgres: () => import("./postgres.mjs"),
   redis: () => import("./redis.mjs"),
+};
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    quick: { type: "boolean" },
+    check: { type: "boolean" },
+    memory: { type: "boolean" },
+    help: { type: "boolean" },
+  },
+});
+
+if (values.help) {
+  console.log(
+    [
+      "npm run bench                    every table",
+      `npm run bench -- sqlite          one of: ${Object.keys(SECTIONS).join(", ")}`,
+      "npm run bench -- --quick         a fifth of the calls",
+      "npm run bench -- --memory        a million keys through one process, resident set sampled",
+      "npm run bench -- --check         exit 1 when a target is missed",
+    ].join("\n"),
+  );
+  process.exit(0);
+}
+
+const unknown = positionals.find((name) => SECTIONS[name] === undefined);
+if (unknown !== undefined) {
+  console.error(`There is no benchmark "${unknown}". There are: ${Object.keys(SECTIONS).join(", ")}.`);
+  process.exit(2);
+}
+
+const machine = `${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}, ${process.platform}`;
+console.log(`${machine}\n`);
+const missed = values.memory ? await memory() : await ratios();
+if (missed.length > 0) console.log(`below target: ${missed.join("; ")}`);
+process.exit(values.check && missed.length > 0 ? 1 : 0);
+
+async function ratios() {
+  const missed = [];
+  for (const name of positionals.length > 0 ? positionals : Object.keys(SECTIONS)) {
+    const { sections } = await SECTIONS[name]();
+    for (const { title, rows } of await sections({ quick: values.quick === true })) {
+      console.log(`${table([[title, "calls/s", "ratio", "target", "loop p50 ms", "p99 ms"], ...rows.map(shown)])}\n`);
+      missed.push(...rows.filter(({ ratio, target }) => target !== null && ratio < target).map((row) => row.name));
+    }
+  }
+  return missed;
+}
+
+function shown({ name, rate, ratio, target, loop }) {
+  return [
+    name,
+    Math.round(rate).toLocaleString("en"),
+    ratio === null ? "1.00" : ratio.toFixed(2),
+    target === null ? "" : `≥ ${target}`,
+    loop === undefined ? "" : loop.p50.toFixed(1),
+    loop === undefined ? "" : loop.p99.toFixed(1),
+  ];
+}
+
+async function memory() {
+  const { memoryBench } = await import("./memory.mjs");
+  const { rows, flat, grownBy } = await memoryBench({ keys: values.quick ? 200_000 : 1_000_000 });
+  console.log(table([["keys written", "resident MB", "keys/s"], ...rows]));
+  console.log(`\nresident set after the first 100 000 keys: ${flat ? "flat" : "growing"} (${grownBy.toFixed(0)} MB)`);
+  return flat ? [] : ["memory"];
+}
