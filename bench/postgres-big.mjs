@@ -120,7 +120,7 @@ async function fill(connectionString, records) {
          CASE WHEN NOT doubt THEN '{"id":"msg_1"}' END
        FROM generate_series(1, $1::bigint) i
        CROSS JOIN LATERAL (SELECT (extract(epoch FROM now()) * 1000)::bigint - ((($1 - i) * 30.01 * ${DAY_MS}) / $1)::bigint - 300000 AS at,
-         i % 10007 = 0 AS doubt) t`,
+         i % 10000 = 0 AS doubt) t`,
       [records],
     );
     await client.query("ALTER TABLE nevertwice.filled ADD PRIMARY KEY (key, tenant)");
