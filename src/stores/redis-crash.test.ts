@@ -182,9 +182,13 @@ describe.each(Object.entries(DRIVERS))("through %s", (_, connect) => {
     const server = await ownRedis({ ...DURABLE, "enable-debug-command": "local" });
     const store = storeOf({ client: await connect(server.url) });
     await store.write(Array.from({ length: 400 }, (_, n) => insert(`nt1_${n}`)));
+    // Rewritten, the file is loaded in pieces, between which clients are answered.
+    await server.call("BGREWRITEAOF");
+    const rewritten = async () => /rewrite_in_progress:0[^]*aof_base_size:[1-9]/.test(await server.info("persistence"));
+    await until(rewritten, "the rewrite");
     await server.stop("kill");
-    // Two milliseconds a key, looked up from time to time: the server answers LOADING meanwhile.
-    const slow = { "key-load-delay": 2_000, "loading-process-events-interval-bytes": 1_024 };
+    // Five milliseconds a key, with a look at its clients now and then: the server answers LOADING meanwhile.
+    const slow = { "key-load-delay": 5_000, "loading-process-events-interval-bytes": 1_024 };
     const started = server.start(slow);
     const loading = async () => (await server.info("persistence").catch(() => "")).includes("loading:1");
     await until(loading, "the loading");
