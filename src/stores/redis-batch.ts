@@ -44,8 +44,8 @@ export class Batch {
     const start = this.#end;
     const row = rowText(record, version);
     this.#reserve(key.length + row.length);
-    const rowAt = start + this.#bytes.write(key, start);
-    const sumAt = rowAt + this.#bytes.write(row, rowAt);
+    const rowAt = start + Buffer.byteLength(key);
+    const sumAt = start + this.#bytes.write(key + row, start);
     this.#end = sumAt + this.#bytes.write(sumText(this.#bytes.subarray(start, sumAt)), sumAt, "latin1");
     const state = stateScore(record);
     const queue = queueScore(record);
