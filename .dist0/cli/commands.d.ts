@@ -1,3 +1,0 @@
-/** The commands, in the order the help shows them. */
-import type { Command } from "./command.ts";
-export declare const COMMANDS: readonly Command[];

@@ -1,2 +1,0 @@
-import type { Check } from "./health.ts";
-export declare function inspectDisk(file: string): Promise<Check[]>;

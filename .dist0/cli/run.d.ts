@@ -1,2 +1,0 @@
-import type { Io } from "./command.ts";
-export declare function run(argv: readonly string[], io: Io): Promise<number>;

@@ -1,2 +1,0 @@
-import type { Instant } from "../core/record.ts";
-export declare function hostInstant(): Instant;

@@ -1,3 +1,0 @@
-export { storeConformance } from "./conformance.js";
-export { sampleRecord } from "./sample-record.js";
-//# sourceMappingURL=index.js.map

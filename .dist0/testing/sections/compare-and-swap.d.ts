@@ -1,2 +1,0 @@
-import type { Case } from "../harness.ts";
-export declare const compareAndSwap: readonly Case[];
