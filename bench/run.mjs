@@ -7,6 +7,7 @@ import { table } from "./measure.mjs";
 const SECTIONS = {
   sqlite: () => import("./sqlite.mjs"),
   postgres: () => import("./postgres.mjs"),
+  redis: () => import("./redis.mjs"),
 };
 
 const { values, positionals } = parseArgs({

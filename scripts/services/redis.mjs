@@ -65,8 +65,12 @@ export class Redis {
     return this.#server.pid;
   }
 
-  /** Starts it, also again on the same folder and port after stop(). */
-  async start() {
+  /**
+   * Starts it, also again on the same folder and port after stop(), perhaps with other settings from then on.
+   * @param {Record<string, string | number>} [settings]
+   */
+  async start(settings = {}) {
+    this.#settings = { ...this.#settings, ...settings };
     this.#server = await this.#keep.start({
       name: this.name,
       command: program("redis-server"),
