@@ -3,24 +3,38 @@
  * sixteen small ones a row costs both threads more than the rows' own b-tree work.
  */
 import type { BarePut, RowPut, RowPutResult } from "./sqlite-ledger.ts";
-import { type PackedRow, packRow, type Row, unpackRow, versionOf } from "./sqlite-row.ts";
+import { type Row, splitRow, splits, versionOf } from "./sqlite-row.ts";
 
-/** Per put: the row, packed where it can be, and the revision it replaces. */
-export type Batch = readonly (readonly [row: PackedRow | BarePut["row"], expected: number | null])[];
+export interface Batch {
+  /** The rows as the texts their checksums were taken of; one that cannot be split again, as it is. */
+  readonly rows: readonly (string | BarePut["row"])[];
+  /** Two numbers a row: its checksum, and the revision it replaces (NONE: there must be no row). */
+  readonly numbers: readonly number[];
+}
+
+const NONE = -1;
 
 /** What was there instead, by the put's place in the batch. Everything else was written. */
 export type Conflicts = readonly (readonly [index: number, row: Row | null])[];
 
 export function packBatch(puts: readonly RowPut[]): Batch {
-  return puts.map(({ row, text, expected }) => [packRow(row, text) ?? row, expected]);
+  const rows: (string | BarePut["row"])[] = [];
+  const numbers: number[] = [];
+  for (const { row, text, expected } of puts) {
+    rows.push(splits(row) ? text : row);
+    numbers.push(row.at(-1) as number, expected ?? NONE);
+  }
+  return { rows, numbers };
 }
 
-export function unpackBatch(batch: Batch): BarePut[] {
-  return batch.map(([row, expected]) => ({ row: isPacked(row) ? unpackRow(row) : row, expected }));
-}
-
-function isPacked(row: PackedRow | BarePut["row"]): row is PackedRow {
-  return row.length === 3;
+export function unpackBatch({ rows, numbers }: Batch): BarePut[] {
+  return rows.map((row, i) => {
+    const expected = numbers[2 * i + 1] as number;
+    return {
+      row: typeof row === "string" ? splitRow(row, numbers[2 * i] as number) : row,
+      expected: expected === NONE ? null : expected,
+    };
+  });
 }
 
 export function conflictsOf(results: readonly RowPutResult[]): Conflicts {
@@ -32,8 +46,12 @@ export function conflictsOf(results: readonly RowPutResult[]): Conflicts {
   return conflicts;
 }
 
-export function resultsOf(puts: readonly RowPut[], conflicts: Conflicts): RowPutResult[] {
-  const results: RowPutResult[] = puts.map(({ row }) => ({ ok: true, version: versionOf(row) }));
+export function resultsOf(versions: readonly number[], conflicts: Conflicts): RowPutResult[] {
+  const results: RowPutResult[] = versions.map((version) => ({ ok: true, version }));
   for (const [index, row] of conflicts) results[index] = { ok: false, row };
   return results;
+}
+
+export function versionsOf(puts: readonly RowPut[]): number[] {
+  return puts.map(({ row }) => versionOf(row));
 }

@@ -20,7 +20,7 @@ import type {
   TransactionalStore,
   TransactionView,
 } from "../core/store.ts";
-import { type Conflicts, packBatch, resultsOf } from "./sqlite-batch.ts";
+import { type Conflicts, packBatch, resultsOf, versionsOf } from "./sqlite-batch.ts";
 import { isBusy, isSqliteHandle, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import {
   checkpointQuietly,
@@ -276,7 +276,9 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
 
   async #commitElsewhere(rows: readonly RowPut[]): Promise<RowPutResult[]> {
     if (!this.#owned) return this.#patiently(({ ledger }) => ledger.commit(rows));
-    return resultsOf(rows, await this.#offLoop().request<Conflicts>({ op: "write", batch: packBatch(rows) }));
+    // Of the rows only their versions are wanted afterwards: half a megabyte less to live through a collection.
+    const versions = versionsOf(rows);
+    return resultsOf(versions, await this.#offLoop().request<Conflicts>({ op: "write", batch: packBatch(rows) }));
   }
 
   #mayCommitHere(rows: number): boolean {
