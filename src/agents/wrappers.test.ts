@@ -133,7 +133,9 @@ describe("MCP servers", () => {
     server.tool("old", "described", { to: {} }, run);
     server.tool("reads", "described", { readOnlyHint: true }, run);
     const last = async (name: string, ...args: unknown[]) => {
-      const { content } = (await server.tools.get(name)?.(...args)) as { content: { text: string }[] };
+      const { content } = (await (server.tools.get(name) as (...given: unknown[]) => Promise<unknown>)(...args)) as {
+        content: { text: string }[];
+      };
       return content.at(-1)?.text;
     };
     expect([await last("plain", {}), await last("plain", {})]).toEqual(["run 1", "run 1"]);

@@ -7,7 +7,7 @@ import { type Call, type CallDefaults, type CallOptions, makeCall, warnOfCallTim
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
 import { causeOf, isRemembered } from "./error-memory.ts";
-import { checkSignature, type Resolution, resolveDoubt } from "./operate.ts";
+import { checkSignature, type Resolution, resolveDoubt, type Target } from "./operate.ts";
 import { parseInput } from "./standard-schema.ts";
 import { runInTransaction } from "./transactional.ts";
 
@@ -40,26 +40,32 @@ export interface ActionServices {
   readonly used: () => void;
 }
 
+const NO_OPTIONS: CallOptions = {};
+
 export function createAction<I, R>(definition: Definition, services: ActionServices): Action<I, R> {
   const { engine } = services;
   const calls = new Calls(definition, services);
 
-  const attempt = async (input: I, options: CallOptions = {}): Promise<Outcome<R>> => {
+  const outcomeFor = (call: Call, { tx }: CallOptions) =>
+    (tx === undefined ? engine.outcome(call) : runInTransaction(engine, call, tx)) as Outcome<R> | Promise<Outcome<R>>;
+
+  const begin = (input: I, options: CallOptions): Outcome<R> | Promise<Outcome<R>> => {
     services.used();
     const made = calls.make(input, options);
-    const call = made instanceof Promise ? await made : made;
-    const outcome = options.tx === undefined ? engine.outcome(call) : runInTransaction(engine, call, options.tx);
-    return (await outcome) as Outcome<R>;
+    return made instanceof Promise ? made.then((call) => outcomeFor(call, options)) : outcomeFor(made, options);
   };
 
-  const run = async (input: I, options?: CallOptions): Promise<R> =>
-    resultOrThrow(await attempt(input, options), definition.name);
+  const attempt = async (input: I, options: CallOptions = NO_OPTIONS): Promise<Outcome<R>> => begin(input, options);
+
+  const run = async (input: I, options: CallOptions = NO_OPTIONS): Promise<R> =>
+    resultOrThrow(await begin(input, options), definition.name);
 
   const methods = {
     actionName: definition.name,
     attempt,
     async status(target: I | { readonly key: string }, options: CallOptions = {}) {
-      return (await engine.status(await calls.keyOf(target, options))) as Outcome<R> | Absent;
+      const { key, tenant } = await calls.targetOf(target, options);
+      return (await engine.status(key, tenant)) as Outcome<R> | Absent;
     },
     async resend(input: I, { by, reason, ...options }: ResendOptions) {
       services.used();
@@ -75,8 +81,7 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
       return resultOrThrow(outcome as Outcome<R>, definition.name);
     },
     async resolve(target: I | { readonly key: string }, resolution: Resolution<R>, options: CallOptions = {}) {
-      const key = await calls.keyOf(target, options);
-      return (await resolveDoubt(engine, key, resolution)) as Outcome<R>;
+      return (await resolveDoubt(engine, await calls.targetOf(target, options), resolution)) as Outcome<R>;
     },
     keyOf: async (input: I, options: CallOptions = {}) => (await calls.make(input, options)).key,
   };
@@ -133,14 +138,15 @@ class Calls {
   #make(given: unknown, input: unknown, options: CallOptions): Call {
     const { warnings, ledger } = this.#services.engine.services;
     const call = makeCall(this.#definition, given, input, options, this.#services.defaults);
-    warnOfCallTimeParts(this.#definition, input, ledger.instant().now, warnings);
+    warnOfCallTimeParts(this.#definition, input, ledger, warnings);
     return call;
   }
 
-  async keyOf(target: unknown, options: CallOptions): Promise<string> {
+  async targetOf(target: unknown, options: CallOptions): Promise<Target> {
+    const tenant = options.tenant ?? this.#services.defaults.tenant;
     const key = (target as { key?: unknown } | null)?.key;
-    if (typeof key === "string" && isKey(key) && Object.keys(target as object).length === 1) return key;
-    return (await this.make(target, options)).key;
+    if (typeof key === "string" && isKey(key) && Object.keys(target as object).length === 1) return { key, tenant };
+    return { key: (await this.make(target, options)).key, tenant };
   }
 
   /** Clicks at the same instant are one resend: they get the same version, and the engine joins them. */

@@ -35,10 +35,13 @@ export class Coalescer<Request, Response> {
   }
 
   submit(request: Request): Promise<Response> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ request, key: this.#options.keyOf(request), resolve, reject });
-      this.#schedule();
-    });
+    return new Promise((resolve, reject) => this.enter(request, resolve, reject));
+  }
+
+  /** The same with callbacks, for what is in every call: a promise more or less shows there. */
+  enter(request: Request, resolve: (response: Response) => void, reject: (error: unknown) => void): void {
+    this.#waiting.push({ request, key: this.#options.keyOf(request), resolve, reject });
+    this.#schedule();
   }
 
   #schedule(): void {
@@ -68,6 +71,7 @@ export class Coalescer<Request, Response> {
   /** Sorted by key (so that no two batches lock rows in opposite order); a key appears once in a batch. */
   #nextBatch(): Waiting<Request, Response>[] {
     const { maxBatch } = this.#options;
+    if (this.#waiting.length <= 1) return this.#waiting.splice(0);
     const batch: Waiting<Request, Response>[] = [];
     const later: Waiting<Request, Response>[] = [];
     const keys = new Set<string>();
@@ -86,26 +90,47 @@ export class Coalescer<Request, Response> {
     this.#inFlight += 1;
     this.#schedule();
     try {
-      await this.#settle(batch);
+      answerAll(batch, await this.#options.flush(requestsOf(batch)));
+    } catch (error) {
+      await this.#failed(batch, error);
     } finally {
       this.#inFlight -= 1;
       this.#schedule();
     }
   }
 
-  async #settle(batch: Waiting<Request, Response>[]): Promise<void> {
-    try {
-      const responses = await this.#options.flush(batch.map((one) => one.request));
-      for (let i = 0; i < batch.length; i += 1)
-        (batch[i] as Waiting<Request, Response>).resolve(responses[i] as Response);
-    } catch (error) {
-      if (batch.length === 1 || !this.#options.splittable(error)) {
-        for (const one of batch) one.reject(error);
-        return;
-      }
-      const middle = batch.length >> 1;
-      await this.#settle(batch.slice(0, middle));
-      await this.#settle(batch.slice(middle));
+  async #failed(batch: Waiting<Request, Response>[], error: unknown): Promise<void> {
+    if (batch.length === 1 || !this.#options.splittable(error)) {
+      for (const one of batch) one.reject(error);
+      return;
     }
+    const middle = batch.length >> 1;
+    for (const half of [batch.slice(0, middle), batch.slice(middle)]) {
+      try {
+        answerAll(half, await this.#options.flush(requestsOf(half)));
+      } catch (again) {
+        await this.#failed(half, again);
+      }
+    }
+  }
+}
+
+function requestsOf<Request, Response>(batch: readonly Waiting<Request, Response>[]): Request[] {
+  return batch.map((one) => one.request);
+}
+
+function answerAll<Request, Response>(
+  batch: readonly Waiting<Request, Response>[],
+  responses: readonly Response[],
+): void {
+  for (let i = 0; i < batch.length; i += 1) answer(batch[i] as Waiting<Request, Response>, responses[i] as Response);
+}
+
+/** What a callback throws is its own caller's: the neighbours in the batch still get their answers. */
+function answer<Request, Response>(one: Waiting<Request, Response>, response: Response): void {
+  try {
+    one.resolve(response);
+  } catch (error) {
+    one.reject(error);
   }
 }

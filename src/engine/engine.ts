@@ -64,7 +64,7 @@ export class Engine {
     const flight = this.#flights.get(call.key);
     if (flight !== undefined) return this.#join(call, flight);
     this.requireOpen();
-    const known = this.#replays.get(call.key, this.services.ledger.instant().now);
+    const known = this.#replays.has(call.key) ? this.#replays.get(call.key, this.services.ledger.instant().now) : null;
     // Confirmed never changes: nothing to wait for, and nothing to ask.
     if (known !== null) return this.#conflictWith(call, known) ?? this.#answer(call, known.record);
     return this.#flights.start(call.key, call.print, () => this.#drive(call));
@@ -85,10 +85,16 @@ export class Engine {
   }
 
   /** What the ledger says, without touching anything. */
-  async status(key: string): Promise<Outcome<unknown> | Absent> {
+  async status(key: string, tenant = ""): Promise<Outcome<unknown> | Absent> {
     this.requireOpen();
-    const stored = await this.services.ledger.read(key);
+    const stored = await this.find(key, tenant);
     return stored === null ? { status: "absent", key } : this.describe(stored.record);
+  }
+
+  /** Another tenant's record is a miss: a key that got about opens nothing. Who has no tenant (""), sees all. */
+  async find(key: string, tenant: string): Promise<Stored | null> {
+    const stored = await this.services.ledger.read(key);
+    return stored !== null && tenant !== "" && stored.record.tenant !== tenant ? null : stored;
   }
 
   describe(record: LedgerRecord): Outcome<unknown> | Absent {
@@ -109,9 +115,17 @@ export class Engine {
 
   async #drive(call: Call): Promise<Outcome<unknown>> {
     const budget = new WaitBudget(this.services, call.waitMs);
-    const outcome = await (this.#mostlyRepeats() ? this.#lookFirst(call, budget) : this.#claimFirst(call, budget));
-    this.#learn(outcome.status === "done" && outcome.replayed);
-    return outcome;
+    if (this.#mostlyRepeats()) return this.#learned(await this.#lookFirst(call, budget));
+    if (call.definition.policy.failOpen) return this.#learned(await this.#turns(call, null, true, budget));
+    // The plain way of a first call, without the detours of a turn: claim, run, settle.
+    const applied = await this.#applyClaim(call, null, true);
+    if (!applied.ok) return this.#learned(await this.#turns(call, applied.stored, true, budget));
+    const end = await execute(this.services, call, applied.stored, call.input);
+    if (end.kind === "done") return this.#learned(end.outcome);
+    const turned = await this.#after(call, end, budget);
+    return this.#learned(
+      "outcome" in turned ? turned.outcome : await this.#turns(call, turned.stored, turned.fresh, budget),
+    );
   }
 
   async #lookFirst(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
@@ -129,18 +143,6 @@ export class Engine {
     return this.#turns(call, seen, true, budget);
   }
 
-  /** The plain way of a first call, without the detours of a turn: claim, run, settle. */
-  async #claimFirst(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
-    const { failOpen } = call.definition.policy;
-    if (failOpen) return this.#turns(call, null, true, budget);
-    const applied = await this.#applyClaim(call, null, true);
-    if (!applied.ok) return this.#turns(call, applied.stored, true, budget);
-    const end = await execute(this.services, call, applied.stored, call.input);
-    if (end.kind === "done") return end.outcome;
-    const turned = await this.#after(call, end, budget);
-    return "outcome" in turned ? turned.outcome : this.#turns(call, turned.stored, turned.fresh, budget);
-  }
-
   /** Whether the store may guard such an action is asked first; once it may, there is nothing to wait for. */
   #applyClaim(call: Call, stored: Stored | null, newRound: boolean): Promise<Applied> {
     const { ledger } = this.services;
@@ -156,15 +158,15 @@ export class Engine {
     return (current) => {
       // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
       if (current !== null && this.#differsFrom(call, current) !== null) return null;
-      return {
+      const claim = {
         type: "claim",
         intent: intentOf(call, current, payloads),
         to: definition.manual || definition.prepare ? "claimed" : "sent",
         holder,
         leaseMs: definition.policy.leaseMs,
         newRound,
-        ...call.resend,
-      };
+      } as const;
+      return call.resend === undefined ? claim : { ...claim, ...call.resend };
     };
   }
 
@@ -202,8 +204,10 @@ export class Engine {
     return this.#repeats > MOSTLY_REPEATS;
   }
 
-  #learn(repeat: boolean): void {
-    this.#repeats += REPEAT_WEIGHT * ((repeat ? 1 : 0) - this.#repeats);
+  #learned(outcome: Outcome<unknown>): Outcome<unknown> {
+    const repeat = outcome.status === "done" && outcome.replayed ? 1 : 0;
+    this.#repeats += REPEAT_WEIGHT * (repeat - this.#repeats);
+    return outcome;
   }
 
   async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {

@@ -2,7 +2,7 @@
 import { performance } from "node:perf_hooks";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import type { Put, PutResult, Stored } from "../core/store.ts";
-import { Parameters } from "./postgres-arrays.ts";
+import { Parameters, type RowSource } from "./postgres-arrays.ts";
 import type { ServerClock } from "./postgres-clock.ts";
 import type { Connection } from "./postgres-connection.ts";
 import { isTransient } from "./postgres-errors.ts";
@@ -10,8 +10,12 @@ import { keyHex } from "./postgres-key.ts";
 import { Lineage } from "./postgres-lineage.ts";
 import { CLOCK } from "./postgres-migrate.ts";
 import { decodeRow, type Row, type SqlText, selectList } from "./postgres-row.ts";
+import { uniformRead, uniformWrite } from "./postgres-uniform.ts";
 import { batchWrite, type PlannedPut, planPut, type Statement, singleWrite, timed, winners } from "./postgres-write.ts";
 
+// 8 MB. On a small table the planner joins a batch by reading all of it, and a plan that is kept would go on doing so
+// while the table grows. On one of this size it takes the index, as it will on any larger one. An insert looks nothing up.
+const LARGE_BYTES = 8 * 1_048_576;
 // A deadlock's victim has written nothing: it goes again, a few times.
 const TRIES = 4;
 const KEYS = [{ name: "key", type: "bytea" }];
@@ -27,6 +31,7 @@ export interface SwapOptions {
 export class Swaps {
   readonly #options: SwapOptions;
   readonly #lineage = new Lineage();
+  #large = false;
 
   constructor(options: SwapOptions) {
     this.#options = options;
@@ -42,8 +47,16 @@ export class Swaps {
   async read(run: Connection, keys: readonly string[]): Promise<(Stored | null)[]> {
     if (keys.length === 0) return [];
     const hexes = keys.map(keyHex);
-    const { text, values } = this.#select([...new Set(hexes)], KEYS, (hex) => [hex]);
-    const found = this.#byHex(await this.#timed(run, { text, values }));
+    const names = [...new Set(hexes)];
+    const { table, tenant } = this.#options;
+    const statement = run.uniform
+      ? uniformRead(
+          table,
+          names.map((hex) => ({ hex, tenant })),
+        )
+      : this.#select(names, KEYS, (hex) => [hex]);
+    // One key is looked up by the index on any table.
+    const found = this.#byHex(await this.#timed(run, statement, this.#large || keys.length === 1));
     return hexes.map((hex) => found.get(hex) ?? null);
   }
 
@@ -51,7 +64,7 @@ export class Swaps {
   async write(run: Connection, puts: readonly Put[], inTransaction = false): Promise<PutResult[]> {
     const results = new Array<PutResult>(puts.length);
     const now = this.#options.clock.instant().now;
-    let waiting = puts.map((put, at) => ({ at, planned: this.#plan(put, now) }));
+    let waiting = puts.map((put, at) => ({ at, planned: this.#plan(put, now, run.uniform === true) }));
     while (waiting.length > 0) {
       const keys = new Set<string>();
       const batch = waiting.filter(({ planned: { hex } }) => !keys.has(hex) && keys.add(hex));
@@ -69,22 +82,29 @@ export class Swaps {
     return results;
   }
 
-  #plan(put: Put, now: number): PlannedPut {
+  #plan(put: Put, now: number, whole: boolean): PlannedPut {
     const { tenant } = this.#options;
     if (tenant !== undefined && put.record.tenant !== tenant) throw foreign(tenant, put);
     const hex = this.#lineage.hexOf(put.record.key);
-    return planPut(put, { hex, now, before: this.#lineage.before(put, now) });
+    // Where every put names all of its record, nothing may be left out.
+    return planPut(put, { hex, now, before: whole ? null : this.#lineage.before(put, now) });
   }
 
   async #swap(run: Connection, batch: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {
     const { table, clock } = this.#options;
     const now = clock.instant().now;
     const tries = inTransaction ? 1 : TRIES;
+    if (run.uniform) {
+      const [row] = await this.#patiently(tries, () => this.#timed(run, uniformWrite(table, batch)));
+      return this.#settle(run, batch, winners(row as Row, batch.length));
+    }
     if (batch.length === 1) {
       const won = await this.#swapOne(run, singleWrite(table, batch[0] as PlannedPut, now), tries);
       return this.#settle(run, batch, won ? null : new Set());
     }
-    const [answer] = await this.#patiently(tries, () => this.#timed(run, batchWrite(table, batch, now)));
+    const again = this.#large || batch.every(({ way }) => way === "insert");
+    const [answer] = await this.#patiently(tries, () => this.#timed(run, batchWrite(table, batch, now), again));
+    this.#large = Number(answer?.c3) >= LARGE_BYTES;
     return this.#settle(run, batch, winners(answer as Row, batch.length));
   }
 
@@ -104,8 +124,11 @@ export class Swaps {
     if (won === null) return batch.map(ok);
     const lost = batch.filter(({ hex }) => !won.has(hex));
     // A statement of its own: the row that stood in the way may have come after the first one's snapshot.
-    const { text, values } = this.#select(lost, ROWS_OF, ({ hex, put }) => [hex, put.record.tenant]);
-    const current = this.#byHex(await this.#timed(run, { text, values }));
+    const named = lost.map(({ hex, put }) => ({ hex, tenant: put.record.tenant }));
+    const statement = run.uniform
+      ? uniformRead(this.#options.table, named)
+      : this.#select(named, ROWS_OF, ({ hex, tenant }) => [hex, tenant]);
+    const current = this.#byHex(await this.#timed(run, statement));
     return batch.map((put) => (won.has(put.hex) ? ok(put) : { ok: false, current: current.get(put.hex) ?? null }));
   }
 
@@ -129,7 +152,7 @@ export class Swaps {
     const from =
       items.length === 1
         ? this.#one(parameters, row(items[0] as T))
-        : `${parameters.rows("i", columns, items.map(row))} JOIN ${table} r ON ${columns.map(({ name }) => `r.${name} = i.${name}`).join(" AND ")}`;
+        : joined(table, columns, parameters.rows(columns, items.map(row)));
     const own = tenant === undefined ? "" : ` AND r.tenant = ${parameters.add(tenant)}`;
     const where = items.length === 1 ? own : own.replace(" AND", " WHERE");
     return {
@@ -155,14 +178,18 @@ export class Swaps {
   }
 
   /** Every answer that tells the server's time is a new measure of it. */
-  async #timed(run: Connection, { text, values }: Statement): Promise<Row[]> {
+  async #timed(run: Connection, { text, values }: Statement, again = false): Promise<Row[]> {
     const askedAt = performance.now();
-    const rows = await run.query(text, values);
+    const rows = await (again && run.queryAgain ? run.queryAgain(text, values) : run.query(text, values));
     const clock = rows[0]?.clock;
     if (typeof clock === "string")
       this.#options.clock.observe({ serverMs: Number(clock), askedAt, answeredAt: performance.now() });
     return rows;
   }
+}
+
+function joined(table: string, columns: readonly { name: string }[], { from, column }: RowSource): string {
+  return `${from} JOIN ${table} r ON ${columns.map(({ name }) => `r.${name} = ${column(name)}`).join(" AND ")}`;
 }
 
 function foreign(tenant: string, { record }: Put): NevertwiceError {

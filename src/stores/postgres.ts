@@ -33,11 +33,12 @@ import { nameTenant, quoteName } from "./postgres-schema.ts";
 import { ledgerStats } from "./postgres-stats.ts";
 import { Swaps } from "./postgres-swaps.ts";
 import { SWEEP_ROWS, sweepStatement, watchStatement } from "./postgres-sweep.ts";
+import { answerWithin, QueryTimeout } from "./postgres-timeout.ts";
 import { transactionConnection } from "./postgres-tx.ts";
 import { Wakes } from "./postgres-wake.ts";
 import { transactionView } from "./postgres-within.ts";
 
-export type { PgClient, PgPool, PostgresJs } from "./postgres-driver.ts";
+export type { PgClient, PgPool, PostgresJs, SupabaseClient } from "./postgres-driver.ts";
 export type { PostgresStoreOptions } from "./postgres-options.ts";
 
 // Half of 256 callers: while one half is written, the other half works. With one batch for all of them server and
@@ -210,8 +211,16 @@ class PostgresStore implements TransactionalStore<unknown> {
     if (this.#closed) return;
     this.#closed = true;
     const opened = await this.#opening?.catch(() => null);
-    await opened?.wakes?.stop();
-    await opened?.driver.close();
+    if (opened === null || opened === undefined) return;
+    const goodbye = async () => {
+      await opened.wakes?.stop();
+      await opened.driver.close();
+    };
+    // Idle connections do not keep a program alive, so that a script that forgets close() still ends. One that waits
+    // for close() must not end in the middle of it: the timer keeps it, and bounds the wait.
+    await answerWithin(this.#settings.timeoutMs, goodbye(), () => {}).catch((error: unknown) => {
+      if (!(error instanceof QueryTimeout)) throw error;
+    });
   }
 
   // ---- how it gets to the server ----
@@ -240,7 +249,12 @@ class PostgresStore implements TransactionalStore<unknown> {
     const { schema, migrate, rls, tenant, listen } = this.#settings;
     const driver = await openDriver(this.#settings);
     try {
-      const { clock, state } = await ready(driver, migrate, { schema, rls, where: this.name });
+      const { clock, state } = await ready(driver, migrate, {
+        schema,
+        rls,
+        where: this.name,
+        supabase: driver.uniform === true,
+      });
       this.#clock.observe(clock);
       const ledgerId = state?.ledgerId ?? "";
       const wakes = listen ? new Wakes(driver, `${ledgerId} ${schema}`) : null;
@@ -248,7 +262,8 @@ class PostgresStore implements TransactionalStore<unknown> {
       void wakes?.start();
       const own = rls ? [nameTenant(tenant as string)] : [];
       const run = rls ? inTransactions(driver, own) : driver;
-      this.#opened = { driver, run, survey: inTransactions(driver, [NO_JIT, ...own]), ledgerId, wakes };
+      const survey = driver.uniform ? driver : inTransactions(driver, [NO_JIT, ...own]);
+      this.#opened = { driver, run, survey, ledgerId, wakes };
       return this.#opened;
     } catch (error) {
       await driver.close().catch(() => {});

@@ -1,18 +1,22 @@
 /**
  * A record as one Redis string and back: 16 digits of row version, a letter for the state, a mark for queued work (what
- * the scripts look at), a checksum, then short-named JSON with everything absent left out, a line break, and the payloads
- * as they are. Memory is what a Redis pays for, and a payload inside JSON would be escaped twice.
+ * the scripts look at), then short-named JSON with everything absent left out, a line break, the payloads as they are, and
+ * a checksum. Memory is what a Redis pays for, and a payload inside JSON would be escaped twice.
+ *
+ * Times stand as their distance from `createdAt`: most are a few milliseconds, which is shorter to keep and quicker to write
+ * than thirteen digits each.
  */
 import { crc32 } from "node:zlib";
 import { NevertwiceError } from "../core/errors.ts";
-import type { Lease, LedgerRecord, Payload, State, SteadyMark } from "../core/record.ts";
+import type { Fingerprint, Lease, LedgerRecord, Payload, State, SteadyMark } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { REDIS_EPOCH } from "./redis-clock.ts";
 import { queueScore } from "./redis-index.ts";
+import type { ByteWriter } from "./redis-writer.ts";
 
 export const VERSION_DIGITS = 16;
-const SUM_AT = VERSION_DIGITS + 2;
-const DOC_AT = SUM_AT + 8;
+const DOC_AT = VERSION_DIGITS + 2;
+const SUM_DIGITS = 8;
 
 const LETTERS: Readonly<Record<State, string>> = {
   pending: "p",
@@ -24,76 +28,136 @@ const LETTERS: Readonly<Record<State, string>> = {
 };
 export const STATE_OF_LETTER = new Map(Object.entries(LETTERS).map(([state, letter]) => [letter, state as State]));
 
-export function versionText(version: number): string {
-  return String(version).padStart(VERSION_DIGITS, "0");
+/** The row without its checksum, which `sumOf` makes of the bytes of key and row. */
+export function writeRow(to: ByteWriter, record: LedgerRecord, version: number): void {
+  to.padded(version, VERSION_DIGITS);
+  to.text(LETTERS[record.state]);
+  to.text(queueScore(record) === null ? "-" : "q");
+  writeDoc(to, record);
+  const input = payloadText(record.input);
+  const draft = payloadText(record.draft);
+  const result = payloadText(record.result);
+  to.text(',"P":[');
+  to.number(length(input));
+  to.text(",");
+  to.number(length(draft));
+  to.text(",");
+  to.number(length(result));
+  to.text("]}\n");
+  if (input !== null) to.text(input);
+  if (draft !== null) to.text(draft);
+  if (result !== null) to.text(result);
 }
 
-export function encodeRow(record: LedgerRecord, version: number): string {
-  const head = versionText(version) + LETTERS[record.state] + (queueScore(record) === null ? "-" : "q");
-  const body = bodyOf(record);
-  return head + checksum(head, record.key, body) + body;
-}
-
-function checksum(head: string, key: string, body: string): string {
-  return crc32(head + key + body)
-    .toString(16)
-    .padStart(8, "0");
-}
-
-function bodyOf(r: LedgerRecord): string {
-  const input = payloadText(r.input);
-  const draft = payloadText(r.draft);
-  const result = payloadText(r.result);
-  return `${docOf(r)},"P":[${length(input)},${length(draft)},${length(result)}]}\n${input ?? ""}${draft ?? ""}${result ?? ""}`;
+/** Over the key too: a row that lies under another record's name is as wrong as one with a flipped bit. */
+export function sumOf(keyAndRow: Buffer | string): number {
+  return crc32(keyAndRow);
 }
 
 /** Spelled out: a generic walk over thirty fields would cost more than the rest of a claim. `d` and `s` come first: stats look there. */
-function docOf(r: LedgerRecord): string {
-  let text = "{";
-  if (r.dueAt !== null) text += `"d":${r.dueAt},`;
-  if (r.doubtSince !== null) text += `"s":${r.doubtSince},`;
-  text += `"a":${JSON.stringify(r.action)},"n":${r.attempt},"f":${r.fence},"r":${r.tries},"c":${r.createdAt},"u":${r.updatedAt}`;
-  if (r.tenant !== "") text += `,"t":${JSON.stringify(r.tenant)}`;
-  if (r.version !== 1) text += `,"v":${r.version}`;
-  if (r.scope !== null) text += `,"p":${JSON.stringify(r.scope)}`;
-  if (r.holder !== null) text += `,"h":${JSON.stringify(r.holder)}`;
-  if (r.lease !== null) text += `,"l":${momentText(r.lease.until, r.lease.epoch)}`;
-  if (r.queued) text += `,"q":1`;
-  if (r.firstSentAt !== null) text += `,"x":${r.firstSentAt}`;
-  if (r.lastSentAt !== null) text += `,"y":${r.lastSentAt}`;
-  if (r.firstSentMark !== null) text += `,"X":${momentText(r.firstSentMark.at, r.firstSentMark.epoch)}`;
-  if (r.doubted) text += `,"D":1`;
-  if (r.doubtMark !== null) text += `,"S":${momentText(r.doubtMark.at, r.doubtMark.epoch)}`;
-  if (r.why !== null) text += `,"w":${JSON.stringify(r.why)}`;
-  if (r.settledAt !== null) text += `,"e":${r.settledAt}`;
-  if (r.expiresAt !== null) text += `,"E":${r.expiresAt}`;
-  if (r.keepMs !== null) text += `,"k":${r.keepMs}`;
-  if (r.final) text += `,"F":1`;
-  if (r.error !== null) text += `,"o":${JSON.stringify(r.error)}`;
-  if (r.history.length > 0) text += `,"H":${JSON.stringify(r.history)}`;
-  return `${text},"g":${JSON.stringify(r.fingerprint)}`;
+function writeDoc(to: ByteWriter, r: LedgerRecord): void {
+  const from = r.createdAt;
+  to.text("{");
+  if (r.dueAt !== null) writeDated(to, '"d":', r.dueAt);
+  if (r.doubtSince !== null) writeDated(to, '"s":', r.doubtSince);
+  writeText(to, '"a":', r.action);
+  writeNumber(to, ',"n":', r.attempt);
+  writeNumber(to, ',"f":', r.fence);
+  writeNumber(to, ',"r":', r.tries);
+  writeNumber(to, ',"c":', from);
+  writeTime(to, ',"u":', r.updatedAt, from);
+  if (r.tenant !== "") writeText(to, ',"t":', r.tenant);
+  if (r.version !== 1) writeNumber(to, ',"v":', r.version);
+  if (r.scope !== null) writeText(to, ',"p":', r.scope);
+  if (r.holder !== null) writeText(to, ',"h":', r.holder);
+  if (r.lease !== null) writeMoment(to, ',"l":', r.lease.until, r.lease.epoch, from);
+  if (r.queued) to.text(',"q":1');
+  if (r.firstSentAt !== null) writeTime(to, ',"x":', r.firstSentAt, from);
+  if (r.lastSentAt !== null) writeTime(to, ',"y":', r.lastSentAt, from);
+  if (r.firstSentMark !== null) writeMoment(to, ',"X":', r.firstSentMark.at, r.firstSentMark.epoch, from);
+  if (r.doubted) to.text(',"D":1');
+  if (r.doubtMark !== null) writeMoment(to, ',"S":', r.doubtMark.at, r.doubtMark.epoch, from);
+  if (r.why !== null) writeText(to, ',"w":', r.why);
+  if (r.settledAt !== null) writeTime(to, ',"e":', r.settledAt, from);
+  if (r.expiresAt !== null) writeTime(to, ',"E":', r.expiresAt, from);
+  if (r.keepMs !== null) writeNumber(to, ',"k":', r.keepMs);
+  if (r.final) to.text(',"F":1');
+  if (r.error !== null) to.text(`,"o":${JSON.stringify(r.error)}`);
+  if (r.history.length > 0) to.text(`,"H":${JSON.stringify(r.history)}`);
+  writeFingerprint(to, r.fingerprint);
 }
 
-type Moment = number | readonly [number, string];
+function writeText(to: ByteWriter, name: string, text: string): void {
+  to.text(name);
+  to.json(text);
+}
+
+function writeNumber(to: ByteWriter, name: string, value: number): void {
+  to.text(name);
+  to.number(value);
+}
+
+/** In front of the others, as the scripts look for it. */
+function writeDated(to: ByteWriter, name: string, at: number): void {
+  writeNumber(to, name, at);
+  to.text(",");
+}
+
+/** [guarded, free, name, digest, name, digest …] */
+function writeFingerprint(to: ByteWriter, { guarded, free, fields }: Fingerprint): void {
+  writeText(to, ',"g":[', guarded);
+  if (free === null) to.text(",null");
+  else writeText(to, ",", free);
+  for (const name of Object.keys(fields)) {
+    writeText(to, ",", name);
+    writeText(to, ",", fields[name] as string);
+  }
+  to.text("]");
+}
+
+function fingerprintOf([guarded, free, ...pairs]: readonly string[]): Fingerprint {
+  const fields: [string, string][] = [];
+  for (let i = 0; i + 1 < pairs.length; i += 2) fields.push([pairs[i] as string, pairs[i + 1] as string]);
+  return { guarded: guarded as string, free: free ?? null, fields: Object.fromEntries(fields) };
+}
+
+/** The distance as a number; as text the time itself, where a distance would not lead back to it exactly. */
+type Since = number | string;
+type Moment = Since | readonly [number, string];
+
+function writeTime(to: ByteWriter, name: string, at: number, from: number): void {
+  const distance = at - from;
+  to.text(name);
+  if (from + distance === at) to.number(distance);
+  else to.json(String(at));
+}
+
+function timeOf(value: Since, from: number): number {
+  return typeof value === "number" ? from + value : Number(value);
+}
 
 /** Almost always on the server's own clock, which then goes without saying. */
-function momentText(at: number, epoch: string): string {
-  return epoch === REDIS_EPOCH ? String(at) : JSON.stringify([at, epoch]);
+function writeMoment(to: ByteWriter, name: string, at: number, epoch: string, from: number): void {
+  if (epoch === REDIS_EPOCH) writeTime(to, name, at, from);
+  else to.text(name + JSON.stringify([at, epoch]));
 }
 
-function moment(value: Moment): { at: number; epoch: string } {
-  return typeof value === "number" ? { at: value, epoch: REDIS_EPOCH } : { at: value[0], epoch: value[1] };
+function moment(value: Moment, from: number): { at: number; epoch: string } {
+  if (typeof value === "object") return { at: value[0], epoch: value[1] };
+  return { at: timeOf(value, from), epoch: REDIS_EPOCH };
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: just parsed; every field is given its type below
 type Doc = Record<string, any>;
 
 export function decodeRow(key: string, value: string): Stored {
-  const lineEnd = value.indexOf("\n", DOC_AT);
+  const end = value.length - SUM_DIGITS;
   const state = STATE_OF_LETTER.get(value.charAt(VERSION_DIGITS));
-  const body = value.slice(DOC_AT);
-  if (lineEnd < 0 || state === undefined || checksum(value.slice(0, SUM_AT), key, body) !== value.slice(SUM_AT, DOC_AT))
+  if (end < DOC_AT || state === undefined || sumOf(key + value.slice(0, end)) !== Number.parseInt(value.slice(end), 16))
     throw damaged(key);
+  const lineEnd = value.indexOf("\n", DOC_AT);
+  // Whole, but not in this layout: what begins otherwise is a later release's.
+  if (value.charAt(DOC_AT) !== "{" || lineEnd < 0) throw written(key);
   const doc = JSON.parse(value.slice(DOC_AT, lineEnd)) as Doc;
   return {
     record: { key, state, ...fields(doc), ...payloads(doc.P, value, lineEnd + 1) },
@@ -102,6 +166,8 @@ export function decodeRow(key: string, value: string): Stored {
 }
 
 function fields(doc: Doc): Omit<LedgerRecord, "key" | "state" | "input" | "draft" | "result"> {
+  const from = doc.c as number;
+  const time = (value: Since | undefined) => (value === undefined ? null : timeOf(value, from));
   return {
     tenant: doc.t ?? "",
     action: doc.a,
@@ -111,35 +177,35 @@ function fields(doc: Doc): Omit<LedgerRecord, "key" | "state" | "input" | "draft
     fence: doc.f,
     tries: doc.r,
     holder: doc.h ?? null,
-    lease: doc.l === undefined ? null : leaseOf(doc.l),
+    lease: doc.l === undefined ? null : leaseOf(doc.l, from),
     queued: doc.q === 1,
-    createdAt: doc.c,
-    updatedAt: doc.u,
+    createdAt: from,
+    updatedAt: timeOf(doc.u, from),
     dueAt: doc.d ?? null,
-    firstSentAt: doc.x ?? null,
-    lastSentAt: doc.y ?? null,
-    firstSentMark: doc.X === undefined ? null : markOf(doc.X),
+    firstSentAt: time(doc.x),
+    lastSentAt: time(doc.y),
+    firstSentMark: doc.X === undefined ? null : markOf(doc.X, from),
     doubted: doc.D === 1,
     doubtSince: doc.s ?? null,
-    doubtMark: doc.S === undefined ? null : markOf(doc.S),
+    doubtMark: doc.S === undefined ? null : markOf(doc.S, from),
     why: doc.w ?? null,
-    settledAt: doc.e ?? null,
-    expiresAt: doc.E ?? null,
+    settledAt: time(doc.e),
+    expiresAt: time(doc.E),
     keepMs: doc.k ?? null,
     final: doc.F === 1,
-    fingerprint: doc.g,
+    fingerprint: fingerprintOf(doc.g),
     error: doc.o ?? null,
     history: doc.H ?? [],
   };
 }
 
-function leaseOf(value: Moment): Lease {
-  const { at, epoch } = moment(value);
+function leaseOf(value: Moment, from: number): Lease {
+  const { at, epoch } = moment(value, from);
   return { until: at, epoch };
 }
 
-function markOf(value: Moment): SteadyMark {
-  return moment(value);
+function markOf(value: Moment, from: number): SteadyMark {
+  return moment(value, from);
 }
 
 const ABSENT = -1;
@@ -173,6 +239,14 @@ function damaged(key: string): NevertwiceError {
   return new NevertwiceError(
     "STORE_UNAVAILABLE",
     `the Redis ledger is damaged: the record ${key} does not match its checksum. Nothing was run. Somebody else wrote to its key, or to a ledger with the same prefix; restore it from a backup, and give other programs another prefix.`,
+    { key },
+  );
+}
+
+function written(key: string): NevertwiceError {
+  return new NevertwiceError(
+    "CONFIG",
+    `the record ${key} of the Redis ledger was written by a later release of nevertwice, in a layout this one cannot read. Nothing was run. Upgrade nevertwice here; all programs on one ledger should run the same release.`,
     { key },
   );
 }

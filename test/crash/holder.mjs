@@ -7,9 +7,10 @@
  *   obeys        the request is cut when ctx.signal says so
  */
 import { nevertwice } from "nevertwice";
+import { storeAt } from "./lib/store-at.mjs";
 
 const spec = JSON.parse(process.argv[2]);
-const nt = nevertwice({ store: `sqlite:${spec.ledger}`, sweep: false });
+const nt = nevertwice({ store: storeAt(spec.ledger), sweep: false });
 
 function say(value) {
   process.stdout.write(`${JSON.stringify(value)}\n`);
@@ -48,6 +49,8 @@ const action = nt.action("effect", {
   timeout: spec.timeoutMs ?? Math.floor(spec.leaseMs * 0.8),
   wait: spec.waitMs ?? 0,
   retry: { attempts: 1 },
+  // A wall clock years ahead would find a settled record past its keep, and rightly run it again.
+  keep: "forever",
   doubt: spec.kind === "A" ? { resendWithin: "1h" } : "hold",
   ...(spec.manual && { mark: "manual" }),
   ...(spec.prepare && {
