@@ -49,6 +49,7 @@ function agentOf(world, model) {
     description: "sends a mail",
     parameters: z.object({ to: z.string(), body: z.string(), amount: z.number().nullable() }),
     needsApproval: world.approval === true,
+    ...(world.timeoutMs !== undefined && { timeoutMs: world.timeoutMs }),
     execute: async (mail) => deliver(world, mail),
   });
   return new Agent({ name: "mailer", instructions: "mail them", model, tools: [send] });
