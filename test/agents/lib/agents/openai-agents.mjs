@@ -42,7 +42,7 @@ function agentOf(world, model) {
       ? sdkTool
       : guardOpenAiTools(world.nt, sdkTool, {
           scope: ({ runContext }) => runContext.context.thread,
-          tools: { send_mail: mailOptions },
+          tools: { send_mail: mailOptions(world) },
         });
   const send = tool({
     name: "send_mail",
