@@ -2,7 +2,16 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { messageOf } from "../core/errors.ts";
 import type { ProxyCall } from "./mcp-guard.ts";
-import { idText, isResponse, parseMessage, RpcFailure, type RpcMessage, type ToolCall } from "./mcp-message.ts";
+import {
+  borrowedMeta,
+  idText,
+  inRevisionOf,
+  isResponse,
+  parseMessage,
+  RpcFailure,
+  type RpcMessage,
+  type ToolCall,
+} from "./mcp-message.ts";
 import type { ToolResult } from "./mcp-result.ts";
 import { bodyOf, eventsOf, forwardable, isEventStream, send, type UpstreamRequest, writeTo } from "./mcp-upstream.ts";
 
@@ -152,7 +161,7 @@ export class HttpCall implements ProxyCall {
   }
 
   answer(result: ToolResult): void {
-    this.#end({ jsonrpc: "2.0", id: this.message.id, result });
+    this.#end({ jsonrpc: "2.0", id: this.message.id, result: inRevisionOf(this.message, result) });
   }
 
   fail(error: unknown): void {
@@ -191,8 +200,7 @@ export class HttpCall implements ProxyCall {
   async #ask(method: string, params: object): Promise<ToolResult> {
     const { request } = this.#options;
     const id = `nevertwice:${method}:${idText(this.message.id)}`;
-    const meta = this.message.params._meta;
-    const asked = { jsonrpc: "2.0", id, method, params: { ...params, ...metaOf(meta) } };
+    const asked = { jsonrpc: "2.0", id, method, params: { ...params, ...borrowedMeta(this.message) } };
     const headers = { ...request.headers, ...routing(request.headers, method, params) };
     const answer = await send({ ...request, headers, body: Buffer.from(JSON.stringify(asked)) });
     if ((answer.statusCode ?? 502) >= 300) throw new HttpFailure(answer, await bodyOf(answer));
@@ -207,14 +215,7 @@ export class HttpCall implements ProxyCall {
 
 const MOST_PAGES = 100;
 
-/** Since protocol revision 2026-07-28 each request says in `_meta` who asks; a progress token is the call's own. */
-function metaOf(meta: unknown): object {
-  if (typeof meta !== "object" || meta === null) return {};
-  const { progressToken, ...rest } = meta as Record<string, unknown>;
-  return Object.keys(rest).length === 0 ? {} : { _meta: rest };
-}
-
-/** Since the same revision the method and the name also stand in headers, and must agree with the body. */
+/** Since protocol revision 2026-07-28 the method and the name also stand in headers, and must agree with the body. */
 function routing(headers: IncomingHttpHeaders, method: string, params: object): IncomingHttpHeaders {
   const name = (params as { name?: string }).name;
   return {

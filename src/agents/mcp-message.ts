@@ -121,3 +121,25 @@ export const NO_BATCHES: RpcError = {
   code: INVALID_REQUEST,
   message: "Not run: tool calls in a batch cannot be guarded one by one. Send each request by itself.",
 };
+
+const PROTOCOL_VERSION_KEY = "io.modelcontextprotocol/protocolVersion";
+
+type Meta = Readonly<Record<string, unknown>>;
+
+/** What a request of the proxy's own says about who asks: the same as the call it serves. A progress token is that call's own. */
+export function borrowedMeta({ params }: RpcMessage): { readonly _meta?: Meta } {
+  const { progressToken: _, ...meta } = (params?._meta ?? {}) as Meta;
+  return Object.keys(meta).length === 0 ? {} : { _meta: meta };
+}
+
+/**
+ * Since protocol revision 2026-07-28 each request names its revision, and each result says that it is complete; a first
+ * result may have been stored for a client of another revision.
+ */
+export function inRevisionOf<R extends Meta>({ params }: RpcMessage, result: R): Meta {
+  if ((params?._meta as Meta | undefined)?.[PROTOCOL_VERSION_KEY] !== undefined) {
+    return { resultType: "complete", ...result };
+  }
+  const { resultType: _, ...plain } = result;
+  return plain;
+}

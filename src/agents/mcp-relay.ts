@@ -6,10 +6,12 @@ import type { McpGuard, ProxyCall } from "./mcp-guard.ts";
 import { refusalOfError } from "./mcp-guard.ts";
 import {
   batchedCalls,
+  borrowedMeta,
   CANCEL_GRACE_MS,
   cancelledId,
   INVALID_REQUEST,
   idText,
+  inRevisionOf,
   isResponse,
   isToolCall,
   NO_BATCHES,
@@ -122,7 +124,7 @@ export class McpRelay {
     const id = idText(message.id);
     this.#held.set(id, held);
     const call = this.#call(message, line, held)
-      .catch((error: unknown) => this.#answerError(message.id, error))
+      .catch((error: unknown) => this.#answerError(message, error))
       .finally(() => {
         held.leave();
         this.#held.delete(id);
@@ -135,8 +137,8 @@ export class McpRelay {
     const { guard, toServer } = this.#options;
     const { name } = message.params;
     const status = await guard.status(message);
-    if (status !== null) return void this.#answer(message.id, status);
-    if (guard.needsList(name)) await this.#learnTools();
+    if (status !== null) return void this.#answer(message, status);
+    if (guard.needsList(name)) await this.#learnTools(message);
     if (!guard.guarded(name)) return void toServer(line);
     let sends = 0;
     const call: ProxyCall = {
@@ -153,11 +155,11 @@ export class McpRelay {
         return resultOf(answer.message);
       },
     };
-    const answer = await guard.answer(call, (tool, args) => this.#callTool(tool, args));
+    const answer = await guard.answer(call, (tool, args) => this.#callTool(tool, args, message));
     const asItCame = answer.kind === "result" && answer.note === null ? held.line : null;
     if (asItCame !== null) return void this.#options.toClient(asItCame);
     // Whoever cancelled waits for no answer.
-    if (!held.cancelled) this.#answer(message.id, mcpResult(answer));
+    if (!held.cancelled) this.#answer(message, mcpResult(answer));
   }
 
   async #send(message: ToolCall, held: Held, first: { line: string; id: RequestId } | undefined) {
@@ -175,27 +177,27 @@ export class McpRelay {
   }
 
   /** A call of the proxy's own, to look whether another happened. */
-  async #callTool(name: string, args: Readonly<Record<string, unknown>>): Promise<ToolResult> {
+  async #callTool(name: string, args: Readonly<Record<string, unknown>>, call: ToolCall): Promise<ToolResult> {
     const id = this.#ownId();
-    const params = { name, arguments: args };
+    const params = { name, arguments: args, ...borrowedMeta(call) };
     const { message } = await this.#request(id, JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params }));
     return resultOf(message);
   }
 
   /** Which tools are read-only, asked once by the proxy itself when the client has not. */
-  #learnTools(): Promise<void> {
-    this.#listing ??= this.#list().finally(() => {
+  #learnTools(call: ToolCall): Promise<void> {
+    this.#listing ??= this.#list(call).finally(() => {
       this.#listing = null;
     });
     return this.#listing;
   }
 
-  async #list(): Promise<void> {
+  async #list(call: ToolCall): Promise<void> {
     const tools: unknown[] = [];
     let cursor: unknown;
     for (let page = 0; page < MOST_PAGES; page += 1) {
       const id = this.#ownId();
-      const params = cursor === undefined ? {} : { cursor };
+      const params = { ...(cursor !== undefined && { cursor }), ...borrowedMeta(call) };
       const { message } = await this.#request(id, JSON.stringify({ jsonrpc: "2.0", id, method: "tools/list", params }));
       tools.push(...((message.result?.tools as unknown[] | undefined) ?? []));
       cursor = message.result?.nextCursor;
@@ -213,14 +215,16 @@ export class McpRelay {
     return JSON.stringify({ ...message, result: { ...message.result, tools } });
   }
 
-  #answer(id: RequestId, result: ToolResult): void {
-    this.#options.toClient(JSON.stringify({ jsonrpc: "2.0", id, result }));
+  #answer(call: ToolCall, result: ToolResult): void {
+    const answer = { jsonrpc: "2.0", id: call.id, result: inRevisionOf(call, result) };
+    this.#options.toClient(JSON.stringify(answer));
   }
 
-  #answerError(id: RequestId, error: unknown): void {
+  #answerError(call: ToolCall, error: unknown): void {
+    const { id } = call;
     const held = this.#held.get(idText(id));
     const refusal = refusalOfError(error);
-    if (refusal !== null) return void this.#answer(id, refusal);
+    if (refusal !== null) return void this.#answer(call, refusal);
     // A cancelled request gets no answer.
     if (error instanceof CancelledUnsent) return;
     if (held !== undefined && held.line !== null) return void this.#options.toClient(held.line);

@@ -2,7 +2,7 @@
 import { request } from "node:http";
 import { describe, expect, it } from "vitest";
 import { startMailProvider } from "./lib/mail-provider.ts";
-import { connectHttp, folder, httpProxyOf, mailServerOnHttp, said } from "./lib/mcp.ts";
+import { connectHttp, folder, httpProxyOf, MAIL_SERVER_2, mailServerOnHttp, said, started } from "./lib/mcp.ts";
 
 const mail = { name: "send_mail", arguments: { to: "ada", body: "Hello" } };
 
@@ -132,15 +132,22 @@ describe("the proxy on streamable HTTP", () => {
     expect([status, provider.mails.length]).toEqual([403, 0]);
   });
 
-  it("the official client 2.x, over the same proxy", async () => {
-    const { provider, url } = await both("guarded");
+  it("the official client and server 2.x, without sessions (protocol revision 2026-07-28) and with, over the same proxy", async () => {
+    const provider = await startMailProvider();
+    const { found } = await started([MAIL_SERVER_2, provider.url, "http"], {}, "stdout", /^(\d+)$/);
+    const { url } = await httpProxyOf(`http://127.0.0.1:${found}/mcp`, folder());
     const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
-    for (let time = 0; time < 2; time += 1) {
-      const client = new Client({ name: "test", version: "2.0.0" });
+    const answers: string[] = [];
+    for (const mode of [{ pin: "2026-07-28" }, "legacy", { pin: "2026-07-28" }] as const) {
+      const client = new Client({ name: "test", version: "2.0.0" }, { versionNegotiation: { mode } });
       await client.connect(new StreamableHTTPClientTransport(new URL(url)));
-      expect(said(await client.callTool(mail))).toContain("sent mail_1");
+      answers.push(said(await client.callTool(mail)));
       await client.close();
     }
+    expect(answers).toEqual([
+      "sent mail_1",
+      ...Array(2).fill(expect.stringMatching(/^Already done at .*sent mail_1/s)),
+    ]);
     expect(provider.mails).toHaveLength(1);
   });
 

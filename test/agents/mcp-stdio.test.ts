@@ -121,18 +121,29 @@ describe("calls in trouble", () => {
     expect(provider.mails).toHaveLength(1);
   });
 
-  it("the official client and server 2.x (protocol revision 2026-07-28), over the same proxy", async () => {
+  it.each([
+    { asked: "2026-07-28", mode: { pin: "2026-07-28" } },
+    { asked: "2025-11-25", mode: "legacy" as const },
+  ])("the official client and server 2.x, protocol revision $asked, over the same proxy", async ({ mode }) => {
     const provider = await startMailProvider();
     const { Client } = await import("@modelcontextprotocol/client");
     const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
     const place = folder();
-    for (let time = 0; time < 2; time += 1) {
-      const client = new Client({ name: "test", version: "2.0.0" });
-      const args = proxied(place, [MAIL_SERVER_2, provider.url]);
-      await client.connect(new StdioClientTransport({ command: process.execPath, args, stderr: "ignore" }));
-      expect(said(await client.callTool(mail))).toContain("sent mail_1");
+    const call = async (negotiated: "auto" | typeof mode, args = mail) => {
+      const client = new Client({ name: "test", version: "2.0.0" }, { versionNegotiation: { mode: negotiated } });
+      const argv = proxied(place, [MAIL_SERVER_2, provider.url], {
+        tools: { send_mail: { key: ["to"], free: ["body"] } },
+      });
+      await client.connect(new StdioClientTransport({ command: process.execPath, args: argv, stderr: "ignore" }));
+      const answer = said(await client.callTool(args));
       await client.close();
-    }
+      return answer;
+    };
+    expect(await call(mode)).toBe("sent mail_1");
+    expect(await call(mode)).toMatch(/^Already done at .*sent mail_1/s);
+    // A first result stored for one revision is told in the other too.
+    for (const other of ["legacy", { pin: "2026-07-28" }] as const)
+      expect(await call(other)).toMatch(/^Already done at/);
     expect(provider.mails).toHaveLength(1);
   });
 
