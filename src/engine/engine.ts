@@ -85,10 +85,16 @@ export class Engine {
   }
 
   /** What the ledger says, without touching anything. */
-  async status(key: string): Promise<Outcome<unknown> | Absent> {
+  async status(key: string, tenant = ""): Promise<Outcome<unknown> | Absent> {
     this.requireOpen();
-    const stored = await this.services.ledger.read(key);
+    const stored = await this.find(key, tenant);
     return stored === null ? { status: "absent", key } : this.describe(stored.record);
+  }
+
+  /** Another tenant's record is a miss: a key that got about opens nothing. Who has no tenant (""), sees all. */
+  async find(key: string, tenant: string): Promise<Stored | null> {
+    const stored = await this.services.ledger.read(key);
+    return stored !== null && tenant !== "" && stored.record.tenant !== tenant ? null : stored;
   }
 
   describe(record: LedgerRecord): Outcome<unknown> | Absent {
