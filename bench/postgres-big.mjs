@@ -29,9 +29,9 @@ export async function bigBench({ records, calls }) {
     const started = performance.now();
     const size = await fill(url, records);
     const seconds = (performance.now() - started) / 1_000;
-    // Repeats of intents from all over the table, not of those just written.
-    const step = Math.floor(records / calls);
-    const full = await ratesIn(url, { calls, repeats: (i) => `old-${i * step + 1}` });
+    // Repeats of intents from all over the table, not of those just written; the oldest of it is past its keep.
+    const old = (i) => Math.floor((records / 10_000) * (0.01 + (0.98 * i) / calls)) * 10_000 + 1 + (i % 9_999);
+    const full = await ratesIn(url, { calls, repeats: (i) => `old-${old(i)}` });
     return { empty, full, looks: await looks(url), size, seconds };
   } finally {
     await keep.close();

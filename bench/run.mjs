@@ -8,6 +8,7 @@ const SECTIONS = {
   sqlite: () => import("./sqlite.mjs"),
   postgres: () => import("./postgres.mjs"),
   redis: () => import("./redis.mjs"),
+  agents: () => import("./agents.mjs"),
 };
 
 const { values, positionals } = parseArgs({
