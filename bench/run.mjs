@@ -3,11 +3,12 @@ import { cpus, totalmem } from "node:os";
 import { parseArgs } from "node:util";
 import { table } from "./measure.mjs";
 
-/** What can be measured; each module exports `sections(options)`: `[{ title, rows: [{ name, rate, ratio, target, loop? }] }]`. */
+/** What can be measured; each module exports `sections(options)`: `[{ title, rows: [{ name, rate, ratio, target, loop?, cpuMicros? }] }]`. */
 const SECTIONS = {
   sqlite: () => import("./sqlite.mjs"),
   postgres: () => import("./postgres.mjs"),
   redis: () => import("./redis.mjs"),
+  agents: () => import("./agents.mjs"),
 };
 
 const { values, positionals } = parseArgs({
@@ -52,14 +53,16 @@ async function ratios() {
   for (const name of positionals.length > 0 ? positionals : Object.keys(SECTIONS)) {
     const { sections } = await SECTIONS[name]();
     for (const { title, rows } of await sections({ quick: values.quick === true })) {
-      console.log(`${table([[title, "calls/s", "ratio", "target", "loop p50 ms", "p99 ms"], ...rows.map(shown)])}\n`);
+      console.log(
+        `${table([[title, "calls/s", "ratio", "target", "loop p50 ms", "p99 ms", "CPU µs"], ...rows.map(shown)])}\n`,
+      );
       missed.push(...rows.filter(({ ratio, target }) => target !== null && ratio < target).map((row) => row.name));
     }
   }
   return missed;
 }
 
-function shown({ name, rate, ratio, target, loop }) {
+function shown({ name, rate, ratio, target, loop, cpuMicros }) {
   return [
     name,
     Math.round(rate).toLocaleString("en"),
@@ -67,6 +70,7 @@ function shown({ name, rate, ratio, target, loop }) {
     target === null ? "" : `≥ ${target}`,
     loop === undefined ? "" : loop.p50.toFixed(1),
     loop === undefined ? "" : loop.p99.toFixed(1),
+    cpuMicros === undefined ? "" : cpuMicros.toFixed(0),
   ];
 }
 

@@ -5,6 +5,7 @@ import { handWritten } from "./hand-written.mjs";
 import { drive, inFolder, median } from "./measure.mjs";
 
 const ROUNDS = 3;
+const SLICES = 5;
 const effect = async () => ({ id: "msg_1" });
 
 export async function sections({ quick }) {
@@ -43,16 +44,10 @@ async function oneRound(folder, total) {
   await drive({ total: total / 2, callers: 256, call: (i) => hand.once(`warm-${i}`, effect) });
   await drive({ total: total / 2, callers: 256, call: (i) => guarded({ id: `warm-${i}` }) });
 
-  const both = (callers, prefix) => [
-    drive.bind(null, { total, callers, call: (i) => hand.once(`${prefix}-${i}`, effect) }),
-    drive.bind(null, { total, callers, call: (i) => guarded({ id: `${prefix}-${i}` }) }),
-  ];
-  const [handOne, guardedOne] = both(1, "one");
-  results["hand-written, 1 caller"] = await handOne();
-  results["nevertwice, 1 caller"] = await guardedOne();
-  const [handMany, guardedMany] = both(256, "many");
-  results["hand-written, 256 callers"] = await handMany();
-  results["nevertwice, 256 callers"] = await guardedMany();
+  const both = (callers, prefix) =>
+    inTurns(total, callers, [(i) => hand.once(`${prefix}-${i}`, effect), (i) => guarded({ id: `${prefix}-${i}` })]);
+  [results["hand-written, 1 caller"], results["nevertwice, 1 caller"]] = await both(1, "one");
+  [results["hand-written, 256 callers"], results["nevertwice, 256 callers"]] = await both(256, "many");
   results["repeat, same process, 256 callers"] = await drive({
     total: total * 4,
     callers: 256,
@@ -70,4 +65,22 @@ async function oneRound(folder, total) {
   });
   await other.close();
   return results;
+}
+
+/** A slice of the calls on one side, then on the other, and so on: what else the machine does meets both alike. */
+async function inTurns(total, callers, sides) {
+  const slices = sides.map(() => []);
+  const size = total / SLICES;
+  for (let from = 0; from < total; from += size) {
+    for (const [side, call] of sides.entries()) {
+      slices[side].push(await drive({ total: size, callers, call: (i) => call(from + i) }));
+    }
+  }
+  return slices.map((driven) => ({
+    rate: SLICES / driven.reduce((seconds, { rate }) => seconds + 1 / rate, 0),
+    loop: {
+      p50: driven.map(({ loop }) => loop.p50).toSorted((a, b) => a - b)[SLICES >> 1],
+      p99: Math.max(...driven.map(({ loop }) => loop.p99)),
+    },
+  }));
 }

@@ -2,6 +2,7 @@
 import type { Command } from "./command.ts";
 import { doctor } from "./commands/doctor.ts";
 import { ls } from "./commands/ls.ts";
+import { mcp } from "./commands/mcp.ts";
 import { migrate } from "./commands/migrate.ts";
 import { resend } from "./commands/resend.ts";
 import { resolve } from "./commands/resolve.ts";
@@ -11,4 +12,16 @@ import { stats } from "./commands/stats.ts";
 import { status } from "./commands/status.ts";
 import { sweep } from "./commands/sweep.ts";
 
-export const COMMANDS: readonly Command[] = [ls, show, status, resolve, retry, resend, sweep, stats, doctor, migrate];
+export const COMMANDS: readonly Command[] = [
+  ls,
+  show,
+  status,
+  resolve,
+  retry,
+  resend,
+  sweep,
+  stats,
+  doctor,
+  migrate,
+  mcp,
+];

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The command `nevertwice`. */
 import { homedir, userInfo } from "node:os";
-import type { Io, Sink } from "./command.ts";
+import type { Io, Sink, Streams } from "./command.ts";
 import { run } from "./run.ts";
 
 function sink(stream: NodeJS.WriteStream): Sink {
@@ -25,6 +25,18 @@ function userName(): string | null {
   }
 }
 
+/** The proxy outlives its reader, since calls under way are settled first: a closed pipe is no reason to end at once. */
+function takeOver(): Streams {
+  process.stdout.removeAllListeners("error");
+  return {
+    input: process.stdin,
+    output: process.stdout,
+    onSignal(listener) {
+      for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, listener);
+    },
+  };
+}
+
 const io: Io = {
   stdout: sink(process.stdout),
   stderr: sink(process.stderr),
@@ -33,6 +45,7 @@ const io: Io = {
   home: homedir(),
   platform: process.platform,
   user: userName,
+  takeOver,
 };
 
 const code = await run(process.argv.slice(2), io);

@@ -158,15 +158,15 @@ export class Engine {
     return (current) => {
       // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
       if (current !== null && this.#differsFrom(call, current) !== null) return null;
-      return {
+      const claim = {
         type: "claim",
         intent: intentOf(call, current, payloads),
         to: definition.manual || definition.prepare ? "claimed" : "sent",
         holder,
         leaseMs: definition.policy.leaseMs,
         newRound,
-        ...call.resend,
-      };
+      } as const;
+      return call.resend === undefined ? claim : { ...claim, ...call.resend };
     };
   }
 
