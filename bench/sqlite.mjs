@@ -2,10 +2,9 @@
 import { join } from "node:path";
 import { nevertwice } from "nevertwice";
 import { handWritten } from "./hand-written.mjs";
-import { drive, inFolder, median } from "./measure.mjs";
+import { drive, inFolder, inTurns, median } from "./measure.mjs";
 
 const ROUNDS = 3;
-const SLICES = 5;
 const effect = async () => ({ id: "msg_1" });
 
 export async function sections({ quick }) {
@@ -65,22 +64,4 @@ async function oneRound(folder, total) {
   });
   await other.close();
   return results;
-}
-
-/** A slice of the calls on one side, then on the other, and so on: what else the machine does meets both alike. */
-async function inTurns(total, callers, sides) {
-  const slices = sides.map(() => []);
-  const size = total / SLICES;
-  for (let from = 0; from < total; from += size) {
-    for (const [side, call] of sides.entries()) {
-      slices[side].push(await drive({ total: size, callers, call: (i) => call(from + i) }));
-    }
-  }
-  return slices.map((driven) => ({
-    rate: SLICES / driven.reduce((seconds, { rate }) => seconds + 1 / rate, 0),
-    loop: {
-      p50: driven.map(({ loop }) => loop.p50).toSorted((a, b) => a - b)[SLICES >> 1],
-      p99: Math.max(...driven.map(({ loop }) => loop.p99)),
-    },
-  }));
 }

@@ -9,6 +9,8 @@ import { storeHistories } from "./store-histories.ts";
 const STORE_HISTORIES = 2_000;
 const ENGINE_HISTORIES = 300;
 const PROCESSES = 3;
+// Some ten thousand commits: seconds on a quiet disk, and a slow one must not turn into a red test.
+const TIMEOUT_MS = 240_000;
 
 /** The same ledger, opened once for each process. */
 export type Ledgers = Readonly<Record<string, () => Promise<() => Store>>>;
@@ -23,28 +25,36 @@ export function describeHistories(ledgers: Ledgers): void {
 }
 
 function histories(ledger: Ledgers[string]): void {
-  it(`${STORE_HISTORIES} histories of the store port`, async () => {
-    const open = await ledger();
-    const stores = Array.from({ length: PROCESSES }, open);
-    onTestFinished(async () => {
-      for (const store of stores) await store.close();
-    });
-    for (const store of stores) await store.read(["nt1_first"]);
-    const { seed: from, ...rest } = seed();
-    const bad = await storeHistories(stores, { ...rest, histories: STORE_HISTORIES });
-    expect(bad, `seed ${from}`).toEqual([]);
-  });
+  it(
+    `${STORE_HISTORIES} histories of the store port`,
+    async () => {
+      const open = await ledger();
+      const stores = Array.from({ length: PROCESSES }, open);
+      onTestFinished(async () => {
+        for (const store of stores) await store.close();
+      });
+      for (const store of stores) await store.read(["nt1_first"]);
+      const { seed: from, ...rest } = seed();
+      const bad = await storeHistories(stores, { ...rest, histories: STORE_HISTORIES });
+      expect(bad, `seed ${from}`).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
 
-  it(`${ENGINE_HISTORIES} histories of calls`, async () => {
-    const open = await ledger();
-    const programs = Array.from({ length: PROCESSES }, () =>
-      nevertwice({ store: open(), sweep: false, onWarning: () => {} }),
-    );
-    onTestFinished(async () => {
-      for (const nt of programs) await nt.close();
-    });
-    const { seed: from, ...rest } = seed();
-    const bad = await engineHistories(programs, { ...rest, histories: ENGINE_HISTORIES });
-    expect(bad, `seed ${from}`).toEqual([]);
-  });
+  it(
+    `${ENGINE_HISTORIES} histories of calls`,
+    async () => {
+      const open = await ledger();
+      const programs = Array.from({ length: PROCESSES }, () =>
+        nevertwice({ store: open(), sweep: false, onWarning: () => {} }),
+      );
+      onTestFinished(async () => {
+        for (const nt of programs) await nt.close();
+      });
+      const { seed: from, ...rest } = seed();
+      const bad = await engineHistories(programs, { ...rest, histories: ENGINE_HISTORIES });
+      expect(bad, `seed ${from}`).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
 }
