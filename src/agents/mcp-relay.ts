@@ -139,7 +139,7 @@ export class McpRelay {
     const status = await guard.status(message);
     if (status !== null) return void this.#answer(message, status);
     if (guard.needsList(name)) await this.#learnTools(message);
-    if (!guard.guarded(name)) return void toServer(line);
+    if (!guard.guarded(name)) return void (held.cancelled || toServer(line));
     let sends = 0;
     const call: ProxyCall = {
       message,
