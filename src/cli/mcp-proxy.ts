@@ -1,6 +1,7 @@
 /** `nevertwice mcp`: the proxy, put together. */
 import { readFileSync } from "node:fs";
 import { basename, resolve } from "node:path";
+import { stdioToHttp } from "../agents/mcp-bridge.ts";
 import { type ProxyConfig, readProxyConfig } from "../agents/mcp-config.ts";
 import { McpGuard } from "../agents/mcp-guard.ts";
 import { httpProxy } from "../agents/mcp-http.ts";
@@ -34,9 +35,14 @@ export async function runProxy(context: Context): Promise<number> {
 }
 
 async function onHttp(context: Context, nt: Nevertwice, config: ProxyConfig, url: URL, streams: Streams) {
-  const guard = new McpGuard({ nt, config, server: config.name ?? url.host, identity: url.href });
+  const listen = context.args.text("listen");
+  const headers = headersOf(context);
+  // Who calls with other credentials is somebody else, and gets nobody's results.
+  const identity = JSON.stringify([url.href, headers]);
+  const guard = new McpGuard({ nt, config, server: config.name ?? url.host, identity });
+  if (listen === undefined) return stdioToHttp({ guard, url, headers, ...streams });
   const ended = new Promise<void>((end) => streams.onSignal(() => end()));
-  const proxy = await httpProxy({ guard, config, url, ...listenOf(context.args.text("listen") ?? "127.0.0.1:0") });
+  const proxy = await httpProxy({ guard, config, url, ...listenOf(listen) });
   context.note(`guarding ${url.href}; clients connect to ${proxy.url}`);
   await ended;
   await proxy.close();
@@ -82,6 +88,15 @@ function urlOf(text: string): URL {
   throw new UsageError(
     `--url ${oneLine(text)}: it takes the URL of an MCP server, such as https://mcp.example.com/mcp.`,
   );
+}
+
+function headersOf({ args }: Context): Record<string, string> {
+  const pairs = args.all("header").map((text) => {
+    const [, name, value] = /^([^:\s]+):\s*(.+)$/.exec(text) ?? [];
+    if (name !== undefined && value !== undefined) return [name.toLowerCase(), value];
+    throw new UsageError(`--header takes a name and a value: --header "Authorization: Bearer …".`);
+  });
+  return Object.fromEntries(pairs) as Record<string, string>;
 }
 
 function listenOf(text: string): { host: string; port: number } {

@@ -1,8 +1,19 @@
 /** The proxy on streamable HTTP, driven by the official client; effects counted at the provider. */
 import { request } from "node:http";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { startMailProvider } from "./lib/mail-provider.ts";
-import { connectHttp, folder, httpProxyOf, MAIL_SERVER_2, mailServerOnHttp, said, started } from "./lib/mcp.ts";
+import {
+  COMMAND,
+  connect,
+  connectHttp,
+  folder,
+  httpProxyOf,
+  MAIL_SERVER_2,
+  mailServerOnHttp,
+  said,
+  started,
+} from "./lib/mcp.ts";
 
 const mail = { name: "send_mail", arguments: { to: "ada", body: "Hello" } };
 
@@ -149,6 +160,23 @@ describe("the proxy on streamable HTTP", () => {
       ...Array(2).fill(expect.stringMatching(/^Already done at .*sent mail_1/s)),
     ]);
     expect(provider.mails).toHaveLength(1);
+  });
+
+  it("for a client on stdio: a repeat, a timeout, and a session that the server has forgotten", async () => {
+    const provider = await startMailProvider();
+    const server = await mailServerOnHttp(provider.url);
+    const argv = [COMMAND, "mcp", "--store", `sqlite:${join(folder(), "ledger.db")}`, "--url", server];
+    const { client } = await connect([...argv, "--header", "Authorization: Bearer ada"]);
+    provider.hold();
+    await expect(client.callTool(mail, undefined, { timeout: 500 })).rejects.toThrow(/timed out/);
+    const again = client.callTool(mail);
+    await provider.sent(1);
+    provider.release();
+    expect(said(await again)).toContain("sent mail_1");
+    await fetch(new URL("/forget", server));
+    expect(said(await client.callTool(mail))).toMatch(/^Already done at/);
+    expect(said(await client.callTool({ ...mail, arguments: { to: "bob" } }))).toBe("sent mail_2");
+    expect(provider.mails).toHaveLength(2);
   });
 
   it("a batch with a tool call in it is refused, since it would slip past the guard", async () => {

@@ -3,7 +3,18 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { connect, connectHttp, EVERYTHING, folder, httpProxyOf, MEMORY, proxied, said, started } from "./lib/mcp.ts";
+import {
+  connect,
+  connectHttp,
+  EVERYTHING,
+  folder,
+  freePort,
+  httpProxyOf,
+  MEMORY,
+  proxied,
+  said,
+  started,
+} from "./lib/mcp.ts";
 import { WAYS } from "./lib/stories.ts";
 
 const COUNTED = fileURLToPath(new URL("./lib/counted.mjs", import.meta.url));
@@ -94,7 +105,7 @@ describe("server-memory on stdio", () => {
 
 describe("server-everything on streamable HTTP", () => {
   it("the server is started again: its sessions are gone, the call sent again in a new one gets the first answer", async () => {
-    const port = String(20_000 + Math.floor(Math.random() * 20_000));
+    const port = await freePort();
     const start = () => started([EVERYTHING, "streamableHttp"], { PORT: port }, "stderr", /(listening)/i);
     const one = await start();
     const proxy = await httpProxyOf(`http://127.0.0.1:${port}/mcp`, folder(), config);

@@ -11,7 +11,7 @@ import {
   ListRootsRequestSchema,
 } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { EVERYTHING, folder, httpProxyOf, MEMORY, proxied, started } from "./lib/mcp.ts";
+import { COMMAND, EVERYTHING, folder, freePort, httpProxyOf, MEMORY, proxied, started } from "./lib/mcp.ts";
 
 /** Everything that crosses the client's wire, in both directions. */
 function recorded(transport: Transport): { transport: Transport; log: string[] } {
@@ -75,7 +75,7 @@ async function session(transport: Transport): Promise<string[]> {
     const plain = prompts.find((prompt) => (prompt.arguments ?? []).length === 0);
     if (plain) await client.getPrompt({ name: plain.name });
   }
-  if (capable.logging) await client.setLoggingLevel("error");
+  if (capable.logging) await client.setLoggingLevel("debug");
   if (has("trigger-long-running-operation")) {
     const progress: number[] = [];
     const long = { name: "trigger-long-running-operation", arguments: { duration: 0.2, steps: 4 } };
@@ -92,6 +92,9 @@ async function session(transport: Transport): Promise<string[]> {
   }
   if (has("get-tiny-image")) await client.callTool({ name: "get-tiny-image", arguments: {} });
   await client.callTool({ name: "no-such-tool", arguments: {} }).catch(() => {});
+  // What it asks for by itself, on a timer, has come before the session ends.
+  if (capable.logging)
+    await expect.poll(() => wire.log.some((line) => line.includes("Roots updated")), { timeout: 20_000 }).toBe(true);
   await client.close();
   return wire.log;
 }
@@ -115,12 +118,15 @@ describe("protocol messages pass through unchanged", () => {
     expect(bare.some((line) => line.includes("sampling/createMessage"))).toBe(sampling);
   });
 
-  it("server-everything on streamable HTTP", async () => {
-    const port = 20_000 + Math.floor(Math.random() * 20_000);
-    await started([EVERYTHING, "streamableHttp"], { PORT: String(port) }, "stderr", /(listening)/i);
+  it("server-everything on streamable HTTP, for clients on HTTP and on stdio", async () => {
+    const port = await freePort();
+    await started([EVERYTHING, "streamableHttp"], { PORT: port }, "stderr", /(listening)/i);
     const url = `http://127.0.0.1:${port}/mcp`;
     const open = (at: string) => new StreamableHTTPClientTransport(new URL(at)) as Transport;
     const bare = await session(open(url));
+    const store = ["--store", `sqlite:${join(folder(), "ledger.db")}`];
+    const bridged = await session(stdio([COMMAND, "mcp", ...store, "--url", url], {}));
+    expect(bridged.toSorted()).toEqual(bare.toSorted());
     const proxy = await httpProxyOf(url, folder());
     const guarded = await session(open(proxy.url));
     expect(guarded.toSorted()).toEqual(bare.toSorted());

@@ -11,7 +11,8 @@ export const mcp: Command = {
   summary: "guard any MCP server's tools: each call is made once",
   usage: [
     "[--config <file>] -- <server command>",
-    "[--config <file>] --url <url> [--listen <port>]",
+    "[--config <file>] --url <url> [--header <name: value>]",
+    "[--config <file>] --url <url> --listen <port>",
     "probe [--call <tool=json>] -- <server command>",
     "serve [--allow-resolve] [--allow-resend --actions <module>]",
   ],
@@ -23,8 +24,9 @@ export const mcp: Command = {
     listen: {
       takes: "value",
       value: "port",
-      about: "with --url: where clients connect to, [host:]port (default: 127.0.0.1:0)",
+      about: "with --url: clients connect over HTTP too, to [host:]port; 0: a free one. Without it: on stdio",
     },
+    header: { takes: "values", value: "name: value", about: "with --url, on stdio: sent along, such as credentials" },
     name: { takes: "value", value: "name", about: "the server's name in the ledger" },
     scope: {
       takes: "value",

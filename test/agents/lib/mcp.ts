@@ -1,6 +1,7 @@
 /** Clients of the official SDK, in front of a server with or without the proxy between. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -92,6 +93,15 @@ export async function started(
   throw new Error(`${argv.join(" ")} ended before it listened`);
 }
 
+/** For servers that have to be told their port. */
+export async function freePort(): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((closed) => server.close(closed));
+  return String(port);
+}
+
 export async function mailServerOnHttp(provider: string): Promise<string> {
   const { found } = await started([MAIL_SERVER, "http", provider], {}, "stdout", /^(\d+)$/);
   return `http://127.0.0.1:${found}/mcp`;
@@ -101,7 +111,17 @@ export async function httpProxyOf(url: string, inFolder: string, config?: object
   const file = join(inFolder, "tools.json");
   if (config !== undefined) writeFileSync(file, JSON.stringify(config));
   const given = config === undefined ? [] : ["--config", file];
-  const argv = [COMMAND, "mcp", "--store", `sqlite:${join(inFolder, "ledger.db")}`, ...given, "--url", url];
+  const argv = [
+    COMMAND,
+    "mcp",
+    "--store",
+    `sqlite:${join(inFolder, "ledger.db")}`,
+    ...given,
+    "--url",
+    url,
+    "--listen",
+    "127.0.0.1:0",
+  ];
   const { child, found } = await started(argv, {}, "stderr", /connect to (\S+)/);
   return { child, url: found };
 }
