@@ -59,6 +59,7 @@ function docOf(r: LedgerRecord): string {
   if (r.holder !== null) text += `,"h":${JSON.stringify(r.holder)}`;
   if (r.lease !== null) text += `,"l":${momentText(r.lease.until, r.lease.epoch)}`;
   if (r.queued) text += `,"q":1`;
+  if (r.terms !== null) text += `,"T":${JSON.stringify(r.terms)}`;
   if (r.firstSentAt !== null) text += `,"x":${r.firstSentAt}`;
   if (r.lastSentAt !== null) text += `,"y":${r.lastSentAt}`;
   if (r.firstSentMark !== null) text += `,"X":${momentText(r.firstSentMark.at, r.firstSentMark.epoch)}`;
@@ -113,6 +114,7 @@ function fields(doc: Doc): Omit<LedgerRecord, "key" | "state" | "input" | "draft
     holder: doc.h ?? null,
     lease: doc.l === undefined ? null : leaseOf(doc.l),
     queued: doc.q === 1,
+    terms: doc.T ?? null,
     createdAt: doc.c,
     updatedAt: doc.u,
     dueAt: doc.d ?? null,

@@ -41,6 +41,7 @@ function docOf(r: LedgerRecord): string {
   if (r.tries !== 1) text += `,"tries":${r.tries}`;
   if (r.holder !== null) text += `,"holder":${JSON.stringify(r.holder)}`;
   if (r.queued) text += `,"queued":true`;
+  if (r.terms !== null) text += `,"terms":${JSON.stringify(r.terms)}`;
   if (r.dueAt !== null) text += `,"dueAt":${r.dueAt}`;
   if (r.firstSentAt !== null) text += `,"firstSentAt":${r.firstSentAt}`;
   if (r.lastSentAt !== r.firstSentAt) text += `,"lastSentAt":${r.lastSentAt}`;
@@ -69,6 +70,7 @@ const LEFT_OUT: Omit<Doc, "updatedAt" | "fingerprint" | "lastSentAt"> = {
   tries: 1,
   holder: null,
   queued: false,
+  terms: null,
   dueAt: null,
   firstSentAt: null,
   firstSentMark: null,
