@@ -22,6 +22,8 @@ import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-
 import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
 import { Untold } from "./engine/untold.ts";
 import { openStore } from "./open-store.ts";
+import { createWorker, type Worker } from "./outbox/worker.ts";
+import type { WorkerOptions } from "./outbox/worker-options.ts";
 
 export interface NevertwiceOptions {
   /** A store, or where one is: "sqlite:app.db", "memory:". Default: $NEVERTWICE_STORE, else SQLite at .nevertwice/ledger.db. */
@@ -56,6 +58,8 @@ export interface Nevertwice {
   resolve(target: { readonly key: string }, resolution: Resolution<unknown>): Promise<Outcome<unknown> | Absent>;
   /** Brings a failed record back. */
   retry(target: { readonly key: string }, signature: Signature): Promise<Outcome<unknown> | Absent>;
+  /** Runs what is queued (action.enqueue). Stopped by close(), if not before. */
+  worker(options?: WorkerOptions): Worker;
   /** One pass of the sweeper, now. */
   sweep(): Promise<SweepReport>;
   /** Everything that happens, for metrics and alerts. Returns the way to stop listening. */
@@ -103,6 +107,7 @@ class Instance implements Nevertwice {
   readonly #sweeper: Sweeper;
   readonly #loop: SweepLoop | null;
   readonly #services;
+  readonly #workers: Worker[] = [];
   #closing: Promise<void> | null = null;
 
   constructor(options: NevertwiceOptions) {
@@ -189,6 +194,12 @@ class Instance implements Nevertwice {
     return retryFailed(this.#engine, key, signature);
   }
 
+  worker(options: WorkerOptions = {}): Worker {
+    const worker = createWorker(options, { ...this.#services, definitions: this.#definitions });
+    this.#workers.push(worker);
+    return worker;
+  }
+
   sweep(): Promise<SweepReport> {
     return this.#sweeper.tick();
   }
@@ -203,6 +214,7 @@ class Instance implements Nevertwice {
   }
 
   async #close(): Promise<void> {
+    await Promise.all(this.#workers.map((worker) => worker.stop()));
     const idle = this.#engine.close();
     await this.#loop?.stop();
     await idle;
