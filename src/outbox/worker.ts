@@ -80,7 +80,7 @@ interface Group {
 }
 
 // Rows of a lease: half of what a busy worker has under way, so that one half runs while the other is fetched.
-const LEASE_ROWS = 128;
+const LEASE_ROWS = 256;
 const LEASES_AT_ONCE = 2;
 // A few free slots are not worth a round trip while others are about to come free.
 const FEW = 8;
