@@ -49,20 +49,25 @@ export interface ActionServices {
   readonly used: () => void;
 }
 
+const NO_OPTIONS: CallOptions = {};
+
 export function createAction<I, R>(definition: Definition, services: ActionServices): Action<I, R> {
   const { engine } = services;
   const calls = new Calls(definition, services);
 
-  const attempt = async (input: I, options: CallOptions = {}): Promise<Outcome<R>> => {
+  const outcomeFor = (call: Call, { tx }: CallOptions) =>
+    (tx === undefined ? engine.outcome(call) : runInTransaction(engine, call, tx)) as Outcome<R> | Promise<Outcome<R>>;
+
+  const begin = (input: I, options: CallOptions): Outcome<R> | Promise<Outcome<R>> => {
     services.used();
     const made = calls.make(input, options);
-    const call = made instanceof Promise ? await made : made;
-    const outcome = options.tx === undefined ? engine.outcome(call) : runInTransaction(engine, call, options.tx);
-    return (await outcome) as Outcome<R>;
+    return made instanceof Promise ? made.then((call) => outcomeFor(call, options)) : outcomeFor(made, options);
   };
 
-  const run = async (input: I, options?: CallOptions): Promise<R> =>
-    resultOrThrow(await attempt(input, options), definition.name);
+  const attempt = async (input: I, options: CallOptions = NO_OPTIONS): Promise<Outcome<R>> => begin(input, options);
+
+  const run = async (input: I, options: CallOptions = NO_OPTIONS): Promise<R> =>
+    resultOrThrow(await begin(input, options), definition.name);
 
   const methods = {
     actionName: definition.name,
@@ -173,7 +178,7 @@ class Calls {
   #make(given: unknown, input: unknown, options: CallOptions): Call {
     const { warnings, ledger } = this.#services.engine.services;
     const call = makeCall(this.#definition, given, input, options, this.#services.defaults);
-    warnOfCallTimeParts(this.#definition, input, ledger.instant().now, warnings);
+    warnOfCallTimeParts(this.#definition, input, ledger, warnings);
     return call;
   }
 

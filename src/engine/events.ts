@@ -57,6 +57,11 @@ export class Events {
     };
   }
 
+  /** Nobody listens, most of the time: what happens in every call need not even be put into words then. */
+  get watched(): boolean {
+    return this.#listeners.size > 0;
+  }
+
   emit(event: EngineEvent): void {
     for (const listener of this.#listeners) {
       unharmed("an event listener", () => listener(event));

@@ -34,6 +34,7 @@ import { nameTenant, quoteName } from "./postgres-schema.ts";
 import { ledgerStats } from "./postgres-stats.ts";
 import { Swaps } from "./postgres-swaps.ts";
 import { SWEEP_ROWS, sweepStatement, watchStatement } from "./postgres-sweep.ts";
+import { answerWithin, QueryTimeout } from "./postgres-timeout.ts";
 import { transactionConnection } from "./postgres-tx.ts";
 import { Wakes } from "./postgres-wake.ts";
 import { transactionView } from "./postgres-within.ts";
@@ -212,8 +213,16 @@ class PostgresStore implements TransactionalStore<unknown> {
     if (this.#closed) return;
     this.#closed = true;
     const opened = await this.#opening?.catch(() => null);
-    await opened?.wakes?.stop();
-    await opened?.driver.close();
+    if (opened === null || opened === undefined) return;
+    const goodbye = async () => {
+      await opened.wakes?.stop();
+      await opened.driver.close();
+    };
+    // Idle connections do not keep a program alive, so that a script that forgets close() still ends. One that waits
+    // for close() must not end in the middle of it: the timer keeps it, and bounds the wait.
+    await answerWithin(this.#settings.timeoutMs, goodbye(), () => {}).catch((error: unknown) => {
+      if (!(error instanceof QueryTimeout)) throw error;
+    });
   }
 
   // ---- how it gets to the server ----

@@ -42,14 +42,14 @@ export function rangeOf(type: IndexType): { readonly min: number; readonly max: 
 }
 
 /**
- * What an index says about a record, besides its type: what a key fixes, so that lists are filtered without reading records.
- * The key, the scope as JSON (nothing where there is none), and tenant and action as JSON.
+ * What an index says about a record, besides its type and its key: what a key fixes, so that lists are filtered without
+ * reading records. The scope as JSON (nothing where there is none), and tenant and action as JSON.
  */
-export function entryOf({ key, tenant, action, scope }: LedgerRecord): string {
+export function aboutOf({ tenant, action, scope }: LedgerRecord): string {
   if (about.tenant !== tenant || about.action !== action || about.scope !== scope) {
     about = { tenant, action, scope, text: aboutText(tenant, action, scope) };
   }
-  return key + about.text;
+  return about.text;
 }
 
 function aboutText(tenant: string, action: string, scope: string | null): string {
