@@ -107,7 +107,8 @@ type Doc = Record<string, any>;
 export function decodeRow(key: string, value: string): Stored {
   const end = value.length - SUM_DIGITS;
   const state = STATE_OF_LETTER.get(value.charAt(VERSION_DIGITS));
-  if (end < DOC_AT || state === undefined || sumText(key + value.slice(0, end)) !== value.slice(end)) throw damaged(key);
+  if (end < DOC_AT || state === undefined || sumText(key + value.slice(0, end)) !== value.slice(end))
+    throw damaged(key);
   const lineEnd = value.indexOf("\n", DOC_AT);
   // Whole, but not in this layout: what begins otherwise is a later release's.
   if (value.charAt(DOC_AT) !== "{" || lineEnd < 0) throw written(key);
