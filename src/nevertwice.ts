@@ -73,6 +73,7 @@ export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
 } & CallOptions;
 
 const OPTIONS = new Set("store tenant secret encrypt logger onWarning sweep".split(" "));
+const OWNER = Symbol.for("nevertwice.owner");
 const DEFAULT_SWEEP = "30s";
 // A sweep reads the ledger: more often than this it would be a load of its own.
 const SHORTEST_SWEEP_MS = 10;
@@ -157,7 +158,10 @@ class Instance implements Nevertwice {
     for (const warning of policyWarnings(definition.policy, name)) {
       this.#engine.services.warnings.warn(warning.code, name, warning.message);
     }
-    return createAction<I, R>(definition, this.#services);
+    const action = createAction<I, R>(definition, this.#services);
+    // So that the command, given an action, finds the instance it belongs to.
+    Object.defineProperty(action, OWNER, { value: this });
+    return action;
   }
 
   async once<R>(
