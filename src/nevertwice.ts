@@ -22,6 +22,7 @@ import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-
 import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
 import { Untold } from "./engine/untold.ts";
 import { openStore } from "./open-store.ts";
+import { createQueue, type QueueOptions, type WorkQueue } from "./outbox/work-queue.ts";
 import { createWorker, type Worker } from "./outbox/worker.ts";
 import type { WorkerOptions } from "./outbox/worker-options.ts";
 
@@ -60,6 +61,8 @@ export interface Nevertwice {
   retry(target: { readonly key: string }, signature: Signature): Promise<Outcome<unknown> | Absent>;
   /** Runs what is queued (action.enqueue). Stopped by close(), if not before. */
   worker(options?: WorkerOptions): Worker;
+  /** A named queue that agents take tasks from, the longest due first, and hand tasks to each other by. */
+  queue<I, R = unknown>(name: string, options?: QueueOptions<I>): WorkQueue<I, R>;
   /** One pass of the sweeper, now. */
   sweep(): Promise<SweepReport>;
   /** Everything that happens, for metrics and alerts. Returns the way to stop listening. */
@@ -108,6 +111,7 @@ class Instance implements Nevertwice {
   readonly #sweeper: Sweeper;
   readonly #loop: SweepLoop | null;
   readonly #services;
+  readonly #queues = new Set<string>();
   readonly #workers: Worker[] = [];
   #closing: Promise<void> | null = null;
 
@@ -149,11 +153,7 @@ class Instance implements Nevertwice {
 
   #define<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R> {
     const definition = defineAction(name, options);
-    if (this.#definitions.has(name)) {
-      throw configError(
-        `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats.`,
-      );
-    }
+    this.#requireFreeName(name);
     this.#definitions.set(name, definition);
     for (const warning of policyWarnings(definition.policy, name)) {
       this.#engine.services.warnings.warn(warning.code, name, warning.message);
@@ -162,6 +162,13 @@ class Instance implements Nevertwice {
     // So that the command, given an action, finds the instance it belongs to.
     Object.defineProperty(action, OWNER, { value: this });
     return action;
+  }
+
+  #requireFreeName(name: string): void {
+    if (!this.#definitions.has(name) && !this.#queues.has(name)) return;
+    throw configError(
+      `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats.`,
+    );
   }
 
   async once<R>(
@@ -196,6 +203,12 @@ class Instance implements Nevertwice {
 
   retry({ key }: { readonly key: string }, signature: Signature) {
     return retryFailed(this.#engine, key, signature);
+  }
+
+  queue<I, R = unknown>(name: string, options: QueueOptions<I> = {}): WorkQueue<I, R> {
+    this.#requireFreeName(name);
+    this.#queues.add(name);
+    return createQueue<I, R>(name, options, this.#services);
   }
 
   worker(options: WorkerOptions = {}): Worker {

@@ -253,7 +253,7 @@ function confirm(current: LedgerRecord, event: EventOf<"confirm">, at: Instant):
   if (current.state === "confirmed") return refuse("final");
   // A fence that this record never handed out is not evidence about this intent.
   if (event.hold.fence < 1 || event.hold.fence > current.fence) return refuse("stale");
-  const late = current.state !== "sent" || !holds(current, event.hold);
+  const late = (current.state !== "sent" && current.state !== "claimed") || !holds(current, event.hold);
   const record = settled(current, "confirmed", at, { result: event.result, error: null });
   return accept(record, late ? note(current, "late-success", "confirmed", at) : null);
 }

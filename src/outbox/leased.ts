@@ -36,15 +36,15 @@ export interface LeasedServices {
 export function runLeased(services: LeasedServices, definition: Definition, stored: Stored): Promise<Ending> {
   const { record } = stored;
   const { ledger, payloads } = services.engine.services;
-  if (record.terms?.notAfter !== undefined && record.terms.notAfter <= ledger.instant().now)
-    return park(services, stored, expiry(record), "expired");
+  const stale = staleSince(record, ledger.instant().now);
+  if (stale !== null) return parkLeased(services, stored, stale, "expired");
   let input: ReturnType<typeof payloads.load>;
   try {
     input = payloads.load(record, "input");
   } catch (error) {
-    return park(services, stored, error, "unreadable");
+    return parkLeased(services, stored, error, "unreadable");
   }
-  if (input.omitted !== undefined) return park(services, stored, unreadable(record, input.omitted), "unreadable");
+  if (input.omitted !== undefined) return parkLeased(services, stored, unreadable(record, input.omitted), "unreadable");
   if (definition.schema !== undefined) return runParsed(services, definition, stored, input.value);
   return runInput(services, definition, stored, { given: input.value, input: input.value });
 }
@@ -54,7 +54,7 @@ async function runParsed(services: LeasedServices, definition: Definition, store
   try {
     input = await parseInput(definition.schema as NonNullable<typeof definition.schema>, given, definition.name);
   } catch (error) {
-    return park(services, stored, error, "unreadable");
+    return parkLeased(services, stored, error, "unreadable");
   }
   return runInput(services, definition, stored, { given, input });
 }
@@ -79,7 +79,7 @@ async function limited(services: LeasedServices, call: Call, stored: Stored): Pr
   try {
     lane = { tenant: call.tenant, action: name, destination: limit.by === null ? "" : destinationOf(call, limit.by) };
   } catch (error) {
-    return park(services, stored, error, "unreadable");
+    return parkLeased(services, stored, error, "unreadable");
   }
   const id = `${call.key.slice(4, 20)}.${stored.record.fence}`;
   // An attempt prepares and runs no longer than its timeout each; whoever dies keeps its slot no longer than this.
@@ -162,7 +162,7 @@ export async function giveBack(services: LeasedServices, stored: Stored, dueAt: 
 }
 
 /** F45: what cannot be run is put aside, with its reason, and the queue moves on. */
-async function park(
+export async function parkLeased(
   services: LeasedServices,
   stored: Stored,
   error: unknown,
@@ -180,8 +180,10 @@ async function park(
   return { as: "failed", why };
 }
 
-function expiry(record: LedgerRecord): Error {
-  return new Error(`expired: it was not to be begun after ${new Date(record.terms?.notAfter ?? 0).toISOString()}`);
+/** Why it is too late to begin; null: it is not. */
+export function staleSince({ terms }: LedgerRecord, now: number): Error | null {
+  if (terms?.notAfter === undefined || terms.notAfter > now) return null;
+  return new Error(`expired: it was not to be begun after ${new Date(terms.notAfter).toISOString()}`);
 }
 
 function unreadable({ action, key }: LedgerRecord, omitted: string): NevertwiceError {
