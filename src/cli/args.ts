@@ -15,10 +15,17 @@ export const COMMON_FLAGS: Flags = {
 
 export class Args {
   readonly operands: readonly string[];
+  /** Those of them that stand behind "--": another program's command line. */
+  readonly behindDashes: readonly string[];
   readonly #values: ReadonlyMap<string, readonly string[]>;
 
-  constructor(operands: readonly string[], values: ReadonlyMap<string, readonly string[]>) {
+  constructor(
+    operands: readonly string[],
+    values: ReadonlyMap<string, readonly string[]>,
+    behindDashes: readonly string[] = [],
+  ) {
     this.operands = operands;
+    this.behindDashes = behindDashes;
     this.#values = values;
   }
 
@@ -29,6 +36,11 @@ export class Args {
   /** The last one wins, as everywhere on a command line. */
   text(flag: string): string | undefined {
     return this.#values.get(flag)?.at(-1);
+  }
+
+  /** Given several times, each as it is. */
+  all(flag: string): readonly string[] {
+    return this.#values.get(flag) ?? [];
   }
 
   /** Given several times, or with commas. */
@@ -60,7 +72,7 @@ interface Given {
 }
 
 export function parse(argv: readonly string[], commands: readonly Command[]): Invocation {
-  const { given, words } = tokens(argv, commands);
+  const { given, words, behindDashes } = tokens(argv, commands);
   const [name, ...operands] = words;
   if (name === "help" || given.some((flag) => flag.name === "help" || flag.raw === "-h")) {
     const topic = name === "help" ? operands[0] : name;
@@ -75,13 +87,13 @@ export function parse(argv: readonly string[], commands: readonly Command[]): In
     values.set(flag.name, [...(values.get(flag.name) ?? []), ...(value === undefined ? [] : [value])]);
   }
   if (command !== null && operands.length > command.operands) throw tooMany(command, operands);
-  return { command, args: new Args(operands, values) };
+  return { command, args: new Args(operands, values, behindDashes) };
 }
 
 const VERSION: Flag = { takes: "nothing", about: "the version" };
 
 /** All flags of all commands at once, because the command itself may come last. */
-function tokens(argv: readonly string[], commands: readonly Command[]): { given: Given[]; words: string[] } {
+function tokens(argv: readonly string[], commands: readonly Command[]) {
   const every: Flags = Object.assign({}, COMMON_FLAGS, ...commands.map(({ flags }) => flags));
   const options = Object.fromEntries(
     Object.entries(every).map(([name, { takes }]) => [
@@ -95,7 +107,9 @@ function tokens(argv: readonly string[], commands: readonly Command[]): { given:
     if (token.kind !== "option") continue;
     given.push({ name: token.name, raw: token.rawName, value: token.value, inline: token.inlineValue === true });
   }
-  return { given, words: parsed.positionals };
+  const dashes = parsed.tokens.find(({ kind }) => kind === "option-terminator");
+  const behindDashes = dashes === undefined ? [] : argv.slice(dashes.index + 1);
+  return { given, words: parsed.positionals, behindDashes };
 }
 
 function named(name: string, commands: readonly Command[]): Command {

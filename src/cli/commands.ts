@@ -3,6 +3,7 @@ import type { Command } from "./command.ts";
 import { doctor } from "./commands/doctor.ts";
 import { each } from "./commands/each.ts";
 import { ls } from "./commands/ls.ts";
+import { mcp } from "./commands/mcp.ts";
 import { migrate } from "./commands/migrate.ts";
 import { resend } from "./commands/resend.ts";
 import { resolve } from "./commands/resolve.ts";
@@ -26,4 +27,5 @@ export const COMMANDS: readonly Command[] = [
   stats,
   doctor,
   migrate,
+  mcp,
 ];

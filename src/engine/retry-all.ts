@@ -51,7 +51,7 @@ export async function retryAll(engine: Engine, filter: RetryFilter, signature: S
     });
     const wanted = page.items.filter(({ record }) => where(record)).slice(0, limit - retried.length);
     const answers = await Promise.all(
-      wanted.map(({ record }) => (dryRun ? null : refusalOf(engine, record.key, signature))),
+      wanted.map(({ record }) => (dryRun ? null : refusalOf(engine, record, signature))),
     );
     for (const [i, { record }] of wanted.entries()) {
       const why = answers[i] ?? null;
@@ -63,9 +63,9 @@ export async function retryAll(engine: Engine, filter: RetryFilter, signature: S
   return { retried, refused };
 }
 
-async function refusalOf(engine: Engine, key: string, signature: Signature): Promise<string | null> {
+async function refusalOf(engine: Engine, { key, tenant }: LedgerRecord, signature: Signature): Promise<string | null> {
   try {
-    await retryFailed(engine, key, signature);
+    await retryFailed(engine, { key, tenant }, signature);
     return null;
   } catch (error) {
     if (isNevertwiceError(error) && error.code !== "STORE_UNAVAILABLE") return messageOf(error);

@@ -5,6 +5,9 @@ import { anyOf, groupsOf, type LeaseTables, lapsed, leasedRows } from "./postgre
 import { LEASED, type Row, SAME_MARK, selectList, YOUNG_MS } from "./postgres-row.ts";
 import type { Statement } from "./postgres-write.ts";
 
+/** Before anything that is ever due. */
+export const FROM_THE_BEGINNING = -1e15;
+
 /**
  * The longest due first, from the index of due work alone. SKIP LOCKED: workers pass each other by. Ordered by nothing
  * but what the index is in the order of: with a second column every lease would sort the whole backlog.
@@ -13,13 +16,14 @@ export function leaseDue(
   { table }: LeaseTables,
   query: LeaseQuery,
   now: number,
-  from: number | null = null,
+  from: number = FROM_THE_BEGINNING,
 ): Statement {
   const parameters = new Parameters();
   const at = parameters.add(String(now));
   const picked = `picked AS MATERIALIZED (
   SELECT r.ctid AS id, r.attention_at AS since FROM ${table} r
-  WHERE r.attention = 'queued' AND r.attention_at <= ${at}::bigint${from === null ? "" : ` AND r.attention_at >= ${parameters.add(String(from))}::bigint`} AND ${wanted(parameters, query, at)}
+  WHERE r.attention = 'queued' AND r.attention_at <= ${at}::bigint AND r.attention_at >= ${parameters.add(String(from))}::bigint
+    AND ${wanted(parameters, query, at)}
   ORDER BY r.attention_at LIMIT ${parameters.add(String(query.limit))}::bigint
   FOR NO KEY UPDATE SKIP LOCKED)`;
   return take(table, `WITH ${picked}`, parameters, query, at);

@@ -26,7 +26,7 @@ import { openDriver } from "./postgres-driver.ts";
 import { storeError } from "./postgres-errors.ts";
 import { inspectServer } from "./postgres-inspect.ts";
 import { keyHex } from "./postgres-key.ts";
-import { inDueOrder, leaseDue, leaseLapsed } from "./postgres-lease.ts";
+import { FROM_THE_BEGINNING, inDueOrder, leaseDue, leaseLapsed } from "./postgres-lease.ts";
 import { LeaseFloor } from "./postgres-lease-floor.ts";
 import { listStatement, pageOf } from "./postgres-list.ts";
 import { ready } from "./postgres-migrate.ts";
@@ -40,7 +40,7 @@ import { transactionConnection } from "./postgres-tx.ts";
 import { Wakes } from "./postgres-wake.ts";
 import { transactionView } from "./postgres-within.ts";
 
-export type { PgClient, PgPool, PostgresJs } from "./postgres-driver.ts";
+export type { PgClient, PgPool, PostgresJs, SupabaseClient } from "./postgres-driver.ts";
 export type { PostgresStoreOptions } from "./postgres-options.ts";
 
 // Half of 256 callers: while one half is written, the other half works. With one batch for all of them server and
@@ -158,7 +158,7 @@ class PostgresStore implements TransactionalStore<unknown> {
 
   async #leaseDue(run: Connection, query: LeaseQuery, now: number): Promise<Stored[]> {
     const from = this.#leaseFloor.of(query, now);
-    const { text, values } = leaseDue(this.#tables, query, now, from);
+    const { text, values } = leaseDue(this.#tables, query, now, from ?? FROM_THE_BEGINNING);
     const rows = inDueOrder(await run.query(text, values));
     if (rows.length === query.limit) this.#leaseFloor.reached(query, Number(rows.at(-1)?.since), from, now);
     else this.#leaseFloor.forget(query);
@@ -265,7 +265,12 @@ class PostgresStore implements TransactionalStore<unknown> {
     const { schema, migrate, rls, tenant, listen } = this.#settings;
     const driver = await openDriver(this.#settings);
     try {
-      const { clock, state } = await ready(driver, migrate, { schema, rls, where: this.name });
+      const { clock, state } = await ready(driver, migrate, {
+        schema,
+        rls,
+        where: this.name,
+        supabase: driver.uniform === true,
+      });
       this.#clock.observe(clock);
       const ledgerId = state?.ledgerId ?? "";
       const wakes = listen ? new Wakes(driver, `${ledgerId} ${schema}`) : null;
@@ -273,7 +278,8 @@ class PostgresStore implements TransactionalStore<unknown> {
       void wakes?.start();
       const own = rls ? [nameTenant(tenant as string)] : [];
       const run = rls ? inTransactions(driver, own) : driver;
-      this.#opened = { driver, run, survey: inTransactions(driver, [NO_JIT, ...own]), ledgerId, wakes };
+      const survey = driver.uniform ? driver : inTransactions(driver, [NO_JIT, ...own]);
+      this.#opened = { driver, run, survey, ledgerId, wakes };
       return this.#opened;
     } catch (error) {
       await driver.close().catch(() => {});
