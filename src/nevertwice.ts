@@ -18,10 +18,14 @@ import { Ledger } from "./engine/ledger.ts";
 import { type Resolution, resolveDoubt, retryFailed, type Signature } from "./engine/operate.ts";
 import { Payloads } from "./engine/payloads.ts";
 import { Heart } from "./engine/pulse.ts";
+import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all.ts";
 import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
 import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
 import { Untold } from "./engine/untold.ts";
 import { openStore } from "./open-store.ts";
+import { createQueue, type QueueOptions, type WorkQueue } from "./outbox/work-queue.ts";
+import { createWorker, type Worker } from "./outbox/worker.ts";
+import type { WorkerOptions } from "./outbox/worker-options.ts";
 
 export interface NevertwiceOptions {
   /** A store, or where one is: "sqlite:app.db", "memory:". Default: $NEVERTWICE_STORE, else SQLite at .nevertwice/ledger.db. */
@@ -56,6 +60,12 @@ export interface Nevertwice {
   resolve(target: { readonly key: string }, resolution: Resolution<unknown>): Promise<Outcome<unknown> | Absent>;
   /** Brings a failed record back. */
   retry(target: { readonly key: string }, signature: Signature): Promise<Outcome<unknown> | Absent>;
+  /** Brings back every failed record, or those that fit; `dryRun` only says which. */
+  retryAll(filter: RetryFilter, signature: Signature): Promise<RetryReport>;
+  /** Runs what is queued (action.enqueue). Stopped by close(), if not before. */
+  worker(options?: WorkerOptions): Worker;
+  /** A named queue that agents take tasks from, the longest due first, and hand tasks to each other by. */
+  queue<I, R = unknown>(name: string, options?: QueueOptions<I>): WorkQueue<I, R>;
   /** One pass of the sweeper, now. */
   sweep(): Promise<SweepReport>;
   /** Everything that happens, for metrics and alerts. Returns the way to stop listening. */
@@ -69,6 +79,7 @@ export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
 } & CallOptions;
 
 const OPTIONS = new Set("store tenant secret encrypt logger onWarning sweep".split(" "));
+const OWNER = Symbol.for("nevertwice.owner");
 const DEFAULT_SWEEP = "30s";
 // A sweep reads the ledger: more often than this it would be a load of its own.
 const SHORTEST_SWEEP_MS = 10;
@@ -103,6 +114,8 @@ class Instance implements Nevertwice {
   readonly #sweeper: Sweeper;
   readonly #loop: SweepLoop | null;
   readonly #services;
+  readonly #queues = new Set<string>();
+  readonly #workers: Worker[] = [];
   #closing: Promise<void> | null = null;
 
   constructor(options: NevertwiceOptions) {
@@ -143,16 +156,22 @@ class Instance implements Nevertwice {
 
   #define<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R> {
     const definition = defineAction(name, options);
-    if (this.#definitions.has(name)) {
-      throw configError(
-        `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats.`,
-      );
-    }
+    this.#requireFreeName(name);
     this.#definitions.set(name, definition);
     for (const warning of policyWarnings(definition.policy, name)) {
       this.#engine.services.warnings.warn(warning.code, name, warning.message);
     }
-    return createAction<I, R>(definition, this.#services);
+    const action = createAction<I, R>(definition, this.#services);
+    // So that the command, given an action, finds the instance it belongs to.
+    Object.defineProperty(action, OWNER, { value: this });
+    return action;
+  }
+
+  #requireFreeName(name: string): void {
+    if (!this.#definitions.has(name) && !this.#queues.has(name)) return;
+    throw configError(
+      `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats.`,
+    );
   }
 
   async once<R>(
@@ -189,6 +208,22 @@ class Instance implements Nevertwice {
     return retryFailed(this.#engine, { key, tenant: this.#defaults.tenant }, signature);
   }
 
+  retryAll(filter: RetryFilter, signature: Signature): Promise<RetryReport> {
+    return retryAll(this.#engine, filter, signature);
+  }
+
+  queue<I, R = unknown>(name: string, options: QueueOptions<I> = {}): WorkQueue<I, R> {
+    this.#requireFreeName(name);
+    this.#queues.add(name);
+    return createQueue<I, R>(name, options, this.#services);
+  }
+
+  worker(options: WorkerOptions = {}): Worker {
+    const worker = createWorker(options, { ...this.#services, definitions: this.#definitions });
+    this.#workers.push(worker);
+    return worker;
+  }
+
   sweep(): Promise<SweepReport> {
     return this.#sweeper.tick();
   }
@@ -203,6 +238,7 @@ class Instance implements Nevertwice {
   }
 
   async #close(): Promise<void> {
+    await Promise.all(this.#workers.map((worker) => worker.stop()));
     const idle = this.#engine.close();
     await this.#loop?.stop();
     await idle;

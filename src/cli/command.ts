@@ -45,6 +45,10 @@ export interface Io {
   readonly platform: NodeJS.Platform;
   /** The OS user's name; null where there is none. */
   readonly user: () => string | null;
+  /** What is piped in, and how many bytes that will be where it is known (a file); absent where nothing is. */
+  readonly stdin?: { readonly chunks: AsyncIterable<Uint8Array>; readonly bytes: number | null };
+  /** Calls back when the program is asked to end (Ctrl-C, SIGTERM); returns the way to stop listening. */
+  readonly onInterrupt?: (asked: () => void) => () => void;
   /** For a command that stands between two programs: it takes input, output and signals over. */
   readonly takeOver?: () => Streams;
 }

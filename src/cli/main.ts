@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The command `nevertwice`. */
+import { fstatSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
 import type { Io, Sink, Streams } from "./command.ts";
 import { run } from "./run.ts";
@@ -25,6 +26,15 @@ function userName(): string | null {
   }
 }
 
+function sizeOfStdin(): number | null {
+  try {
+    const stat = fstatSync(0);
+    return stat.isFile() ? stat.size : null;
+  } catch {
+    return null;
+  }
+}
+
 /** The proxy outlives its reader, since calls under way are settled first: a closed pipe is no reason to end at once. */
 function takeOver(): Streams {
   process.stdout.removeAllListeners("error");
@@ -45,6 +55,13 @@ const io: Io = {
   home: homedir(),
   platform: process.platform,
   user: userName,
+  ...(process.stdin.isTTY !== true && { stdin: { chunks: process.stdin, bytes: sizeOfStdin() } }),
+  onInterrupt(asked) {
+    process.on("SIGINT", asked).on("SIGTERM", asked);
+    return () => {
+      process.off("SIGINT", asked).off("SIGTERM", asked);
+    };
+  },
   takeOver,
 };
 

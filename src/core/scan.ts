@@ -58,7 +58,7 @@ function ready(record: LedgerRecord, at: Instant): boolean {
 
 /** A claim clears `dueAt`; what fell back to us through a lapsed lease queues by its last sign of life. */
 function dueSince(record: LedgerRecord): number {
-  return record.dueAt ?? record.updatedAt;
+  return attentionAt(record) ?? record.updatedAt;
 }
 
 export function pageOf(rows: readonly Stored[], query: ListQuery, at: Instant): Page {

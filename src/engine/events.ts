@@ -9,6 +9,8 @@ export type EngineEvent =
       readonly ms: number;
     }
   | { readonly type: "replayed"; readonly action: string; readonly key: string; readonly attempt: number }
+  /** An intent is in the outbox; with a transaction, as soon as that commits. */
+  | { readonly type: "enqueued"; readonly action: string; readonly key: string; readonly created: boolean }
   | { readonly type: "in_flight"; readonly action: string; readonly key: string }
   | {
       readonly type: "failed";

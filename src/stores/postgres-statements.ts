@@ -65,6 +65,7 @@ const BLANK: LedgerRecord = {
   holder: null,
   lease: null,
   queued: false,
+  terms: null,
   createdAt: 0,
   updatedAt: 0,
   dueAt: null,

@@ -3,6 +3,7 @@
  * is enough (every write names the revision it replaces), and nothing is kept in a session.
  */
 import { performance } from "node:perf_hooks";
+import { doorbellOf, ringsBell } from "../core/doorbell.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import type { Instant } from "../core/record.ts";
 import { checkLimit } from "../core/scan.ts";
@@ -25,7 +26,8 @@ import { openDriver } from "./postgres-driver.ts";
 import { storeError } from "./postgres-errors.ts";
 import { inspectServer } from "./postgres-inspect.ts";
 import { keyHex } from "./postgres-key.ts";
-import { leaseDue, leaseLapsed } from "./postgres-lease.ts";
+import { FROM_THE_BEGINNING, inDueOrder, leaseDue, leaseLapsed } from "./postgres-lease.ts";
+import { LeaseFloor } from "./postgres-lease-floor.ts";
 import { listStatement, pageOf } from "./postgres-list.ts";
 import { ready } from "./postgres-migrate.ts";
 import { checkOptions, type PostgresStoreOptions, type Settings } from "./postgres-options.ts";
@@ -77,6 +79,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   #opened: Opened | null = null;
   readonly #checked = new WeakMap<object, Promise<void>>();
   #closed = false;
+  readonly #leaseFloor = new LeaseFloor();
   #lookedForLapsedAt = Number.NEGATIVE_INFINITY;
 
   constructor(settings: Settings) {
@@ -142,14 +145,26 @@ class PostgresStore implements TransactionalStore<unknown> {
       checkLimit(query.limit, "lease");
       const confined = { ...query, ...this.#ownTenant(query.tenant) };
       const now = this.now();
-      const due = await this.#rows(run, leaseDue(this.#tables, confined, now));
+      const due = await this.#leaseDue(run, confined, now);
       if (due.length >= query.limit || now - this.#lookedForLapsedAt < LOOK_FOR_LAPSED_MS) return due;
       const limit = query.limit - due.length;
-      const lapsed = await this.#rows(survey, leaseLapsed(this.#tables, { ...confined, limit }, now));
+      const { text, values } = leaseLapsed(this.#tables, { ...confined, limit }, now);
+      const lapsed = inDueOrder(await survey.query(text, values)).map((row) => this.#swaps.seen(row));
       // Where there was as much as asked for there may be more.
       if (lapsed.length < limit) this.#lookedForLapsedAt = now;
       return [...due, ...lapsed];
     });
+  }
+
+  async #leaseDue(run: Connection, query: LeaseQuery, now: number): Promise<Stored[]> {
+    const from = this.#leaseFloor.of(query, now);
+    const { text, values } = leaseDue(this.#tables, query, now, from ?? FROM_THE_BEGINNING);
+    const rows = inDueOrder(await run.query(text, values));
+    if (rows.length === query.limit) this.#leaseFloor.reached(query, Number(rows.at(-1)?.since), from, now);
+    else this.#leaseFloor.forget(query);
+    const due = rows.map((row) => this.#swaps.seen(row));
+    if (from === null || due.length === query.limit) return due;
+    return [...due, ...(await this.#leaseDue(run, { ...query, limit: query.limit - due.length }, now))];
   }
 
   list(query: ListQuery): Promise<Page> {
@@ -198,6 +213,7 @@ class PostgresStore implements TransactionalStore<unknown> {
       ledgerId: async () => this.#opened?.ledgerId ?? null,
       open: async () => (await this.#open()).ledgerId,
       check: () => this.#refuseClosed(),
+      wakes: () => this.#opened?.wakes ?? null,
     });
   }
 
@@ -299,6 +315,7 @@ function stampedTooEarly({ record }: Put): boolean {
 
 function letGo(wakes: Wakes, { record }: Put): void {
   if (record.lease === null) wakes.moved(keyHex(record.key));
+  if (ringsBell(record)) wakes.moved(keyHex(doorbellOf(record.action)));
 }
 
 // Compiling a statement takes longer (50 to 300 ms) than these take to run; the planner does not know how few rows they see.

@@ -10,7 +10,7 @@
  *
  * A plain claim and confirm touch two members: `a` once, `o` in and out.
  */
-import type { LedgerRecord, State } from "../core/record.ts";
+import { attentionAt, type LedgerRecord, type State } from "../core/record.ts";
 import { REDIS_EPOCH } from "./redis-clock.ts";
 
 export type IndexType = "a" | "o" | "p" | "u" | "f" | "q";
@@ -83,7 +83,7 @@ export function stateScore(record: LedgerRecord): number | null {
 /** Work for a queue's workers: due, or claimed by one whose lease will be over then. */
 export function queueScore(record: LedgerRecord): number | null {
   if (!record.queued) return null;
-  if (record.state === "pending") return scoreOf("q", record.dueAt ?? 0);
+  if (record.state === "pending") return scoreOf("q", attentionAt(record) ?? 0);
   return record.state === "claimed" ? scoreOf("q", leaseEnd(record)) : null;
 }
 

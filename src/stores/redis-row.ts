@@ -72,6 +72,7 @@ function writeDoc(to: ByteWriter, r: LedgerRecord): void {
   if (r.holder !== null) writeText(to, ',"h":', r.holder);
   if (r.lease !== null) writeMoment(to, ',"l":', r.lease.until, r.lease.epoch, from);
   if (r.queued) to.text(',"q":1');
+  if (r.terms !== null) to.text(`,"T":${JSON.stringify(r.terms)}`);
   if (r.firstSentAt !== null) writeTime(to, ',"x":', r.firstSentAt, from);
   if (r.lastSentAt !== null) writeTime(to, ',"y":', r.lastSentAt, from);
   if (r.firstSentMark !== null) writeMoment(to, ',"X":', r.firstSentMark.at, r.firstSentMark.epoch, from);
@@ -179,6 +180,7 @@ function fields(doc: Doc): Omit<LedgerRecord, "key" | "state" | "input" | "draft
     holder: doc.h ?? null,
     lease: doc.l === undefined ? null : leaseOf(doc.l, from),
     queued: doc.q === 1,
+    terms: doc.T ?? null,
     createdAt: from,
     updatedAt: timeOf(doc.u, from),
     dueAt: doc.d ?? null,

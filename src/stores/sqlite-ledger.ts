@@ -163,6 +163,13 @@ export class SqliteLedger {
 
   lease(query: LeaseQuery, at: Instant): Stored[] {
     requirePositive(query.limit, "lease.limit");
+    // A look takes no lock: idle workers that poll must not stand in the writers' way.
+    if (
+      this.#leasable({ ...query, limit: 1 }, at)
+        [Symbol.iterator]()
+        .next().done
+    )
+      return [];
     return this.transaction(() => {
       const leased: Stored[] = [];
       for (const { record, version } of this.#leasable(query, at)) {

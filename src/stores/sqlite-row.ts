@@ -48,6 +48,7 @@ function docOf(r: LedgerRecord): string {
   if (r.fence !== 1) text += `,"fence":${r.fence}`;
   if (r.tries !== 1) text += `,"tries":${r.tries}`;
   if (r.queued) text += `,"queued":true`;
+  if (r.terms !== null) text += `,"terms":${JSON.stringify(r.terms)}`;
   if (r.dueAt !== null) text += `,"dueAt":${r.dueAt}`;
   if (r.lastSentAt !== r.firstSentAt) text += `,"lastSentAt":${r.lastSentAt}`;
   if (r.doubted) text += `,"doubted":true`;
@@ -143,6 +144,7 @@ export function decodeRow(row: Row, where: string): Stored {
     holder,
     lease: row.lease_until === null ? null : { until: row.lease_until as number, epoch },
     queued: doc.queued ?? false,
+    terms: doc.terms ?? null,
     createdAt,
     updatedAt: doc.u ?? doc.d ?? createdAt,
     dueAt: doc.dueAt ?? null,
