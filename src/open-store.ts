@@ -2,6 +2,7 @@
 import { resolve } from "node:path";
 import { configError } from "./core/errors.ts";
 import type { Store } from "./core/store.ts";
+import { fileStore } from "./stores/file.ts";
 import { memoryStore } from "./stores/memory.ts";
 import { postgresStore } from "./stores/postgres.ts";
 import { redisStore } from "./stores/redis.ts";
@@ -60,7 +61,8 @@ export function ledgerFile(
   const named = nameOf(given, option, around);
   if (named === null) return defaultLocation(around);
   const { scheme, rest } = splitName(named.name);
-  const isFile = scheme === null ? looksLikeFile(rest) : scheme === "sqlite" && rest.trim() !== "";
+  const isFile =
+    scheme === null ? looksLikeFile(rest) : (scheme === "sqlite" || scheme === "file") && rest.trim() !== "";
   return isFile ? { path: resolve(around.cwd, decodePath(rest)), why: `named by ${named.from}` } : null;
 }
 
@@ -80,6 +82,9 @@ function byName(name: string, from: string, cwd: string, migrate: "auto" | "manu
     case "sqlite":
       if (rest.trim() === "") throw configError(`${from}: "${name}" names no file. Write sqlite:path/to/ledger.db`);
       return sqliteStore({ path: resolve(cwd, decodePath(rest)) });
+    case "file":
+      if (rest.trim() === "") throw configError(`${from}: "${name}" names no file. Write file:path/to/ledger.jsonl`);
+      return fileStore({ path: resolve(cwd, decodePath(rest)) });
     case "postgres":
     case "postgresql":
       return postgresStore({ url: name, migrate });
@@ -88,7 +93,7 @@ function byName(name: string, from: string, cwd: string, migrate: "auto" | "manu
       return redisStore({ url: name });
     default:
       throw configError(
-        `${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db, postgres://user:password@host/database, redis://host:6379 or memory:, or a Store object.`,
+        `${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db, file:path/to/ledger.jsonl, postgres://user:password@host/database, redis://host:6379 or memory:, or a Store object.`,
       );
   }
 }

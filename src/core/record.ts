@@ -125,7 +125,7 @@ export interface LedgerRecord {
   readonly history: readonly HistoryEntry[];
 }
 
-export function leaseAlive(record: LedgerRecord, at: Instant): boolean {
+export function leaseAlive(record: Pick<LedgerRecord, "lease">, at: Instant): boolean {
   return record.lease !== null && record.lease.epoch === at.epoch && record.lease.until > at.steady;
 }
 
@@ -145,7 +145,7 @@ export function elapsed(since: number, mark: SteadyMark | null, at: Instant): { 
 }
 
 /** When the record began to want attention: due work, doubts, dead letters. A plain claim and confirm never set it. */
-export function attentionAt(record: LedgerRecord): number | null {
+export function attentionAt(record: Pick<LedgerRecord, "state" | "dueAt" | "doubtSince" | "settledAt">): number | null {
   switch (record.state) {
     case "pending":
       return record.dueAt;

@@ -1,0 +1,8 @@
+/** Which ledger a crash test's program opens: SQLite unless its orders say otherwise. */
+import { fileStore } from "nevertwice/file";
+
+/** @param {{ ledger: string, kind?: string, compactAfterLines?: number }} spec */
+export function storeOf(spec) {
+  if (spec.kind !== "file") return `sqlite:${spec.ledger}`;
+  return fileStore({ path: spec.ledger, compactAfterLines: spec.compactAfterLines ?? 1_000 });
+}
