@@ -15,10 +15,17 @@ export const COMMON_FLAGS: Flags = {
 
 export class Args {
   readonly operands: readonly string[];
+  /** What stands behind `--`: a command line of somebody else's. */
+  readonly rest: readonly string[];
   readonly #values: ReadonlyMap<string, readonly string[]>;
 
-  constructor(operands: readonly string[], values: ReadonlyMap<string, readonly string[]>) {
+  constructor(
+    operands: readonly string[],
+    values: ReadonlyMap<string, readonly string[]>,
+    rest: readonly string[] = [],
+  ) {
     this.operands = operands;
+    this.rest = rest;
     this.#values = values;
   }
 
@@ -59,7 +66,10 @@ interface Given {
   readonly inline: boolean;
 }
 
-export function parse(argv: readonly string[], commands: readonly Command[]): Invocation {
+export function parse(all: readonly string[], commands: readonly Command[]): Invocation {
+  const end = all.indexOf("--");
+  const argv = end === -1 ? all : all.slice(0, end);
+  const rest = end === -1 ? [] : all.slice(end + 1);
   const { given, words } = tokens(argv, commands);
   const [name, ...operands] = words;
   if (name === "help" || given.some((flag) => flag.name === "help" || flag.raw === "-h")) {
@@ -74,8 +84,10 @@ export function parse(argv: readonly string[], commands: readonly Command[]): In
     const value = check(flag, allowed, command);
     values.set(flag.name, [...(values.get(flag.name) ?? []), ...(value === undefined ? [] : [value])]);
   }
-  if (command !== null && operands.length > command.operands) throw tooMany(command, operands);
-  return { command, args: new Args(operands, values) };
+  // Only `run` has a use for a command line of its own; elsewhere `--` just ends the flags.
+  const own = command?.takesRest === true ? operands : [...operands, ...rest];
+  if (command !== null && own.length > command.operands) throw tooMany(command, own);
+  return { command, args: new Args(own, values, rest) };
 }
 
 const VERSION: Flag = { takes: "nothing", about: "the version" };

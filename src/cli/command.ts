@@ -23,6 +23,8 @@ export interface Command {
   readonly flags: Flags;
   /** At most this many words besides flags. */
   readonly operands: number;
+  /** It takes another command line behind `--`. */
+  readonly takesRest?: boolean;
   readonly examples: readonly (readonly [line: string, what: string])[];
   run(context: Context): Promise<number>;
 }

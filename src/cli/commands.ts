@@ -6,9 +6,22 @@ import { migrate } from "./commands/migrate.ts";
 import { resend } from "./commands/resend.ts";
 import { resolve } from "./commands/resolve.ts";
 import { retry } from "./commands/retry.ts";
+import { run } from "./commands/run.ts";
 import { show } from "./commands/show.ts";
 import { stats } from "./commands/stats.ts";
 import { status } from "./commands/status.ts";
 import { sweep } from "./commands/sweep.ts";
 
-export const COMMANDS: readonly Command[] = [ls, show, status, resolve, retry, resend, sweep, stats, doctor, migrate];
+export const COMMANDS: readonly Command[] = [
+  ls,
+  show,
+  status,
+  resolve,
+  retry,
+  resend,
+  sweep,
+  stats,
+  doctor,
+  migrate,
+  run,
+];
