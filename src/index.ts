@@ -66,3 +66,4 @@ export type { Resolution, Signature } from "./engine/operate.ts";
 export type { StandardSchema } from "./engine/standard-schema.ts";
 export type { SweepReport } from "./engine/sweeper.ts";
 export { type Nevertwice, type NevertwiceOptions, nevertwice, type OnceOptions } from "./nevertwice.ts";
+export type { Job, JobContext, JobOptions, JobRun, PlanContext } from "./schedule/job.ts";

@@ -22,6 +22,7 @@ import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-
 import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
 import { Untold } from "./engine/untold.ts";
 import { openStore } from "./open-store.ts";
+import { createJob, type Job, type JobOptions, type JobServices } from "./schedule/job.ts";
 
 export interface NevertwiceOptions {
   /** A store, or where one is: "sqlite:app.db", "memory:". Default: $NEVERTWICE_STORE, else SQLite at .nevertwice/ledger.db. */
@@ -52,6 +53,8 @@ export interface Nevertwice {
     run: (context: AttemptContext) => R | Promise<R>,
     options?: OnceOptions,
   ): Promise<R>;
+  /** A function that runs once per scheduled instant, on however many hosts. start() it, or tick() it yourself. */
+  job<R, P = undefined>(name: string, options: JobOptions<R, P>): Job<R>;
   status(target: { readonly key: string }): Promise<Outcome<unknown> | Absent>;
   resolve(target: { readonly key: string }, resolution: Resolution<unknown>): Promise<Outcome<unknown> | Absent>;
   /** Brings a failed record back. */
@@ -103,6 +106,7 @@ class Instance implements Nevertwice {
   readonly #sweeper: Sweeper;
   readonly #loop: SweepLoop | null;
   readonly #services;
+  readonly #loops: { stop(): Promise<void> }[] = [];
   #closing: Promise<void> | null = null;
 
   constructor(options: NevertwiceOptions) {
@@ -177,6 +181,25 @@ class Instance implements Nevertwice {
     return createAction<undefined, R>(definition, this.#services)(undefined, set as CallOptions);
   }
 
+  job<R, P = undefined>(name: string, options: JobOptions<R, P>): Job<R> {
+    const { loop, ...job } = createJob(name, options, this.#jobServices());
+    this.#loops.push(loop);
+    return job;
+  }
+
+  #jobServices(): JobServices {
+    const { clock, logger, payloads } = this.#engine.services;
+    return {
+      store: this.store,
+      clock,
+      logger,
+      payloads,
+      tenant: this.#defaults.tenant,
+      action: (action, options) => this.#define(action, options),
+      once: (action, parts, run, options) => this.once(action, parts, run, options),
+    };
+  }
+
   status({ key }: { readonly key: string }) {
     return this.#engine.status(key);
   }
@@ -203,6 +226,7 @@ class Instance implements Nevertwice {
   }
 
   async #close(): Promise<void> {
+    await Promise.all(this.#loops.map((loop) => loop.stop()));
     const idle = this.#engine.close();
     await this.#loop?.stop();
     await idle;

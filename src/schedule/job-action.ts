@@ -9,3 +9,8 @@ export function jobAction(job: string): string {
     `a job's name must be a text of 1 to 150 characters that is not blank; got ${JSON.stringify(job)}. It is part of the key of each of its runs.`,
   );
 }
+
+/** Where the plans of a job's slots are kept. */
+export function planAction(job: string): string {
+  return `job-plan:${job}`;
+}

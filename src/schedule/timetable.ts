@@ -35,9 +35,11 @@ function byCron(expression: string, zone: string, where: string): Timetable {
     next: (after) => cron.nextRun(new Date(after))?.getTime() ?? null,
     upTo: (at, count) =>
       cron
-        // Runs before an instant: one millisecond later, so that the instant itself counts.
-        .previousRuns(count, new Date(at + 1))
+        // Runs before a second: asked for the next one, and one more, so that the instant itself counts and none after it.
+        .previousRuns(count + 1, new Date(at + 1_000))
         .map((run) => run.getTime())
+        .filter((run) => run <= at)
+        .slice(0, count)
         .reverse(),
   };
 }
@@ -54,5 +56,6 @@ function byInterval(everyMs: number, where: string): Timetable {
 /** What names a scheduled instant in keys, in the ledger and on the screen. */
 export function slotOfInstant(at: number): string {
   const iso = new Date(at).toISOString();
-  return iso.endsWith(":00.000Z") ? `${iso.slice(0, 16)}Z` : iso;
+  // Behind a slash, as windows are: a moment that just passed is a slot here, not the time of a call.
+  return `${iso.endsWith(":00.000Z") ? `${iso.slice(0, 16)}Z` : iso}/slot`;
 }
