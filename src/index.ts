@@ -66,4 +66,6 @@ export type { Resolution, Signature } from "./engine/operate.ts";
 export type { StandardSchema } from "./engine/standard-schema.ts";
 export type { SweepReport } from "./engine/sweeper.ts";
 export { type Nevertwice, type NevertwiceOptions, nevertwice, type OnceOptions } from "./nevertwice.ts";
+export type { RunId, RunOptions } from "./runs/run.ts";
+export type { Run, StepOptions } from "./runs/steps.ts";
 export type { Job, JobContext, JobOptions, JobRun, PlanContext } from "./schedule/job.ts";

@@ -22,6 +22,8 @@ import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-
 import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
 import { Untold } from "./engine/untold.ts";
 import { openStore } from "./open-store.ts";
+import { type RunId, type RunOptions, type RunServices, startRun } from "./runs/run.ts";
+import type { Run } from "./runs/steps.ts";
 import { createJob, type Job, type JobOptions, type JobServices } from "./schedule/job.ts";
 
 export interface NevertwiceOptions {
@@ -55,6 +57,8 @@ export interface Nevertwice {
   ): Promise<R>;
   /** A function that runs once per scheduled instant, on however many hosts. start() it, or tick() it yourself. */
   job<R, P = undefined>(name: string, options: JobOptions<R, P>): Job<R>;
+  /** Several steps that together are one piece of work: called again, it goes on where it stopped. */
+  run<R>(name: string, id: RunId, body: (run: Run) => R | Promise<R>, options?: RunOptions): Promise<R>;
   status(target: { readonly key: string }): Promise<Outcome<unknown> | Absent>;
   resolve(target: { readonly key: string }, resolution: Resolution<unknown>): Promise<Outcome<unknown> | Absent>;
   /** Brings a failed record back. */
@@ -185,6 +189,21 @@ class Instance implements Nevertwice {
     const { loop, ...job } = createJob(name, options, this.#jobServices());
     this.#loops.push(loop);
     return job;
+  }
+
+  run<R>(name: string, id: RunId, body: (run: Run) => R | Promise<R>, options?: RunOptions): Promise<R> {
+    return startRun(this.#runServices(), name, id, body, options);
+  }
+
+  #runServices(): RunServices {
+    return {
+      ...this.#services,
+      adHoc: (action, options) => {
+        const definition = defineAction(action, options);
+        this.#warnOnce(definition);
+        return createAction(definition, this.#services);
+      },
+    };
   }
 
   #jobServices(): JobServices {
