@@ -7,6 +7,7 @@ import { resend } from "./commands/resend.ts";
 import { resolve } from "./commands/resolve.ts";
 import { retry } from "./commands/retry.ts";
 import { run } from "./commands/run.ts";
+import { runs } from "./commands/runs.ts";
 import { show } from "./commands/show.ts";
 import { stats } from "./commands/stats.ts";
 import { status } from "./commands/status.ts";
@@ -24,4 +25,5 @@ export const COMMANDS: readonly Command[] = [
   doctor,
   migrate,
   run,
+  runs,
 ];

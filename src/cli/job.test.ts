@@ -60,10 +60,10 @@ describe("nevertwice run", () => {
     expect((await job(["--job", "b", "--per", "day", "--", "no-such-command-here"])).code).toBe(127);
   });
 
-  it("--failed hold: a command that fails is a doubt for a person, and is not run again", async () => {
-    const line = ["--job", "pay", "--per", "day", "--failed", "hold"];
+  it("--on-failure hold: a command that fails is a doubt for a person, and is not run again", async () => {
+    const line = ["--job", "pay", "--per", "day", "--on-failure", "hold"];
     expect((await job([...line, ...sh("exit 1")])).code).toBe(13);
-    const again = await job([...line, "--stale", "hold", ...sh("echo ran")]);
+    const again = await job([...line, "--on-stale", "hold", ...sh("echo ran")]);
     expect(again).toMatchObject({ code: 13, out: "" });
     expect(again.err).toMatch(/in doubt: .*Look, and settle it: nevertwice show nt1_/);
   });
@@ -110,7 +110,10 @@ describe("nevertwice run", () => {
     [["--job", "x", "--per", "fortnight", ...sh("true")], /per is "fortnight"; it takes day, week, month, hour/],
     [["--job", "x", "--per", "day", "--tz", "Mars/Base", ...sh("true")], /Mars\/Base/],
     [["--job", "x", "--cron", "99 * * * *", ...sh("true")], /"99 \* \* \* \*" in the zone "UTC" is not a schedule/],
-    [["--job", "x", "--per", "day", "--stale", "maybe", ...sh("true")], /--stale maybe: it takes take-over or hold/],
+    [
+      ["--job", "x", "--per", "day", "--on-stale", "maybe", ...sh("true")],
+      /--on-stale maybe: it takes take-over or hold/,
+    ],
     [["--job", "x", "--per", "day", "--on-skip", "300", ...sh("true")], /--on-skip 300: it takes an exit code from 0/],
     [["--job", "x", "--per", "day", "--lease", "soon", ...sh("true")], /lease/],
     [["--job", "x", "--slot", "s", "--tz", "UTC", ...sh("true")], /--tz belongs to --per and --cron/],

@@ -24,7 +24,7 @@ export const run: Command = {
     "--job <name> --slot <text> [flags] -- <command> [arguments]",
   ],
   about:
-    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over when its lease is over and nothing of its process group is left (--stale hold leaves it to a person).\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _ATTEMPT, _FENCE and _SEED in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt.",
+    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over when its lease is over and nothing of its process group is left (--on-stale hold leaves it to a person).\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _ATTEMPT, _FENCE and _SEED in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt.",
   flags: {
     job: { takes: "value", value: "name", about: "the job; part of the key" },
     per: { takes: "value", value: "window", about: "one run per day, week, month, hour or duration (15m)" },
@@ -34,8 +34,8 @@ export const run: Command = {
     lease: { takes: "value", value: "duration", about: "how long a silent runner keeps its slot: 60s unless given" },
     timeout: { takes: "value", value: "duration", about: "the longest a run may take: 5/6 of the lease unless given" },
     keep: { takes: "value", value: "duration", about: "how long a finished slot is remembered: 30d, or forever" },
-    stale: { takes: "value", value: "what", about: "take-over (unless given) or hold" },
-    failed: {
+    "on-stale": { takes: "value", value: "what", about: "take-over (unless given) or hold" },
+    "on-failure": {
       takes: "value",
       value: "what",
       about: "retry (unless given): the next call runs it again; hold: a doubt",
@@ -60,8 +60,8 @@ async function runJob(context: Context): Promise<number> {
     throw new UsageError(
       "run needs a command behind two dashes: nevertwice run --job digest --per day -- node publish.js",
     );
-  const stale = choice(context, "stale", ["take-over", "hold"] as const);
-  const failed = choice(context, "failed", ["retry", "hold"] as const);
+  const stale = choice(context, "on-stale", ["take-over", "hold"] as const);
+  const failed = choice(context, "on-failure", ["retry", "hold"] as const);
   const onSkip = exitCode(context);
   const { store } = chooseStore(args.text("store"), "store", {
     cwd: io.cwd,
