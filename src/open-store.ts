@@ -6,6 +6,7 @@ import { fileStore } from "./stores/file.ts";
 import { memoryStore } from "./stores/memory.ts";
 import { postgresStore } from "./stores/postgres.ts";
 import { redisStore } from "./stores/redis.ts";
+import { s3Store } from "./stores/s3.ts";
 import { sqliteStore } from "./stores/sqlite.ts";
 import { defaultLocation, prepareFolder, type Surroundings, surroundings } from "./stores/sqlite-location.ts";
 
@@ -91,9 +92,11 @@ function byName(name: string, from: string, cwd: string, migrate: "auto" | "manu
     case "redis":
     case "rediss":
       return redisStore({ url: name });
+    case "s3":
+      return s3Store({ url: name });
     default:
       throw configError(
-        `${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db, file:path/to/ledger.jsonl, postgres://user:password@host/database, redis://host:6379 or memory:, or a Store object.`,
+        `${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db, file:path/to/ledger.jsonl, postgres://user:password@host/database, redis://host:6379, s3://bucket/prefix or memory:, or a Store object.`,
       );
   }
 }
