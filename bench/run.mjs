@@ -6,6 +6,9 @@ import { table } from "./measure.mjs";
 /** What can be measured; each module exports `sections(options)`: `[{ title, rows: [{ name, rate, ratio, target, loop? }] }]`. */
 const SECTIONS = {
   sqlite: () => import("./sqlite.mjs"),
+  postgres: () => import("./postgres.mjs"),
+  redis: () => import("./redis.mjs"),
+  outbox: () => import("./outbox.mjs"),
 };
 
 const { values, positionals } = parseArgs({

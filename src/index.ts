@@ -8,6 +8,7 @@ export {
   rejected,
 } from "./core/errors.ts";
 export type { KeyOption } from "./core/key-parts.ts";
+export type { LimitOptions } from "./core/limit.ts";
 export type { Absent, Outcome } from "./core/outcome.ts";
 export {
   type DoubtOption,
@@ -28,6 +29,7 @@ export type {
   State,
   SteadyMark,
   StoredError,
+  WorkTerms,
 } from "./core/record.ts";
 export type { EncryptKey, EncryptOption } from "./core/seal.ts";
 export type {
@@ -61,11 +63,16 @@ export { type Action, outcomeOf, type ResendOptions } from "./engine/action.ts";
 export type { CallOptions } from "./engine/call.ts";
 export { type AttemptContext, currentAttempt, type Logger } from "./engine/context.ts";
 export type { ActionOptions, Probe, ProbeContext } from "./engine/definition.ts";
+export type { EachOptions, EachProgress, EachReport, EachTrouble } from "./engine/each.ts";
+export type { Enqueued, EnqueueOptions } from "./engine/enqueue.ts";
 export type { EngineEvent, EventListener } from "./engine/events.ts";
 export type { Resolution, Signature } from "./engine/operate.ts";
 export type { StandardSchema } from "./engine/standard-schema.ts";
 export type { SweepReport } from "./engine/sweeper.ts";
 export { type Nevertwice, type NevertwiceOptions, nevertwice, type OnceOptions } from "./nevertwice.ts";
+export type { QueueOptions, Task, WorkQueue } from "./outbox/work-queue.ts";
+export type { Worker, WorkerEvent, WorkerStatus } from "./outbox/worker.ts";
+export type { WorkerOptions } from "./outbox/worker-options.ts";
 export type { RunId, RunOptions } from "./runs/run.ts";
 export type { Run, StepOptions } from "./runs/steps.ts";
 export type { Job, JobContext, JobOptions, JobRun, PlanContext } from "./schedule/job.ts";

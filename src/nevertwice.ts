@@ -22,6 +22,9 @@ import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-
 import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
 import { Untold } from "./engine/untold.ts";
 import { openStore } from "./open-store.ts";
+import { createQueue, type QueueOptions, type WorkQueue } from "./outbox/work-queue.ts";
+import { createWorker, type Worker } from "./outbox/worker.ts";
+import type { WorkerOptions } from "./outbox/worker-options.ts";
 import { type RunId, type RunOptions, type RunServices, startRun } from "./runs/run.ts";
 import type { Run } from "./runs/steps.ts";
 import { createJob, type Job, type JobOptions, type JobServices } from "./schedule/job.ts";
@@ -63,6 +66,10 @@ export interface Nevertwice {
   resolve(target: { readonly key: string }, resolution: Resolution<unknown>): Promise<Outcome<unknown> | Absent>;
   /** Brings a failed record back. */
   retry(target: { readonly key: string }, signature: Signature): Promise<Outcome<unknown> | Absent>;
+  /** Runs what is queued (action.enqueue). Stopped by close(), if not before. */
+  worker(options?: WorkerOptions): Worker;
+  /** A named queue that agents take tasks from, the longest due first, and hand tasks to each other by. */
+  queue<I, R = unknown>(name: string, options?: QueueOptions<I>): WorkQueue<I, R>;
   /** One pass of the sweeper, now. */
   sweep(): Promise<SweepReport>;
   /** Everything that happens, for metrics and alerts. Returns the way to stop listening. */
@@ -76,6 +83,7 @@ export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
 } & CallOptions;
 
 const OPTIONS = new Set("store tenant secret encrypt logger onWarning sweep".split(" "));
+const OWNER = Symbol.for("nevertwice.owner");
 const DEFAULT_SWEEP = "30s";
 // A sweep reads the ledger: more often than this it would be a load of its own.
 const SHORTEST_SWEEP_MS = 10;
@@ -111,6 +119,8 @@ class Instance implements Nevertwice {
   readonly #loop: SweepLoop | null;
   readonly #services;
   readonly #loops: { stop(): Promise<void> }[] = [];
+  readonly #queues = new Set<string>();
+  readonly #workers: Worker[] = [];
   #closing: Promise<void> | null = null;
 
   constructor(options: NevertwiceOptions) {
@@ -151,16 +161,22 @@ class Instance implements Nevertwice {
 
   #define<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R> {
     const definition = defineAction(name, options);
-    if (this.#definitions.has(name)) {
-      throw configError(
-        `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats.`,
-      );
-    }
+    this.#requireFreeName(name);
     this.#definitions.set(name, definition);
     for (const warning of policyWarnings(definition.policy, name)) {
       this.#engine.services.warnings.warn(warning.code, name, warning.message);
     }
-    return createAction<I, R>(definition, this.#services);
+    const action = createAction<I, R>(definition, this.#services);
+    // So that the command, given an action, finds the instance it belongs to.
+    Object.defineProperty(action, OWNER, { value: this });
+    return action;
+  }
+
+  #requireFreeName(name: string): void {
+    if (!this.#definitions.has(name) && !this.#queues.has(name)) return;
+    throw configError(
+      `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats.`,
+    );
   }
 
   async once<R>(
@@ -231,6 +247,18 @@ class Instance implements Nevertwice {
     return retryFailed(this.#engine, key, signature);
   }
 
+  queue<I, R = unknown>(name: string, options: QueueOptions<I> = {}): WorkQueue<I, R> {
+    this.#requireFreeName(name);
+    this.#queues.add(name);
+    return createQueue<I, R>(name, options, this.#services);
+  }
+
+  worker(options: WorkerOptions = {}): Worker {
+    const worker = createWorker(options, { ...this.#services, definitions: this.#definitions });
+    this.#workers.push(worker);
+    return worker;
+  }
+
   sweep(): Promise<SweepReport> {
     return this.#sweeper.tick();
   }
@@ -246,6 +274,7 @@ class Instance implements Nevertwice {
 
   async #close(): Promise<void> {
     await Promise.all(this.#loops.map((loop) => loop.stop()));
+    await Promise.all(this.#workers.map((worker) => worker.stop()));
     const idle = this.#engine.close();
     await this.#loop?.stop();
     await idle;

@@ -46,6 +46,10 @@ export interface Io {
   readonly platform: NodeJS.Platform;
   /** The OS user's name; null where there is none. */
   readonly user: () => string | null;
+  /** What is piped in, and how many bytes that will be where it is known (a file); absent where nothing is. */
+  readonly stdin?: { readonly chunks: AsyncIterable<Uint8Array>; readonly bytes: number | null };
+  /** Calls back when the program is asked to end (Ctrl-C, SIGTERM); returns the way to stop listening. */
+  readonly onInterrupt?: (asked: () => void) => () => void;
 }
 
 /** A ledger to look at, or the place where one will be made at the first call. */

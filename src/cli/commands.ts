@@ -1,6 +1,7 @@
 /** The commands, in the order the help shows them. */
 import type { Command } from "./command.ts";
 import { doctor } from "./commands/doctor.ts";
+import { each } from "./commands/each.ts";
 import { ls } from "./commands/ls.ts";
 import { migrate } from "./commands/migrate.ts";
 import { resend } from "./commands/resend.ts";
@@ -12,6 +13,7 @@ import { show } from "./commands/show.ts";
 import { stats } from "./commands/stats.ts";
 import { status } from "./commands/status.ts";
 import { sweep } from "./commands/sweep.ts";
+import { worker } from "./commands/worker.ts";
 
 export const COMMANDS: readonly Command[] = [
   ls,
@@ -20,6 +22,8 @@ export const COMMANDS: readonly Command[] = [
   resolve,
   retry,
   resend,
+  worker,
+  each,
   sweep,
   stats,
   doctor,

@@ -4,10 +4,35 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { messageOf } from "../core/errors.ts";
 import type { Action } from "../engine/action.ts";
+import type { Nevertwice } from "../nevertwice.ts";
 import { ProblemError, UsageError } from "./exit.ts";
 import { oneLine } from "./text.ts";
 
 export type AnyAction = Action<unknown, unknown>;
+
+/** All actions that a module exports, of the one nevertwice() they were made with. */
+export async function loadActions(
+  file: string,
+  cwd: string,
+): Promise<{ readonly actions: readonly AnyAction[]; readonly owner: Nevertwice }> {
+  const actions = actionsOf(await importModule(file, cwd));
+  const owners = new Set(actions.map(ownerOf));
+  const [owner] = owners;
+  if (owner === undefined || owner === null)
+    throw new UsageError(
+      `${file} exports no action. Export what nt.action() returned: export const sendFollowup = nt.action("send_followup", …)`,
+    );
+  if (owners.size > 1)
+    throw new UsageError(
+      `${file} exports actions of ${owners.size} nevertwice() instances. Export those of one, and start a command for each.`,
+    );
+  return { actions, owner };
+}
+
+/** By a registered symbol, not by class: the module may have a copy of nevertwice of its own. */
+function ownerOf(action: AnyAction): Nevertwice | null {
+  return (action as unknown as Record<symbol, Nevertwice | undefined>)[Symbol.for("nevertwice.owner")] ?? null;
+}
 
 export async function loadAction(file: string, name: string, cwd: string): Promise<AnyAction> {
   const actions = actionsOf(await importModule(file, cwd));
@@ -30,7 +55,7 @@ async function importModule(file: string, cwd: string): Promise<Record<string, u
     const code = (error as { code?: unknown } | null)?.code;
     if (code === "ERR_UNKNOWN_FILE_EXTENSION") {
       throw new UsageError(
-        `--actions ${file}: this Node (${process.version}) cannot load TypeScript. Compile it and name the .js file, or run the command under tsx: npx tsx node_modules/nevertwice/dist/cli/main.js resend …`,
+        `--actions ${file}: this Node (${process.version}) cannot load TypeScript. Compile it and name the .js file, or run the command under tsx: npx tsx node_modules/nevertwice/dist/cli/main.js …`,
         { cause: error },
       );
     }

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The command `nevertwice`. */
+import { fstatSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
 import type { Io, Sink } from "./command.ts";
 import { run } from "./run.ts";
@@ -25,6 +26,15 @@ function userName(): string | null {
   }
 }
 
+function sizeOfStdin(): number | null {
+  try {
+    const stat = fstatSync(0);
+    return stat.isFile() ? stat.size : null;
+  } catch {
+    return null;
+  }
+}
+
 const io: Io = {
   stdout: sink(process.stdout),
   stderr: sink(process.stderr),
@@ -33,6 +43,13 @@ const io: Io = {
   home: homedir(),
   platform: process.platform,
   user: userName,
+  ...(process.stdin.isTTY !== true && { stdin: { chunks: process.stdin, bytes: sizeOfStdin() } }),
+  onInterrupt(asked) {
+    process.on("SIGINT", asked).on("SIGTERM", asked);
+    return () => {
+      process.off("SIGINT", asked).off("SIGTERM", asked);
+    };
+  },
 };
 
 const code = await run(process.argv.slice(2), io);

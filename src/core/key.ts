@@ -1,4 +1,4 @@
-import { createHmac, hash } from "node:crypto";
+import { createHmac, type Hmac, hash } from "node:crypto";
 import { canonicalKey, KEY_LIMITS, preparedText } from "./canonical.ts";
 import { configError, NevertwiceError } from "./errors.ts";
 
@@ -123,35 +123,46 @@ function isBlank(text: string): boolean {
 
 /** SHA-256 of the text, or HMAC-SHA-256 when there is a secret. */
 export function digest(text: string, secret?: string | Uint8Array | undefined): Buffer {
-  if (secret === undefined) return hash("sha256", text, "buffer");
+  return secret === undefined ? hash("sha256", text, "buffer") : hmac(text, secret).digest();
+}
+
+/** The same in base64url. */
+export function digestText(text: string, secret?: string | Uint8Array | undefined): string {
+  return secret === undefined ? hash("sha256", text, "base64url") : hmac(text, secret).digest("base64url");
+}
+
+function hmac(text: string, secret: string | Uint8Array): Hmac {
   const valid = typeof secret === "string" || secret instanceof Uint8Array;
   if (!valid || Buffer.byteLength(secret) < LEAST_SECRET_BYTES) {
     throw configError(
       `secret: must be a string or Uint8Array of at least ${LEAST_SECRET_BYTES} bytes, or keys could be guessed. Make one with: openssl rand -base64 32`,
     );
   }
-  return createHmac("sha256", secret).update(text).digest();
+  return createHmac("sha256", secret).update(text);
 }
 
 const ALPHABET = "0123456789abcdefghijklmnopqrstuv";
-// Two characters at a time: half the look-ups and half the concatenations.
-const PAIRS: readonly string[] = Array.from({ length: 1024 }, (_, n) => `${ALPHABET[n >> 5]}${ALPHABET[n & 31]}`);
+const CODES = Buffer.from(ALPHABET, "latin1");
+// Characters are gathered here and become one flat string: concatenated one by one they would be 52 strings.
+const scratch = Buffer.alloc(64);
 
 /** Lower-case base32hex without padding, for digests of 32 bytes (52 characters). */
 export function base32hex(bytes: Uint8Array): string {
-  let text = "";
+  const length = Math.ceil((bytes.length * 8) / 5);
+  const text = length <= scratch.length ? scratch : Buffer.alloc(length);
   let bits = 0;
   let held = 0;
+  let next = 0;
   for (let index = 0; index < bytes.length; index += 1) {
-    held = (held << 8) | (bytes[index] as number);
+    held = ((held & 31) << 8) | (bytes[index] as number);
     bits += 8;
-    if (bits < 10) continue;
-    bits -= 10;
-    text += PAIRS[(held >> bits) & 1023];
-    held &= (1 << bits) - 1;
+    for (; bits >= 5; next += 1) {
+      bits -= 5;
+      text[next] = CODES[(held >> bits) & 31] as number;
+    }
   }
-  if (bits > 5) return text + PAIRS[(held << (10 - bits)) & 1023];
-  return bits === 0 ? text : text + ALPHABET[(held << (5 - bits)) & 31];
+  if (bits > 0) text[next] = CODES[(held << (5 - bits)) & 31] as number;
+  return text.toString("latin1", 0, length);
 }
 
 // 256 bits in 52 characters leave 4 bits of padding, which are zero: the last character is one of two.

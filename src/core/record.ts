@@ -77,6 +77,24 @@ export interface HistoryEntry {
 
 export const HISTORY_LIMIT = 30;
 
+/** How workers are to take a queued record; what is absent is as usual. */
+export interface WorkTerms {
+  /** Not to be begun after this (epoch ms): then it fails as expired. */
+  readonly notAfter?: number;
+  /** It goes ahead of work that became due up to this many steps before it (PRIORITY_STEP_MS). */
+  readonly priority?: number;
+  /** The line it stands in, by the key of the line's own record. */
+  readonly line?: string;
+  /** The key of the intent before it in its line: not begun until that one is settled. Absent: the first. */
+  readonly after?: string;
+}
+
+/**
+ * Priority is a head start, not a class: a step is a minute, so that work of the highest priority passes a backlog of
+ * nine minutes, and no flood of it keeps older work waiting for longer than that.
+ */
+export const PRIORITY_STEP_MS = 60_000;
+
 export interface LedgerRecord {
   readonly key: string;
   /** "" when no tenant was given. */
@@ -95,6 +113,7 @@ export interface LedgerRecord {
   readonly lease: Lease | null;
   /** True when a worker is to run it (outbox); false when only calls drive it. */
   readonly queued: boolean;
+  readonly terms: WorkTerms | null;
   readonly createdAt: number;
   readonly updatedAt: number;
   /** pending: not before this. */
@@ -145,10 +164,12 @@ export function elapsed(since: number, mark: SteadyMark | null, at: Instant): { 
 }
 
 /** When the record began to want attention: due work, doubts, dead letters. A plain claim and confirm never set it. */
-export function attentionAt(record: Pick<LedgerRecord, "state" | "dueAt" | "doubtSince" | "settledAt">): number | null {
+export function attentionAt(
+  record: Pick<LedgerRecord, "state" | "dueAt" | "updatedAt" | "terms" | "doubtSince" | "settledAt">,
+): number | null {
   switch (record.state) {
     case "pending":
-      return record.dueAt;
+      return placeInQueue(record);
     case "unknown":
       return record.doubtSince;
     case "failed":
@@ -156,4 +177,11 @@ export function attentionAt(record: Pick<LedgerRecord, "state" | "dueAt" | "doub
     default:
       return null;
   }
+}
+
+/** Where pending work stands among its like: by its due time, with the head start of its priority if it is due already. */
+function placeInQueue({ dueAt, updatedAt, terms }: Pick<LedgerRecord, "dueAt" | "updatedAt" | "terms">): number | null {
+  const priority = terms?.priority ?? 0;
+  // What is due later must not be found early; it takes its place by the time it is due.
+  return dueAt === null || priority === 0 || dueAt > updatedAt ? dueAt : dueAt - priority * PRIORITY_STEP_MS;
 }

@@ -15,6 +15,7 @@ export type Scanned = Pick<
   | "scope"
   | "state"
   | "queued"
+  | "terms"
   | "lease"
   | "createdAt"
   | "updatedAt"
@@ -80,7 +81,7 @@ function ready(record: Scanned, at: Instant): boolean {
 
 /** A claim clears `dueAt`; what fell back to us through a lapsed lease queues by its last sign of life. */
 function dueSince(record: Scanned): number {
-  return record.dueAt ?? record.updatedAt;
+  return attentionAt(record) ?? record.updatedAt;
 }
 
 export function pageOf<R extends ScannedRow>(

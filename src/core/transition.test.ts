@@ -51,6 +51,7 @@ const probedNotDone = { ...probedDone, answer: { as: "not-done" } } as const;
 const resolve = (as: "done" | "not-done" | "failed") => ({ type: "resolve", as, result: null, ...BY }) as const;
 const enqueue = { type: "enqueue", intent: INTENT, dueAt: T0.now } as const;
 const retry = { type: "retry", ...BY } as const;
+const giveBack = { type: "give-back", hold: HOLD_A, dueAt: T0.now + 5 } as const;
 const lapse = { type: "lapse" } as const;
 
 function done(change: Change): LedgerRecord {
@@ -293,49 +294,54 @@ const EVENTS = {
   probedDone,
   resolve: resolve("done"),
   retry,
+  giveBack,
 };
 const later = given({ ...enqueue, dueAt: T0.now + HOUR });
 const MATRIX: Readonly<
   Record<string, readonly [LedgerRecord | null, Instant, Readonly<Record<keyof typeof EVENTS, string>>]>
 > = {
-  absent: [null, T0, row("ok ok absent absent absent absent absent absent absent absent absent absent")],
+  absent: [null, T0, row("ok ok absent absent absent absent absent absent absent absent absent absent absent")],
   "pending, due": [
     pending,
     T0,
-    row("exists ok not-in-doubt stale stale stale stale stale not-in-doubt not-in-doubt not-in-doubt not-failed"),
+    row("exists ok not-in-doubt stale stale stale stale stale not-in-doubt not-in-doubt not-in-doubt not-failed stale"),
   ],
   "pending, later": [
     later,
     T0,
-    row("exists not-due not-in-doubt stale stale stale stale stale not-in-doubt not-in-doubt not-in-doubt not-failed"),
+    row(
+      "exists not-due not-in-doubt stale stale stale stale stale not-in-doubt not-in-doubt not-in-doubt not-failed stale",
+    ),
   ],
   claimed: [
     claimed,
     DURING,
-    row("exists leased not-in-doubt ok ok ok ok stale not-in-doubt not-in-doubt not-in-doubt not-failed"),
+    row("ok leased not-in-doubt ok ok ok ok stale not-in-doubt not-in-doubt not-in-doubt not-failed ok"),
   ],
   "claimed, lapsed": [
     claimed,
     LAPSED,
-    row("exists ok not-in-doubt lease-lost lease-lost ok ok stale not-in-doubt not-in-doubt not-in-doubt not-failed"),
+    row("ok ok not-in-doubt lease-lost lease-lost ok ok stale not-in-doubt not-in-doubt not-in-doubt not-failed ok"),
   ],
-  sent: [sent, DURING, row("exists leased leased stale ok ok ok ok leased not-in-doubt leased not-failed")],
-  "sent, lapsed": [sent, LAPSED, row("exists in-doubt * stale lease-lost ok ok ok ok not-in-doubt ok not-failed")],
-  unknown: [unknown, T0, row("exists in-doubt ok stale stale ok stale stale not-in-doubt ok ok not-failed")],
+  sent: [sent, DURING, row("ok leased leased stale ok ok ok ok leased not-in-doubt leased not-failed ok")],
+  "sent, lapsed": [sent, LAPSED, row("ok in-doubt * stale lease-lost ok ok ok ok not-in-doubt ok not-failed ok")],
+  unknown: [unknown, T0, row("ok in-doubt ok stale stale ok stale stale not-in-doubt ok ok not-failed stale")],
   confirmed: [
     confirmed,
     T0,
-    row("exists final not-in-doubt stale stale final stale stale not-in-doubt not-in-doubt not-in-doubt not-failed"),
+    row(
+      "exists final not-in-doubt stale stale final stale stale not-in-doubt not-in-doubt not-in-doubt not-failed stale",
+    ),
   ],
   "failed, not final": [
     failed,
     T0,
-    row("exists ok not-in-doubt stale stale ok stale stale not-in-doubt not-in-doubt not-in-doubt ok"),
+    row("ok ok not-in-doubt stale stale ok stale stale not-in-doubt not-in-doubt not-in-doubt ok stale"),
   ],
   "failed for good": [
     rejected,
     T0,
-    row("exists final not-in-doubt stale stale ok stale stale not-in-doubt not-in-doubt not-in-doubt ok"),
+    row("exists final not-in-doubt stale stale ok stale stale not-in-doubt not-in-doubt not-in-doubt ok stale"),
   ],
 };
 

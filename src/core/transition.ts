@@ -5,6 +5,7 @@
  * success are welcome late, from any fence: the effect happened, whoever says so. Facts about failure are not: an old
  * attempt's refusal says nothing about the attempt that followed it.
  */
+import { giveBack, queueExisting, withoutDeadline } from "./queued.ts";
 import {
   elapsed,
   expired,
@@ -17,6 +18,7 @@ import {
   type Payload,
   type SteadyMark,
   type StoredError,
+  type WorkTerms,
 } from "./record.ts";
 
 /** What a record needs to begin. */
@@ -47,6 +49,9 @@ export type LedgerEvent =
       readonly type: "enqueue";
       readonly intent: Intent;
       readonly dueAt: number;
+      readonly terms?: WorkTerms | null;
+      /** Tells the enqueuer its own write when the reply was lost, and two enqueuers of one moment apart. */
+      readonly holder?: string;
       readonly by?: string;
       readonly reason?: string;
     }
@@ -87,6 +92,8 @@ export type LedgerEvent =
       /** Refused for good. */
       readonly final: boolean;
     }
+  /** A worker hands back what it did not begin: the attempt does not count. */
+  | { readonly type: "give-back"; readonly hold: Hold; readonly dueAt: number }
   | { readonly type: "doubt"; readonly hold: Hold; readonly why: string; readonly error: StoredError | null }
   | { readonly type: "lapse" }
   | {
@@ -150,6 +157,8 @@ function transitionExisting(
       return confirm(current, event, at);
     case "not-sent":
       return surelyNotSent(current, event, at);
+    case "give-back":
+      return giveBack(current, event, at);
     case "doubt":
       return doubt(current, event, at);
     case "lapse":
@@ -166,10 +175,10 @@ function transitionExisting(
 type EventOf<T extends LedgerEvent["type"]> = Extract<LedgerEvent, { readonly type: T }>;
 
 function enqueue(current: LedgerRecord | null, event: EventOf<"enqueue">, at: Instant): Change {
-  if (current !== null && !expired(current, at.now)) return refuse("exists");
+  if (current !== null && !expired(current, at.now)) return queueExisting(current, event, at);
   const begun = begin(event.intent, current, at);
   return accept(
-    { ...begun, queued: true, dueAt: event.dueAt },
+    { ...begun, queued: true, dueAt: event.dueAt, terms: event.terms ?? null, holder: event.holder ?? null },
     event.by === undefined ? null : note(begun, "enqueue", "pending", at, event),
   );
 }
@@ -244,7 +253,7 @@ function confirm(current: LedgerRecord, event: EventOf<"confirm">, at: Instant):
   if (current.state === "confirmed") return refuse("final");
   // A fence that this record never handed out is not evidence about this intent.
   if (event.hold.fence < 1 || event.hold.fence > current.fence) return refuse("stale");
-  const late = current.state !== "sent" || !holds(current, event.hold);
+  const late = (current.state !== "sent" && current.state !== "claimed") || !holds(current, event.hold);
   const record = settled(current, "confirmed", at, { result: event.result, error: null });
   return accept(record, late ? note(current, "late-success", "confirmed", at) : null);
 }
@@ -320,7 +329,8 @@ function resolve(current: LedgerRecord, event: EventOf<"resolve">, at: Instant):
 
 function retry(current: LedgerRecord, event: EventOf<"retry">, at: Instant): Change {
   if (current.state !== "failed") return refuse("not-failed");
-  return accept({ ...idle(current, at, at.now), tries: 0 }, note(current, "retry", "pending", at, event));
+  const revived = withoutDeadline({ ...idle(current, at, at.now), tries: 0 });
+  return accept(revived, note(current, "retry", "pending", at, event));
 }
 
 // ---- the parts the rows above are made of ----
@@ -373,6 +383,7 @@ function begin(intent: Intent, replaced: LedgerRecord | null, at: Instant): Ledg
     holder: null,
     lease: null,
     queued: false,
+    terms: null,
     createdAt: at.now,
     updatedAt: at.now,
     dueAt: null,

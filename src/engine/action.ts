@@ -5,11 +5,14 @@ import { type Absent, errorForOutcome, type Outcome } from "../core/outcome.ts";
 import type { Stored } from "../core/store.ts";
 import { type Call, type CallDefaults, type CallOptions, makeCall, warnOfCallTimeParts } from "./call.ts";
 import type { Definition } from "./definition.ts";
+import { type EachOptions, type EachReport, runEach } from "./each.ts";
 import type { Engine } from "./engine.ts";
+import { type Enqueued, type EnqueueOptions, enqueue, readTerms } from "./enqueue.ts";
+import { type Inputs, inChunks, oneByOneOrTogether, sharingStatements } from "./enqueue-many.ts";
 import { causeOf, isRemembered } from "./error-memory.ts";
 import { checkSignature, type Resolution, resolveDoubt } from "./operate.ts";
 import { parseInput } from "./standard-schema.ts";
-import { runInTransaction } from "./transactional.ts";
+import { runInTransaction, viewOf } from "./transactional.ts";
 
 export interface ResendOptions extends CallOptions {
   /** Who sends it again, and why: kept in the record's history. */
@@ -23,6 +26,12 @@ export interface Action<I, R> {
   readonly actionName: string;
   /** The same, but an expected outcome never throws. */
   attempt(input: I, options?: CallOptions): Promise<Outcome<R>>;
+  /** Into the outbox, for a worker to run: in the caller's own transaction where `tx` is given. Ten calls, one record. */
+  enqueue(input: I, options?: EnqueueOptions): Promise<Enqueued<R>>;
+  /** The same for many, a statement for hundreds; results in the order of the inputs. */
+  enqueueMany(inputs: Inputs<I>, options?: EnqueueOptions): Promise<Enqueued<R>[]>;
+  /** Runs each input here, so many at a time. Interrupted and started again, it sends only what is missing. */
+  each(inputs: Inputs<I>, options?: EachOptions): Promise<EachReport<I>>;
   /** What the ledger says; never runs anything. */
   status(target: I | { readonly key: string }, options?: CallOptions): Promise<Outcome<R> | Absent>;
   /** On purpose once more: the next version of the intent. Refused while the latest version is in flight or in doubt. */
@@ -40,24 +49,32 @@ export interface ActionServices {
   readonly used: () => void;
 }
 
+const NO_OPTIONS: CallOptions = {};
+
 export function createAction<I, R>(definition: Definition, services: ActionServices): Action<I, R> {
   const { engine } = services;
   const calls = new Calls(definition, services);
 
-  const attempt = async (input: I, options: CallOptions = {}): Promise<Outcome<R>> => {
+  const outcomeFor = (call: Call, { tx }: CallOptions) =>
+    (tx === undefined ? engine.outcome(call) : runInTransaction(engine, call, tx)) as Outcome<R> | Promise<Outcome<R>>;
+
+  const begin = (input: I, options: CallOptions): Outcome<R> | Promise<Outcome<R>> => {
     services.used();
     const made = calls.make(input, options);
-    const call = made instanceof Promise ? await made : made;
-    const outcome = options.tx === undefined ? engine.outcome(call) : runInTransaction(engine, call, options.tx);
-    return (await outcome) as Outcome<R>;
+    return made instanceof Promise ? made.then((call) => outcomeFor(call, options)) : outcomeFor(made, options);
   };
 
-  const run = async (input: I, options?: CallOptions): Promise<R> =>
-    resultOrThrow(await attempt(input, options), definition.name);
+  const attempt = async (input: I, options: CallOptions = NO_OPTIONS): Promise<Outcome<R>> => begin(input, options);
+
+  const run = async (input: I, options: CallOptions = NO_OPTIONS): Promise<R> =>
+    resultOrThrow(await begin(input, options), definition.name);
 
   const methods = {
     actionName: definition.name,
     attempt,
+    ...queueing<I, R>(definition, services, calls),
+    each: (inputs: Inputs<I>, options: EachOptions = {}) =>
+      runEach<I, R>({ inputs, options, action: definition.name, attempt }),
     async status(target: I | { readonly key: string }, options: CallOptions = {}) {
       return (await engine.status(await calls.keyOf(target, options))) as Outcome<R> | Absent;
     },
@@ -83,6 +100,34 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
   // `name` of a function is not writable, but it is configurable: stack traces and logs then show the action.
   Object.defineProperty(run, "name", { value: definition.name });
   return Object.assign(run, methods);
+}
+
+function queueing<I, R>(definition: Definition, services: ActionServices, calls: Calls) {
+  const { engine, defaults } = services;
+  const into = (options: EnqueueOptions, share: boolean) => {
+    services.used();
+    const terms = readTerms(options, definition.name);
+    const { scope, version, tenant, tx } = options;
+    const identity = { scope, version, tenant } as CallOptions;
+    const plain = tx === undefined ? null : viewOf(engine, definition.name, tx);
+    const view = plain !== null && share ? sharingStatements(plain) : plain;
+    const put = (call: Call) => enqueue(engine, call, terms, { view, secret: defaults.secret });
+    return { put, make: (input: I) => calls.make(input, identity), inLine: terms.orderKey !== null };
+  };
+  return {
+    async enqueue(input: I, options: EnqueueOptions = {}): Promise<Enqueued<R>> {
+      const { make, put } = into(options, false);
+      const made = make(input);
+      return (await put(made instanceof Promise ? await made : made)) as Enqueued<R>;
+    },
+    async enqueueMany(inputs: Inputs<I>, options: EnqueueOptions = {}): Promise<Enqueued<R>[]> {
+      const { make, put, inLine } = into(options, true);
+      return inChunks(inputs, `${definition.name}.enqueueMany`, async (chunk) => {
+        const made = await Promise.all(chunk.map(make));
+        return (await oneByOneOrTogether(made, inLine, put)) as Enqueued<R>[];
+      });
+    },
+  };
 }
 
 function resultOrThrow<R>(outcome: Outcome<R>, action: string): R {
@@ -133,7 +178,7 @@ class Calls {
   #make(given: unknown, input: unknown, options: CallOptions): Call {
     const { warnings, ledger } = this.#services.engine.services;
     const call = makeCall(this.#definition, given, input, options, this.#services.defaults);
-    warnOfCallTimeParts(this.#definition, input, ledger.instant().now, warnings);
+    warnOfCallTimeParts(this.#definition, input, ledger, warnings);
     return call;
   }
 

@@ -5,7 +5,7 @@ import { configError } from "../core/errors.ts";
 import { type InputPrint, printInput, toFingerprint } from "../core/fingerprint.ts";
 import { deriveKey } from "../core/key.ts";
 import { keyParts } from "../core/key-parts.ts";
-import type { LedgerRecord } from "../core/record.ts";
+import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Intent } from "../core/transition.ts";
 import type { Definition } from "./definition.ts";
 import type { Warnings } from "./events.ts";
@@ -82,7 +82,12 @@ const CHECKED_CALLS = 3;
 const checked = new WeakMap<Definition, number>();
 
 /** K5: says so when a part of the key looks made at call time, which would defeat the whole thing. */
-export function warnOfCallTimeParts(definition: Definition, input: unknown, now: number, warnings: Warnings): void {
+export function warnOfCallTimeParts(
+  definition: Definition,
+  input: unknown,
+  clock: { instant(): Instant },
+  warnings: Warnings,
+): void {
   const seen = checked.get(definition) ?? 0;
   if (seen >= CHECKED_CALLS || warnings.said("CALL_TIME_KEY", definition.name)) return;
   checked.set(definition, seen + 1);
@@ -101,7 +106,12 @@ export function warnOfCallTimeParts(definition: Definition, input: unknown, now:
   }
   const names = Array.isArray(definition.key) ? (definition.key as readonly string[]) : undefined;
   // Without an input (once) the parts are all that was handed in: an id among them was not made by a key function.
-  const [first] = callTimeSuspicions({ parts, names, input: input === undefined ? parts : input, now });
+  const [first] = callTimeSuspicions({
+    parts,
+    names,
+    input: input === undefined ? parts : input,
+    now: clock.instant().now,
+  });
   if (first) {
     const which =
       first.name === null ? `part ${first.part + 1} of its key` : `the key field ${JSON.stringify(first.name)}`;

@@ -35,10 +35,13 @@ export class Coalescer<Request, Response> {
   }
 
   submit(request: Request): Promise<Response> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ request, key: this.#options.keyOf(request), resolve, reject });
-      this.#schedule();
-    });
+    return new Promise((resolve, reject) => this.enter(request, resolve, reject));
+  }
+
+  /** The same with callbacks, for what is in every call: a promise more or less shows there. */
+  enter(request: Request, resolve: (response: Response) => void, reject: (error: unknown) => void): void {
+    this.#waiting.push({ request, key: this.#options.keyOf(request), resolve, reject });
+    this.#schedule();
   }
 
   #schedule(): void {
@@ -68,6 +71,7 @@ export class Coalescer<Request, Response> {
   /** Sorted by key (so that no two batches lock rows in opposite order); a key appears once in a batch. */
   #nextBatch(): Waiting<Request, Response>[] {
     const { maxBatch } = this.#options;
+    if (this.#waiting.length <= 1) return this.#waiting.splice(0);
     const batch: Waiting<Request, Response>[] = [];
     const later: Waiting<Request, Response>[] = [];
     const keys = new Set<string>();
@@ -94,10 +98,9 @@ export class Coalescer<Request, Response> {
   }
 
   async #settle(batch: Waiting<Request, Response>[]): Promise<void> {
+    let responses: readonly Response[];
     try {
-      const responses = await this.#options.flush(batch.map((one) => one.request));
-      for (let i = 0; i < batch.length; i += 1)
-        (batch[i] as Waiting<Request, Response>).resolve(responses[i] as Response);
+      responses = await this.#options.flush(batch.map((one) => one.request));
     } catch (error) {
       if (batch.length === 1 || !this.#options.splittable(error)) {
         for (const one of batch) one.reject(error);
@@ -106,6 +109,17 @@ export class Coalescer<Request, Response> {
       const middle = batch.length >> 1;
       await this.#settle(batch.slice(0, middle));
       await this.#settle(batch.slice(middle));
+      return;
     }
+    for (let i = 0; i < batch.length; i += 1) answer(batch[i] as Waiting<Request, Response>, responses[i] as Response);
+  }
+}
+
+/** What a callback throws is its own caller's: the neighbours in the batch still get their answers. */
+function answer<Request, Response>(one: Waiting<Request, Response>, response: Response): void {
+  try {
+    one.resolve(response);
+  } catch (error) {
+    one.reject(error);
   }
 }

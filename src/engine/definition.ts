@@ -1,6 +1,7 @@
 /** An action as the engine knows it: the user's options, checked and resolved once. */
 import { configError } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
+import { type Limit, type LimitOptions, resolveLimit } from "../core/limit.ts";
 import { type Policy, type PolicyOptions, type ProbeAnswer, resolvePolicy } from "../core/policy.ts";
 import type { AttemptContext } from "./context.ts";
 import type { StandardSchema } from "./standard-schema.ts";
@@ -31,6 +32,8 @@ export interface ActionOptions<I, R, D = undefined> extends PolicyOptions<Probe<
   /** Runs before the send mark, so it is safe to run again. Its draft is stored with the mark and handed to `run`. */
   readonly prepare?: (input: I, context: AttemptContext) => D | Promise<D>;
   readonly run: (input: I, context: AttemptContext, draft: D) => R | Promise<R>;
+  /** How much of it workers may have under way, or begin per time, at one destination; holds across processes. */
+  readonly limit?: LimitOptions<I>;
   /** A second opinion on an error; undefined leaves it to the built-in rules. */
   readonly classify?: (error: unknown) => Verdictish | undefined;
 }
@@ -44,12 +47,13 @@ export interface Definition {
   readonly manual: boolean;
   readonly prepare: ((input: unknown, context: AttemptContext) => unknown) | undefined;
   readonly run: (input: unknown, context: AttemptContext, draft: unknown) => unknown;
+  readonly limit: Limit | null;
   readonly probe: Probe<unknown, unknown> | undefined;
   readonly classify: ((error: unknown) => Verdictish | undefined) | undefined;
 }
 
 const KNOWN = new Set(
-  "input key free keep lease timeout wait doubt retry prepare run mark classify whenStoreDown".split(" "),
+  "input key free keep lease timeout wait doubt retry prepare run mark classify limit whenStoreDown".split(" "),
 );
 
 export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R, D>): Definition {
@@ -82,6 +86,7 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
     manual: options.mark === "manual",
     prepare: options.prepare as Definition["prepare"],
     run: options.run as Definition["run"],
+    limit: resolveLimit(options.limit, where),
     probe: (typeof doubt === "object" ? doubt.probe : undefined) as Definition["probe"],
     classify: options.classify,
   };

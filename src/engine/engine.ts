@@ -64,7 +64,7 @@ export class Engine {
     const flight = this.#flights.get(call.key);
     if (flight !== undefined) return this.#join(call, flight);
     this.requireOpen();
-    const known = this.#replays.get(call.key, this.services.ledger.instant().now);
+    const known = this.#replays.has(call.key) ? this.#replays.get(call.key, this.services.ledger.instant().now) : null;
     // Confirmed never changes: nothing to wait for, and nothing to ask.
     if (known !== null) return this.#conflictWith(call, known) ?? this.#answer(call, known.record);
     return this.#flights.start(call.key, call.print, () => this.#drive(call));
@@ -109,9 +109,17 @@ export class Engine {
 
   async #drive(call: Call): Promise<Outcome<unknown>> {
     const budget = new WaitBudget(this.services, call.waitMs);
-    const outcome = await (this.#mostlyRepeats() ? this.#lookFirst(call, budget) : this.#claimFirst(call, budget));
-    this.#learn(outcome.status === "done" && outcome.replayed);
-    return outcome;
+    if (this.#mostlyRepeats()) return this.#learned(await this.#lookFirst(call, budget));
+    if (call.definition.policy.failOpen) return this.#learned(await this.#turns(call, null, true, budget));
+    // The plain way of a first call, without the detours of a turn: claim, run, settle.
+    const applied = await this.#applyClaim(call, null, true);
+    if (!applied.ok) return this.#learned(await this.#turns(call, applied.stored, true, budget));
+    const end = await execute(this.services, call, applied.stored, call.input);
+    if (end.kind === "done") return this.#learned(end.outcome);
+    const turned = await this.#after(call, end, budget);
+    return this.#learned(
+      "outcome" in turned ? turned.outcome : await this.#turns(call, turned.stored, turned.fresh, budget),
+    );
   }
 
   async #lookFirst(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
@@ -127,18 +135,6 @@ export class Engine {
       return this.#conflictWith(call, seen) ?? this.#answer(call, seen.record);
     }
     return this.#turns(call, seen, true, budget);
-  }
-
-  /** The plain way of a first call, without the detours of a turn: claim, run, settle. */
-  async #claimFirst(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
-    const { failOpen } = call.definition.policy;
-    if (failOpen) return this.#turns(call, null, true, budget);
-    const applied = await this.#applyClaim(call, null, true);
-    if (!applied.ok) return this.#turns(call, applied.stored, true, budget);
-    const end = await execute(this.services, call, applied.stored, call.input);
-    if (end.kind === "done") return end.outcome;
-    const turned = await this.#after(call, end, budget);
-    return "outcome" in turned ? turned.outcome : this.#turns(call, turned.stored, turned.fresh, budget);
   }
 
   /** Whether the store may guard such an action is asked first; once it may, there is nothing to wait for. */
@@ -202,8 +198,10 @@ export class Engine {
     return this.#repeats > MOSTLY_REPEATS;
   }
 
-  #learn(repeat: boolean): void {
-    this.#repeats += REPEAT_WEIGHT * ((repeat ? 1 : 0) - this.#repeats);
+  #learned(outcome: Outcome<unknown>): Outcome<unknown> {
+    const repeat = outcome.status === "done" && outcome.replayed ? 1 : 0;
+    this.#repeats += REPEAT_WEIGHT * (repeat - this.#repeats);
+    return outcome;
   }
 
   async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {

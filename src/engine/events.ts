@@ -9,6 +9,8 @@ export type EngineEvent =
       readonly ms: number;
     }
   | { readonly type: "replayed"; readonly action: string; readonly key: string; readonly attempt: number }
+  /** An intent is in the outbox; with a transaction, as soon as that commits. */
+  | { readonly type: "enqueued"; readonly action: string; readonly key: string; readonly created: boolean }
   | { readonly type: "in_flight"; readonly action: string; readonly key: string }
   | {
       readonly type: "failed";
@@ -53,6 +55,11 @@ export class Events {
     return () => {
       this.#listeners.delete(listener);
     };
+  }
+
+  /** Nobody listens, most of the time: what happens in every call need not even be put into words then. */
+  get watched(): boolean {
+    return this.#listeners.size > 0;
   }
 
   emit(event: EngineEvent): void {

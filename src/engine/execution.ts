@@ -16,9 +16,9 @@ import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
 import { type AttemptContext, type Logger, runAs } from "./context.ts";
 import type { Events, Warnings } from "./events.ts";
-import type { Ledger } from "./ledger.ts";
+import type { Applied, Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, losesMeaningAsJson, type Payloads } from "./payloads.ts";
-import { type Heart, type Interruption, Pulse } from "./pulse.ts";
+import { type Ended, type Heart, type Interruption, Pulse } from "./pulse.ts";
 import { sameEffect } from "./same-effect.ts";
 import type { Untold } from "./untold.ts";
 
@@ -150,17 +150,27 @@ class Execution {
     );
   }
 
-  async #effect(draft: unknown): Promise<End> {
+  #effect(draft: unknown): Promise<End> {
     const { definition } = this.#call;
     this.#pulse.limit(definition.policy.timeoutMs);
     const context = this.#context();
     const work = begin(() => runAs(context, () => definition.run(this.#input, context, draft)));
-    const ended = await this.#pulse.race(work);
-    this.#pulse.end();
-    this.#over = true;
+    return new Promise((resolve, reject) => {
+      this.#pulse.watch(work, (ended) => {
+        this.#pulse.end();
+        this.#over = true;
+        // The plain way goes from callback to callback: each promise between them would cost every call one.
+        if (ended.kind === "returned" && !definition.manual && this.#mayHaveLeft())
+          this.#confirm(ended.value, resolve, reject);
+        else this.#conclude(ended, work).then(resolve, reject);
+      });
+    });
+  }
+
+  async #conclude(ended: Ended<unknown>, work: Promise<unknown>): Promise<End> {
     // Whether the effect may have left is known only when a send mark under way has its answer; no other is begun.
     if (this.#marking !== null) await this.#marking.catch(() => {});
-    if (ended.kind === "returned") return await this.#succeeded(ended.value);
+    if (ended.kind === "returned") return this.#succeeded(ended.value);
     if (ended.kind === "threw")
       return this.#mayHaveLeft() ? this.#afterMark(ended.error) : this.#beforeMark(ended.error);
     return this.#interrupted(ended, work);
@@ -185,27 +195,42 @@ class Execution {
   #succeeded(value: unknown): Promise<End> {
     const unmarked = this.#call.definition.manual && this.#marking === null;
     if (unmarked || !this.#mayHaveLeft()) return this.#returnedWithoutMark();
+    return new Promise((resolve, reject) => this.#confirm(value, resolve, reject));
+  }
+
+  #confirm(value: unknown, resolve: (end: End) => void, reject: (error: unknown) => void): void {
     const { ledger, events, untold } = this.#services;
     const { key, definition } = this.#call;
-    this.#warnOfOddResult(value);
-    const event = { type: "confirm", hold: this.#pulse.hold, result: this.#resultPayload(value) } as const;
-    const done = { status: "done", key, result: value, replayed: false, attempt: this.#record.attempt } as const;
-    return ledger.apply(this.#pulse.stored, event).then(
-      (applied): End => {
-        if (!applied.ok) return this.#secondSuccess(value, applied.stored);
+    try {
+      this.#warnOfOddResult(value);
+      const event = { type: "confirm", hold: this.#pulse.hold, result: this.#resultPayload(value) } as const;
+      const told = (applied: Applied) => {
+        if (!applied.ok) return resolve(this.#secondSuccess(value, applied.stored));
         const ms = this.#services.clock.monotonic() - this.#startedAt;
-        events.emit({ type: "executed", action: definition.name, key, attempt: done.attempt, ms });
+        const { attempt } = this.#record;
+        if (events.watched) events.emit({ type: "executed", action: definition.name, key, attempt, ms });
         const { record } = applied.stored;
-        return { kind: "done", outcome: { ...done, at: record.settledAt ?? record.updatedAt }, stored: applied.stored };
-      },
-      (error: unknown): End => {
-        if (!storeIsDown(error)) throw error;
+        resolve(this.#done(value, record.settledAt ?? record.updatedAt, applied.stored));
+      };
+      ledger.applyThen(this.#pulse.stored, event, told, (error) => {
+        if (!storeIsDown(error)) return reject(error);
         // It happened, and that is what the caller must hear. The ledger is told as soon as it listens again.
         events.emit({ type: "confirm_delayed", action: definition.name, key });
         untold.add({ key, event });
-        return { kind: "done", outcome: { ...done, at: ledger.instant().now }, stored: null };
-      },
-    );
+        resolve(this.#done(value, ledger.instant().now, null));
+      });
+    } catch (error) {
+      reject(error);
+    }
+  }
+
+  #done(result: unknown, at: number, stored: Stored | null): End {
+    const { attempt } = this.#record;
+    return {
+      kind: "done",
+      outcome: { status: "done", key: this.#call.key, result, replayed: false, attempt, at },
+      stored,
+    };
   }
 
   #resultPayload(value: unknown) {
@@ -394,7 +419,7 @@ class Execution {
       },
       providerKey: (format) => providerKey(key, format),
       deadline: this.#services.ledger.instant().now + policy.timeoutMs,
-      sent: manual ? () => this.#markedByHand() : async () => {},
+      sent: manual ? () => this.#markedByHand() : marked,
       log: this.#services.logger,
     };
   }
@@ -416,6 +441,9 @@ class Execution {
     );
   }
 }
+
+/** Without `mark: "manual"` the claim was the mark. */
+async function marked(): Promise<void> {}
 
 function storeIsDown(error: unknown): boolean {
   return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";

@@ -7,7 +7,7 @@ import type { Instant, LedgerRecord, Payload } from "../core/record.ts";
 import { type GuardedPolicy, instantOf, type Put, type PutResult, type Store, type Stored } from "../core/store.ts";
 import { type LedgerEvent, type Refusal, transition } from "../core/transition.ts";
 import { Breaker } from "./breaker.ts";
-import { type Clock, sleep } from "./clock.ts";
+import type { Clock } from "./clock.ts";
 import { Coalescer } from "./coalescer.ts";
 import type { Events } from "./events.ts";
 
@@ -20,6 +20,11 @@ export type Applied =
  * the record turned out to be one this event must not touch.
  */
 export type EventSource = LedgerEvent | ((current: LedgerRecord | null) => LedgerEvent | null);
+
+const REFUSED = { ok: false, refusal: "exists" } as const;
+
+type Resolve = (applied: Applied) => void;
+type Reject = (error: unknown) => void;
 
 export interface LedgerOptions {
   readonly store: Store;
@@ -96,31 +101,42 @@ export class Ledger {
 
   /** Carries an event out on the record as it stands, however often others get in between. */
   apply(seen: Stored | null, source: EventSource): Promise<Applied> {
-    return this.#swap(seen, source, MAX_SWAPS);
+    return new Promise((resolve, reject) => this.applyThen(seen, source, resolve, reject));
   }
 
-  #swap(stored: Stored | null, source: EventSource, swapsLeft: number): Promise<Applied> {
-    const event = typeof source === "function" ? source(stored?.record ?? null) : source;
-    if (event === null) return Promise.resolve({ ok: false, refusal: "exists", stored });
-    const change = transition(stored?.record ?? null, event, this.instant());
-    if (!change.ok) return Promise.resolve({ ok: false, refusal: change.refusal, stored });
+  /** The same with callbacks: this runs twice in every call, and each promise on the way costs it half a microsecond. */
+  applyThen(seen: Stored | null, source: EventSource, resolve: Resolve, reject: Reject, swapsLeft = MAX_SWAPS): void {
+    const event = typeof source === "function" ? source(seen?.record ?? null) : source;
+    const change = event === null ? REFUSED : transition(seen?.record ?? null, event, this.instant());
+    if (!change.ok) {
+      resolve({ ok: false, refusal: change.refusal, stored: seen });
+      return;
+    }
     const { record } = change;
-    if (swapsLeft === 0) return Promise.reject(starved(record.key));
-    // Plain `then`, not async/await: this runs twice in every call, and each async frame costs it a promise more.
-    return this.#put<Applied>({ record, expected: stored?.version ?? null }, 1, (result) => {
-      if (result.ok) return { ok: true, stored: { record, version: result.version } };
-      if (result.current !== null && sameWrite(result.current.record, record))
-        return { ok: true, stored: result.current };
-      return this.#swap(result.current, source, swapsLeft - 1);
-    });
+    if (swapsLeft === 0) throw starved(record.key);
+    const then = (result: PutResult) => {
+      // What is thrown from here on is no answer of the store, and must not be taken for a write to repeat.
+      try {
+        if (result.ok) resolve({ ok: true, stored: { record, version: result.version } });
+        else if (result.current !== null && sameWrite(result.current.record, record))
+          resolve({ ok: true, stored: result.current });
+        else this.applyThen(result.current, source, resolve, reject, swapsLeft - 1);
+      } catch (error) {
+        reject(error);
+      }
+    };
+    this.#put({ record, expected: seen?.version ?? null }, 1, then, reject);
   }
 
   /** A write without an answer is written again: if the first one arrived, the conflict shows our own record. */
-  #put<T>(put: Put, tries: number, then: (result: PutResult) => T | Promise<T>): Promise<T> {
-    return this.#writes.submit(put).then(then, async (error: unknown) => {
-      if (tries >= WRITE_TRIES || !storeWide(error) || this.#breaker.state !== "closed") throw error;
-      await sleep(this.#clock, WRITE_RETRY_MS * tries * (0.5 + this.#random()));
-      return this.#put(put, tries + 1, then);
+  #put(put: Put, tries: number, then: (result: PutResult) => void, reject: Reject): void {
+    this.#writes.enter(put, then, (error) => {
+      if (tries >= WRITE_TRIES || !storeWide(error) || this.#breaker.state !== "closed") {
+        reject(error);
+        return;
+      }
+      const pauseMs = WRITE_RETRY_MS * tries * (0.5 + this.#random());
+      this.#clock.after(pauseMs, () => this.#put(put, tries + 1, then, reject));
     });
   }
 

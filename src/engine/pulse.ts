@@ -120,14 +120,26 @@ export class Pulse {
 
   /** The work's own end, or what cut it short, whichever comes first. The work goes on after an interruption: nobody can stop a byte that left. */
   race<T>(work: Promise<T>): Promise<Ended<T>> {
-    if (this.#interrupted) return Promise.resolve(this.#interrupted);
-    return new Promise((resolve) => {
-      this.#interrupt = resolve;
-      work.then(
-        (value) => resolve({ kind: "returned", value }),
-        (error: unknown) => resolve({ kind: "threw", error }),
-      );
-    });
+    return new Promise((resolve) => this.watch(work, resolve));
+  }
+
+  /** The same with a callback, which is called once and must not throw. */
+  watch<T>(work: Promise<T>, over: (ended: Ended<T>) => void): void {
+    if (this.#interrupted) {
+      over(this.#interrupted);
+      return;
+    }
+    let open = true;
+    const once = (ended: Ended<T>) => {
+      if (!open) return;
+      open = false;
+      over(ended);
+    };
+    this.#interrupt = once;
+    work.then(
+      (value) => once({ kind: "returned", value }),
+      (error: unknown) => once({ kind: "threw", error }),
+    );
   }
 
   end(): void {

@@ -12,6 +12,11 @@ const MAX_PAYLOAD_CHARS = 4_096;
 export class ReplayCache {
   readonly #records = new Map<string, Stored>();
 
+  /** Perhaps expired. Most calls are no repeats, and need not read the clock to hear it. */
+  has(key: string): boolean {
+    return this.#records.has(key);
+  }
+
   get(key: string, now: number): Stored | null {
     const stored = this.#records.get(key);
     if (stored === undefined) return null;

@@ -16,7 +16,7 @@ import type { Engine } from "./engine.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 
 export async function runInTransaction(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
-  const view = viewOf(engine, call, tx);
+  const view = viewOf(engine, call.definition.name, tx);
   const [stored = null] = await view.read([call.key]);
   const standing = standingOutcome(engine, call, stored);
   if (standing !== null) return standing;
@@ -31,11 +31,11 @@ export async function runInTransaction(engine: Engine, call: Call, tx: unknown):
   }
 }
 
-function viewOf(engine: Engine, call: Call, tx: unknown): TransactionView {
+export function viewOf(engine: Engine, action: string, tx: unknown): TransactionView {
   const { store } = engine.services.ledger;
   if (!("within" in store)) {
     throw configError(
-      `${call.definition.name}: tx was given, but the ${store.name} store has no transactions to share. Keep the ledger in your own database: nevertwice({ store: "sqlite:app.db" }) or a Postgres URL.`,
+      `${action}: tx was given, but the ${store.name} store has no transactions to share. Keep the ledger in your own database: nevertwice({ store: "sqlite:app.db" }) or a Postgres URL.`,
     );
   }
   return (store as TransactionalStore<unknown>).within(tx);

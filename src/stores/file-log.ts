@@ -46,6 +46,7 @@ const HEADER_BYTES = 4096;
 // What a writer left unfinished is kept for whoever wants to look at it, up to here.
 const TORN_BYTES = 1024 * 1024;
 const COPY_BYTES = 1024 * 1024;
+const NEWLINE = Buffer.of(10);
 
 export class FileLog {
   readonly path: string;
@@ -340,7 +341,7 @@ export class FileLog {
       bytes = 0;
     };
     for (const entry of live) {
-      pending.push(this.#line(entry), Buffer.from("\n"));
+      pending.push(this.#line(entry), NEWLINE);
       bytes += entry.length + 1;
       if (bytes < COPY_BYTES) continue;
       flush();

@@ -2,13 +2,19 @@
  * Rows as columns: one parameter per column, whatever the number of rows, taken apart again by `unnest`.
  *
  * Text goes as one string with a separator (string_to_array): nothing is escaped on this side or parsed on the other. A
- * column that is null in every row is one null: `unnest` pads with nulls.
+ * column that is the same in every row (state, action, tenant, fence … of most batches) is one value: half the bytes.
  */
 import type { SqlText } from "./postgres-row.ts";
 
 export interface ArrayColumn {
   readonly name: string;
   readonly type: string;
+}
+
+/** Rows as SQL: where they come from, and what a column is called there. */
+export interface RowSource {
+  readonly from: string;
+  column(name: string): string;
 }
 
 // Control characters that JSON never holds unescaped.
@@ -26,18 +32,33 @@ export class Parameters {
   }
 
   /**
-   * A FROM item that yields the rows. Behind OFFSET 0 the planner does not see how many rows there are and takes ten:
-   * with the real number (500) it would rather read a table of 30 MB from end to end than look 500 keys up.
+   * The first column differs in every row. Behind OFFSET 0 the planner does not see how many rows there are and takes
+   * ten: with the real number (500) it would rather read a table of 30 MB from end to end than look 500 keys up.
    */
-  rows(alias: string, columns: readonly ArrayColumn[], rows: readonly (readonly SqlText[])[]): string {
-    const arrays = columns.map(({ type }, at) => `${this.#array(type, rows, at)} AS a${at}`);
-    const names = columns.map(({ name }) => name).join(", ");
-    const all = columns.map((_, at) => `p.a${at}`).join(", ");
-    return `(SELECT ${arrays.join(", ")} OFFSET 0) p CROSS JOIN LATERAL unnest(${all}) AS ${alias}(${names})`;
+  rows(columns: readonly ArrayColumn[], rows: readonly (readonly SqlText[])[]): RowSource {
+    const items: string[] = [];
+    const [names, arrays]: [string[], string[]] = [[], []];
+    const places = new Map<string, string>();
+    for (const [at, { name, type }] of columns.entries()) {
+      const same = at > 0 && rows.every((row) => row[at] === rows[0]?.[at]);
+      items.push(`${same ? this.#value(type, rows[0]?.[at] as SqlText) : this.#array(type, rows, at)} AS a${at}`);
+      places.set(name, same ? `p.a${at}` : `i.${name}`);
+      if (same) continue;
+      names.push(name);
+      arrays.push(`p.a${at}`);
+    }
+    return {
+      from: `(SELECT ${items.join(", ")} OFFSET 0) p CROSS JOIN LATERAL unnest(${arrays.join(", ")}) AS i(${names.join(", ")})`,
+      column: (name) => places.get(name) as string,
+    };
+  }
+
+  #value(type: string, text: SqlText): string {
+    if (text === null) return `NULL::${type}`;
+    return type === "text" ? this.add(text) : `${this.add(text)}::${type}`;
   }
 
   #array(type: string, rows: readonly (readonly SqlText[])[], at: number): string {
-    if (rows.every((row) => row[at] === null)) return `NULL::${type}[]`;
     if (type === "text") return this.#texts(rows.map((row) => row[at] as SqlText));
     const literal = type === "bytea" ? byteaArray(rows, at) : plainArray(rows, at);
     return `${this.add(literal)}::${type}[]`;

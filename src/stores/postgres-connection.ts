@@ -6,6 +6,8 @@ export interface Connection {
   query(text: string, values?: readonly SqlText[]): Promise<Row[]>;
   /** How many rows a statement changed, where the client can tell: reading a row back costs a lone caller 50 µs. */
   count?(text: string, values: readonly SqlText[]): Promise<number>;
+  /** One of a few statements that come again and again, and whose plan stays right however the table grows. */
+  queryAgain?(text: string, values: readonly SqlText[]): Promise<Row[]>;
 }
 
 export interface Listening {

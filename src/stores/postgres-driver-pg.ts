@@ -104,6 +104,7 @@ export function pgPoolDriver(pool: PgPool, { timeoutMs, owned }: { timeoutMs: nu
   return {
     query: (text, values = []) => onClient((client) => run(client, text, values, timeoutMs)),
     count: (text, values) => onClient((client) => prepared.count(client, text, values)),
+    queryAgain: (text, values) => onClient((client) => prepared.rows(client, text, values)),
     transaction: (work, setup) => onClient((client) => transactionOn(client, { work, setup, timeoutMs })),
     listen: (options) => listenApart(pool, options, timeoutMs),
     close: async () => {
@@ -137,6 +138,10 @@ export function pgClientDriver(given: PgClient, timeoutMs: number): Driver {
       checkIdle();
       return prepared.count(client, text, values);
     },
+    queryAgain: async (text, values) => {
+      checkIdle();
+      return prepared.rows(client, text, values);
+    },
     transaction: async (work, setup) => {
       checkIdle();
       return transactionOn(client, { work, setup, timeoutMs });
@@ -151,9 +156,12 @@ async function run(client: Session, text: string, values: readonly SqlText[], ti
   return rows as Row[];
 }
 
+// Texts differ by the columns that are set. A session keeps what it prepared, so only the first so many are.
+const MOST_PREPARED = 100;
+
 /**
  * Statements that the server parses and plans once, on sessions that are surely our own: 85 of 190 µs for a lone
- * caller's claim. Behind a pooler they go without a name. The name is a digest of the text, so that even a pooler that
+ * caller's claim, 0.8 of 3 ms for a batch of 128. Behind a pooler they go without a name. The name is a digest of the text, so that even a pooler that
  * was taken for a server could only ever run the statement that was meant.
  */
 class Prepared {
@@ -166,25 +174,35 @@ class Prepared {
   }
 
   async count(client: Session, text: string, values: readonly SqlText[]): Promise<number> {
+    return (await this.#run(client, text, values)).rowCount ?? 0;
+  }
+
+  async rows(client: Session, text: string, values: readonly SqlText[]): Promise<Row[]> {
+    return (await this.#run(client, text, values)).rows as Row[];
+  }
+
+  async #run(client: Session, text: string, values: readonly SqlText[]): Promise<Answer> {
     this.#direct ??= await isDirect(client, this.#timeoutMs);
-    if (!this.#direct) return this.#run(client.query(text, values));
+    const name = this.#direct ? this.#nameOf(text) : null;
+    if (name === null) return this.#answer(client.query(text, values));
     try {
-      return await this.#run(client.query({ text, values, name: this.#nameOf(text) }));
+      return await this.#answer(client.query({ text, values, name }));
     } catch (error) {
       if (!isUnprepared(error)) throw error;
       // Not run at all: a pooler after all, or tables that were altered under a plan.
       this.#direct = false;
-      return this.#run(client.query(text, values));
+      return this.#answer(client.query(text, values));
     }
   }
 
-  async #run(answer: Promise<Answer>): Promise<number> {
-    return (await answerWithin(this.#timeoutMs, answer, () => {})).rowCount ?? 0;
+  #answer(answer: Promise<Answer>): Promise<Answer> {
+    return answerWithin(this.#timeoutMs, answer, () => {});
   }
 
-  #nameOf(text: string): string {
+  #nameOf(text: string): string | null {
     let name = this.#names.get(text);
     if (name === undefined) {
+      if (this.#names.size >= MOST_PREPARED) return null;
       name = `nevertwice_${createHash("sha256").update(text).digest("base64url").slice(0, 22)}`;
       this.#names.set(text, name);
     }

@@ -5,14 +5,17 @@ import { anyOf, groupsOf, type LeaseTables, lapsed, leasedRows } from "./postgre
 import { LEASED, SAME_MARK, selectList, YOUNG_MS } from "./postgres-row.ts";
 import type { Statement } from "./postgres-write.ts";
 
-/** The longest due first, from the index of due work alone. SKIP LOCKED: workers pass each other by. */
+/**
+ * The longest due first, from the index of due work alone. SKIP LOCKED: workers pass each other by. Ordered by nothing
+ * but what the index is in the order of: with a second column every lease would sort the whole backlog.
+ */
 export function leaseDue({ table }: LeaseTables, query: LeaseQuery, now: number): Statement {
   const parameters = new Parameters();
   const at = parameters.add(String(now));
   const picked = `picked AS MATERIALIZED (
   SELECT r.ctid AS id, r.key, r.tenant, r.attention_at AS since, r.created_at FROM ${table} r
   WHERE r.attention = 'queued' AND r.attention_at <= ${at}::bigint AND ${wanted(parameters, query, at)}
-  ORDER BY r.attention_at, r.created_at LIMIT ${parameters.add(String(query.limit))}::bigint
+  ORDER BY r.attention_at LIMIT ${parameters.add(String(query.limit))}::bigint
   FOR NO KEY UPDATE SKIP LOCKED)`;
   return take(table, `WITH ${picked}`, parameters, query, at);
 }

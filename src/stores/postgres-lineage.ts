@@ -61,6 +61,7 @@ function alike(held: LedgerRecord, record: LedgerRecord): boolean {
     held.createdAt === record.createdAt &&
     held.keepMs === record.keepMs &&
     held.queued === record.queued &&
+    held.terms === record.terms &&
     held.tenant === record.tenant &&
     keepClass(held) === keepClass(record)
   );

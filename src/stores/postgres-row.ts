@@ -132,18 +132,19 @@ export function attentionKinds(state: State): readonly string[] | null {
   return state === "unknown" || state === "failed" ? [state] : null;
 }
 
-interface Rest extends Pick<LedgerRecord, "version" | "doubted" | "history" | "keepMs"> {}
+interface Rest extends Pick<LedgerRecord, "version" | "doubted" | "history" | "keepMs" | "terms"> {}
 
 /**
  * What no claim changes: a fingerprint, and behind it what differs from the usual. A list, not an object: the names
  * would be half of its bytes, in every row and every log record.
  */
 function docOf(record: LedgerRecord): string {
-  const { version, doubted, history, keepMs } = record;
+  const { version, doubted, history, keepMs, terms } = record;
   const { guarded, free, fields } = record.fingerprint;
   let rest = "";
   if (version !== 1) rest += `,"version":${version}`;
   if (doubted) rest += `,"doubted":true`;
+  if (terms !== null) rest += `,"terms":${JSON.stringify(terms)}`;
   if (keepClass(record) !== (keepMs ?? FOREVER)) rest += `,"keepMs":${keepMs}`;
   if (history.length > 0) rest += `,"history":${JSON.stringify(history)}`;
   const print = `${JSON.stringify(guarded)},${JSON.stringify(free)},${JSON.stringify(fields)}`;
@@ -214,6 +215,7 @@ function decode(row: Row): Stored {
     holder: text("holder"),
     lease: text("lease_until") === null ? null : { until: number("lease_until"), epoch: text("lease_epoch") ?? "" },
     queued: text("queued") === "true",
+    terms: doc.terms ?? null,
     createdAt: number("created_at"),
     updatedAt,
     dueAt: fate.dueAt ?? null,

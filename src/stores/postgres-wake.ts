@@ -115,6 +115,14 @@ export class Wakes {
     if (this.#wanted.delete(id)) this.#send("moved", id);
   }
 
+  /** The same, to be said in a transaction of the caller's when that commits; null: nobody waits for any of these. */
+  movedWithin(hexes: readonly string[]): { readonly text: string; readonly values: readonly string[] } | null {
+    const ids = [...new Set(hexes.map(idOf))].filter((id) => this.#wanted.delete(id)).slice(0, IDS_A_PAYLOAD);
+    if (ids.length === 0) return null;
+    const text = "SELECT pg_notify($1::text, $2::text)::text AS c0";
+    return { text, values: [this.#channel, `moved ${ids.join(",")}`] };
+  }
+
   #heard(payload: string): void {
     const [kind, list = ""] = payload.split(" ");
     if (kind === "probe" && list === this.#probe?.token) this.#probe.seen();

@@ -1,15 +1,18 @@
 /** The ledger inside the caller's own transaction: the same reads and swaps, on the caller's connection. */
+import { doorbellOf, ringsBell } from "../core/doorbell.ts";
 import { configError } from "../core/errors.ts";
-import type { TransactionView } from "../core/store.ts";
+import type { Put, TransactionView } from "../core/store.ts";
 import type { ServerClock } from "./postgres-clock.ts";
 import type { Connection } from "./postgres-connection.ts";
 import { sqlState, storeError } from "./postgres-errors.ts";
+import { keyHex } from "./postgres-key.ts";
 import { look } from "./postgres-migrate.ts";
 import type { Settings } from "./postgres-options.ts";
 import { savepoint } from "./postgres-savepoint.ts";
 import { isServed, nameTenant } from "./postgres-schema.ts";
 import type { Swaps } from "./postgres-swaps.ts";
 import { noTransaction } from "./postgres-tx.ts";
+import type { Wakes } from "./postgres-wake.ts";
 
 export interface ViewOptions {
   readonly tx: object;
@@ -23,6 +26,7 @@ export interface ViewOptions {
   readonly ledgerId: () => Promise<string | null>;
   readonly open: () => Promise<string>;
   readonly check: () => void;
+  readonly wakes: () => Wakes | null;
 }
 
 export function transactionView(options: ViewOptions): TransactionView {
@@ -41,9 +45,21 @@ export function transactionView(options: ViewOptions): TransactionView {
   };
   return {
     read: (keys) => guarded(() => swaps.read(connection, keys)),
-    write: (puts) => guarded(() => swaps.write(connection, puts, true)),
+    write: (puts) =>
+      guarded(async () => {
+        const results = await swaps.write(connection, puts, true);
+        const bells = puts.filter(({ record }, i) => results[i]?.ok && ringsBell(record));
+        // Idle workers hear of it when the transaction commits; busy ones need no telling.
+        const said = bells.length === 0 ? null : ring(options.wakes(), bells);
+        if (said) await connection.query(said.text, said.values);
+        return results;
+      }),
     atomically: (work) => guardedSavepoint(tx, connection, work),
   };
+}
+
+function ring(wakes: Wakes | null, puts: readonly Put[]) {
+  return wakes?.waitedFor ? wakes.movedWithin(puts.map(({ record }) => keyHex(doorbellOf(record.action)))) : null;
 }
 
 async function guardedSavepoint<T>(tx: object, connection: Connection, work: () => Promise<T>): Promise<T> {

@@ -118,7 +118,8 @@ export function timed({ text, values }: Statement): Statement {
 
 /**
  * The batch comes sorted by key, and rows are locked in that order: first the new ones, then the existing ones, so that
- * two batches never wait for each other in a circle. It answers with the keys that won only where not all did.
+ * two batches never wait for each other in a circle. It answers with the keys that won only where not all did, and with
+ * the table's size. One text for batches of all sizes: it is prepared.
  */
 export function batchWrite(table: string, puts: readonly PlannedPut[], now: number): Statement {
   const parameters = new Parameters();
@@ -140,10 +141,11 @@ export function batchWrite(table: string, puts: readonly PlannedPut[], now: numb
     ({ moving }) => changed.map((at) => moving[at] as SqlText),
   );
   update("replaced", of("replace"), REPLACED, replaceRow);
+  const size = parameters.add(String(puts.length));
   const all = parts.map((part) => `SELECT key FROM ${part.split(" ")[0]}`).join(" UNION ALL ");
   return {
     text: `WITH ${parts.join(", ")}, won AS (${all})
-SELECT ${CLOCK} AS clock, count(*)::text AS c1, CASE WHEN count(*) < ${puts.length} THEN string_agg(encode(key, 'hex'), ',') END AS c2 FROM won`,
+SELECT ${CLOCK} AS clock, count(*)::text AS c1, CASE WHEN count(*) < ${size}::bigint THEN string_agg(encode(key, 'hex'), ',') END AS c2, pg_relation_size('${table.replaceAll("'", "''")}')::text AS c3 FROM won`,
     values: parameters.values,
   };
 }
@@ -154,12 +156,12 @@ function insertAll(table: string, parameters: Parameters, puts: readonly Planned
   const rows = puts.map(insertRow);
   const columns = ALL.map((column, at) => ({ column, at })).filter(({ at }) => rows.some((row) => row[at] !== null));
   const names = columns.map(({ column }) => column.name).join(", ");
-  const from = parameters.rows(
-    "i",
+  const source = parameters.rows(
     columns.map(({ column }) => column),
     rows.map((row) => columns.map(({ at }) => row[at] as SqlText)),
   );
-  return `INSERT INTO ${table} AS r (${names}) SELECT i.* FROM ${from} ON CONFLICT (key, tenant) DO NOTHING`;
+  const values = columns.map(({ column }) => source.column(column.name)).join(", ");
+  return `INSERT INTO ${table} AS r (${names}) SELECT ${values} FROM ${source.from} ON CONFLICT (key, tenant) DO NOTHING`;
 }
 
 function updateAll(
@@ -170,9 +172,9 @@ function updateAll(
   row: RowOf,
 ): string {
   const rows = puts.map((put) => [put.hex, put.put.record.tenant, String(put.put.expected), ...row(put)]);
-  const set = columns.map(({ name }) => `${name} = i.${name}`).join(", ");
-  const from = parameters.rows("i", [...NAMING, EXPECTED, ...columns], rows);
-  return `UPDATE ${table} r SET ${set} FROM ${from} WHERE r.key = i.key AND r.tenant = i.tenant AND r.rev = i.expected`;
+  const { from, column } = parameters.rows([...NAMING, EXPECTED, ...columns], rows);
+  const set = columns.map(({ name }) => `${name} = ${column(name)}`).join(", ");
+  return `UPDATE ${table} r SET ${set} FROM ${from} WHERE r.key = i.key AND r.tenant = ${column("tenant")} AND r.rev = ${column("expected")}`;
 }
 
 /** Who won, by hexadecimal key; null: everybody. */

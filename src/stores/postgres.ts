@@ -3,6 +3,7 @@
  * is enough (every write names the revision it replaces), and nothing is kept in a session.
  */
 import { performance } from "node:perf_hooks";
+import { doorbellOf, ringsBell } from "../core/doorbell.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import type { Instant } from "../core/record.ts";
 import { checkLimit } from "../core/scan.ts";
@@ -33,6 +34,7 @@ import { nameTenant, quoteName } from "./postgres-schema.ts";
 import { ledgerStats } from "./postgres-stats.ts";
 import { Swaps } from "./postgres-swaps.ts";
 import { SWEEP_ROWS, sweepStatement, watchStatement } from "./postgres-sweep.ts";
+import { answerWithin, QueryTimeout } from "./postgres-timeout.ts";
 import { transactionConnection } from "./postgres-tx.ts";
 import { Wakes } from "./postgres-wake.ts";
 import { transactionView } from "./postgres-within.ts";
@@ -197,6 +199,7 @@ class PostgresStore implements TransactionalStore<unknown> {
       ledgerId: async () => this.#opened?.ledgerId ?? null,
       open: async () => (await this.#open()).ledgerId,
       check: () => this.#refuseClosed(),
+      wakes: () => this.#opened?.wakes ?? null,
     });
   }
 
@@ -210,8 +213,16 @@ class PostgresStore implements TransactionalStore<unknown> {
     if (this.#closed) return;
     this.#closed = true;
     const opened = await this.#opening?.catch(() => null);
-    await opened?.wakes?.stop();
-    await opened?.driver.close();
+    if (opened === null || opened === undefined) return;
+    const goodbye = async () => {
+      await opened.wakes?.stop();
+      await opened.driver.close();
+    };
+    // Idle connections do not keep a program alive, so that a script that forgets close() still ends. One that waits
+    // for close() must not end in the middle of it: the timer keeps it, and bounds the wait.
+    await answerWithin(this.#settings.timeoutMs, goodbye(), () => {}).catch((error: unknown) => {
+      if (!(error instanceof QueryTimeout)) throw error;
+    });
   }
 
   // ---- how it gets to the server ----
@@ -284,6 +295,7 @@ function stampedTooEarly({ record }: Put): boolean {
 
 function letGo(wakes: Wakes, { record }: Put): void {
   if (record.lease === null) wakes.moved(keyHex(record.key));
+  if (ringsBell(record)) wakes.moved(keyHex(doorbellOf(record.action)));
 }
 
 // Compiling a statement takes longer (50 to 300 ms) than these take to run; the planner does not know how few rows they see.

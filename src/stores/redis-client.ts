@@ -5,13 +5,16 @@ import { configError, messageOf } from "../core/errors.ts";
 /** What redisStore() accepts as `client`; the shapes are looked at, never the classes. */
 export type RedisClient = object;
 
+/** Buffers are for what is large or many. */
+export type Argument = string | Buffer;
+
 export interface Wire {
   readonly cluster: boolean;
   readonly driver: "ioredis" | "redis";
   /** To the server that holds `key`. */
-  send(key: string, command: string, args: readonly string[]): Promise<unknown>;
+  send(key: string, command: string, args: readonly Argument[]): Promise<unknown>;
   /** To any one primary. */
-  ask(command: string, args: readonly string[]): Promise<unknown>;
+  ask(command: string, args: readonly Argument[]): Promise<unknown>;
   /** Calls `heard` with every message on these channels, over a connection of its own. */
   listen(channels: readonly string[], heard: (message: string) => void): Promise<Ear>;
   end(): Promise<void>;
@@ -27,7 +30,7 @@ type Listener = (...args: never[]) => void;
 
 interface IoRedis {
   readonly isCluster?: boolean;
-  call(command: string, args: readonly string[]): Promise<unknown>;
+  call(command: string, args: readonly Argument[]): Promise<unknown>;
   duplicate(...overrides: unknown[]): IoRedis;
   nodes?(role: "master"): IoRedis[];
   subscribe(...channels: string[]): Promise<unknown>;
@@ -76,11 +79,11 @@ class IoRedisWire implements Wire {
     this.cluster = client.isCluster === true;
   }
 
-  send(_key: string, command: string, args: readonly string[]): Promise<unknown> {
+  send(_key: string, command: string, args: readonly Argument[]): Promise<unknown> {
     return this.#client.call(command, args);
   }
 
-  async ask(command: string, args: readonly string[]): Promise<unknown> {
+  async ask(command: string, args: readonly Argument[]): Promise<unknown> {
     // A keyless command makes a Cluster client connect and choose; only then does it know its nodes.
     if (this.cluster) await this.#client.call("PING", []);
     const node = this.#client.nodes?.("master")[0] ?? this.#client;
@@ -120,12 +123,12 @@ class NodeRedisWire implements Wire {
     this.cluster = typeof client.nodeClient === "function";
   }
 
-  send(key: string, command: string, args: readonly string[]): Promise<unknown> {
-    const all = [command].concat(args);
+  send(key: string, command: string, args: readonly Argument[]): Promise<unknown> {
+    const all = ([command] as Argument[]).concat(args);
     return this.#client.isOpen === false ? this.#connect().then(() => this.#send(key, all)) : this.#send(key, all);
   }
 
-  #send(key: string, args: readonly string[]): Promise<unknown> {
+  #send(key: string, args: readonly Argument[]): Promise<unknown> {
     return this.cluster ? this.#client.sendCommand(key, false, args) : this.#client.sendCommand(args);
   }
 
@@ -138,7 +141,7 @@ class NodeRedisWire implements Wire {
     }
   }
 
-  async ask(command: string, args: readonly string[]): Promise<unknown> {
+  async ask(command: string, args: readonly Argument[]): Promise<unknown> {
     if (this.#client.isOpen === false) await this.#connect();
     const [first] = this.#client.masters ?? [];
     const node = this.cluster && first ? await this.#client.nodeClient?.(first) : this.#client;

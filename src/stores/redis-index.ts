@@ -10,7 +10,7 @@
  *
  * A plain claim and confirm touch two members: `a` once, `o` in and out.
  */
-import type { LedgerRecord, State } from "../core/record.ts";
+import { attentionAt, type LedgerRecord, type State } from "../core/record.ts";
 import { REDIS_EPOCH } from "./redis-clock.ts";
 
 export type IndexType = "a" | "o" | "p" | "u" | "f" | "q";
@@ -42,14 +42,14 @@ export function rangeOf(type: IndexType): { readonly min: number; readonly max: 
 }
 
 /**
- * What an index says about a record, besides its type: what a key fixes, so that lists are filtered without reading records.
- * The key, the scope as JSON (nothing where there is none), and tenant and action as JSON.
+ * What an index says about a record, besides its type and its key: what a key fixes, so that lists are filtered without
+ * reading records. The scope as JSON (nothing where there is none), and tenant and action as JSON.
  */
-export function entryOf({ key, tenant, action, scope }: LedgerRecord): string {
+export function aboutOf({ tenant, action, scope }: LedgerRecord): string {
   if (about.tenant !== tenant || about.action !== action || about.scope !== scope) {
     about = { tenant, action, scope, text: aboutText(tenant, action, scope) };
   }
-  return key + about.text;
+  return about.text;
 }
 
 function aboutText(tenant: string, action: string, scope: string | null): string {
@@ -83,7 +83,7 @@ export function stateScore(record: LedgerRecord): number | null {
 /** Work for a queue's workers: due, or claimed by one whose lease will be over then. */
 export function queueScore(record: LedgerRecord): number | null {
   if (!record.queued) return null;
-  if (record.state === "pending") return scoreOf("q", record.dueAt ?? 0);
+  if (record.state === "pending") return scoreOf("q", attentionAt(record) ?? 0);
   return record.state === "claimed" ? scoreOf("q", leaseEnd(record)) : null;
 }
 

@@ -8,7 +8,7 @@
  */
 import { performance } from "node:perf_hooks";
 import type { NevertwiceError } from "../core/errors.ts";
-import type { Wire } from "./redis-client.ts";
+import type { Argument, Wire } from "./redis-client.ts";
 import type { ServerClock } from "./redis-clock.ts";
 import { isNoScript, isPassing, redisError, timedOut } from "./redis-errors.ts";
 import type { Script } from "./redis-scripts.ts";
@@ -30,12 +30,12 @@ export class RedisLink {
   }
 
   /** The script's answer without the server's time, which stands first in it. `keys` are in one slot. */
-  run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown[]> {
+  run(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown[]> {
     return this.#bounded(() => this.#patiently(script, keys, args));
   }
 
   /** Once, and told as it is: for those who have a better answer to a moving slot than waiting. */
-  runOnce(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown[]> {
+  runOnce(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown[]> {
     return this.#bounded(() => this.#once(script, keys, args), false);
   }
 
@@ -43,7 +43,7 @@ export class RedisLink {
     return this.#bounded(() => this.wire.ask(command, args));
   }
 
-  async #patiently(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown[]> {
+  async #patiently(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown[]> {
     const giveUpAt = performance.now() + this.#timeoutMs;
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
       try {
@@ -55,10 +55,10 @@ export class RedisLink {
     }
   }
 
-  async #once(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown[]> {
+  async #once(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown[]> {
     const first = keys[0] as string;
     // concat, not spread: a batch has a thousand arguments, and this copies them once.
-    const all = [script.sha, String(keys.length)].concat(keys, args);
+    const all = ([script.sha, String(keys.length)] as Argument[]).concat(keys, args);
     let sentAt = performance.now();
     let answer: unknown;
     try {

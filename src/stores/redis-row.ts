@@ -1,7 +1,10 @@
 /**
  * A record as one Redis string and back: 16 digits of row version, a letter for the state, a mark for queued work (what
- * the scripts look at), a checksum, then short-named JSON with everything absent left out, a line break, and the payloads
- * as they are. Memory is what a Redis pays for, and a payload inside JSON would be escaped twice.
+ * the scripts look at), then short-named JSON with everything absent left out, a line break, the payloads as they are, and
+ * a checksum. Memory is what a Redis pays for, and a payload inside JSON would be escaped twice.
+ *
+ * Times stand as their distance from `createdAt`: most are a few milliseconds, which is shorter to keep and quicker to write
+ * than thirteen digits each.
  */
 import { crc32 } from "node:zlib";
 import { NevertwiceError } from "../core/errors.ts";
@@ -10,9 +13,9 @@ import type { Stored } from "../core/store.ts";
 import { REDIS_EPOCH } from "./redis-clock.ts";
 import { queueScore } from "./redis-index.ts";
 
-export const VERSION_DIGITS = 16;
-const SUM_AT = VERSION_DIGITS + 2;
-const DOC_AT = SUM_AT + 8;
+const VERSION_DIGITS = 16;
+const DOC_AT = VERSION_DIGITS + 2;
+export const SUM_DIGITS = 8;
 
 const LETTERS: Readonly<Record<State, string>> = {
   pending: "p",
@@ -25,19 +28,18 @@ const LETTERS: Readonly<Record<State, string>> = {
 export const STATE_OF_LETTER = new Map(Object.entries(LETTERS).map(([state, letter]) => [letter, state as State]));
 
 export function versionText(version: number): string {
-  return String(version).padStart(VERSION_DIGITS, "0");
+  return version >= 1e15 ? `${version}` : String(version).padStart(VERSION_DIGITS, "0");
 }
 
-export function encodeRow(record: LedgerRecord, version: number): string {
-  const head = versionText(version) + LETTERS[record.state] + (queueScore(record) === null ? "-" : "q");
-  const body = bodyOf(record);
-  return head + checksum(head, record.key, body) + body;
+/** The row without its checksum, which `sumText` makes of the bytes of key and row. */
+export function rowText(record: LedgerRecord, version: number): string {
+  const queued = queueScore(record) === null ? "-" : "q";
+  return versionText(version) + LETTERS[record.state] + queued + bodyOf(record);
 }
 
-function checksum(head: string, key: string, body: string): string {
-  return crc32(head + key + body)
-    .toString(16)
-    .padStart(8, "0");
+/** Over the key too: a row that lies under another record's name is as wrong as one with a flipped bit. */
+export function sumText(keyAndRow: Buffer | string): string {
+  return crc32(keyAndRow).toString(16).padStart(SUM_DIGITS, "0");
 }
 
 function bodyOf(r: LedgerRecord): string {
@@ -49,24 +51,26 @@ function bodyOf(r: LedgerRecord): string {
 
 /** Spelled out: a generic walk over thirty fields would cost more than the rest of a claim. `d` and `s` come first: stats look there. */
 function docOf(r: LedgerRecord): string {
+  const from = r.createdAt;
   let text = "{";
   if (r.dueAt !== null) text += `"d":${r.dueAt},`;
   if (r.doubtSince !== null) text += `"s":${r.doubtSince},`;
-  text += `"a":${JSON.stringify(r.action)},"n":${r.attempt},"f":${r.fence},"r":${r.tries},"c":${r.createdAt},"u":${r.updatedAt}`;
+  text += `"a":${JSON.stringify(r.action)},"n":${r.attempt},"f":${r.fence},"r":${r.tries},"c":${from},"u":${since(r.updatedAt, from)}`;
   if (r.tenant !== "") text += `,"t":${JSON.stringify(r.tenant)}`;
   if (r.version !== 1) text += `,"v":${r.version}`;
   if (r.scope !== null) text += `,"p":${JSON.stringify(r.scope)}`;
   if (r.holder !== null) text += `,"h":${JSON.stringify(r.holder)}`;
-  if (r.lease !== null) text += `,"l":${momentText(r.lease.until, r.lease.epoch)}`;
+  if (r.lease !== null) text += `,"l":${momentText(r.lease.until, r.lease.epoch, from)}`;
   if (r.queued) text += `,"q":1`;
-  if (r.firstSentAt !== null) text += `,"x":${r.firstSentAt}`;
-  if (r.lastSentAt !== null) text += `,"y":${r.lastSentAt}`;
-  if (r.firstSentMark !== null) text += `,"X":${momentText(r.firstSentMark.at, r.firstSentMark.epoch)}`;
+  if (r.terms !== null) text += `,"T":${JSON.stringify(r.terms)}`;
+  if (r.firstSentAt !== null) text += `,"x":${since(r.firstSentAt, from)}`;
+  if (r.lastSentAt !== null) text += `,"y":${since(r.lastSentAt, from)}`;
+  if (r.firstSentMark !== null) text += `,"X":${momentText(r.firstSentMark.at, r.firstSentMark.epoch, from)}`;
   if (r.doubted) text += `,"D":1`;
-  if (r.doubtMark !== null) text += `,"S":${momentText(r.doubtMark.at, r.doubtMark.epoch)}`;
+  if (r.doubtMark !== null) text += `,"S":${momentText(r.doubtMark.at, r.doubtMark.epoch, from)}`;
   if (r.why !== null) text += `,"w":${JSON.stringify(r.why)}`;
-  if (r.settledAt !== null) text += `,"e":${r.settledAt}`;
-  if (r.expiresAt !== null) text += `,"E":${r.expiresAt}`;
+  if (r.settledAt !== null) text += `,"e":${since(r.settledAt, from)}`;
+  if (r.expiresAt !== null) text += `,"E":${since(r.expiresAt, from)}`;
   if (r.keepMs !== null) text += `,"k":${r.keepMs}`;
   if (r.final) text += `,"F":1`;
   if (r.error !== null) text += `,"o":${JSON.stringify(r.error)}`;
@@ -74,26 +78,40 @@ function docOf(r: LedgerRecord): string {
   return `${text},"g":${JSON.stringify(r.fingerprint)}`;
 }
 
-type Moment = number | readonly [number, string];
+/** The distance as a number; as text the time itself, where a distance would not lead back to it exactly. */
+type Since = number | string;
+type Moment = Since | readonly [number, string];
 
-/** Almost always on the server's own clock, which then goes without saying. */
-function momentText(at: number, epoch: string): string {
-  return epoch === REDIS_EPOCH ? String(at) : JSON.stringify([at, epoch]);
+function since(at: number, from: number): Since {
+  const distance = at - from;
+  return from + distance === at ? distance : `"${at}"`;
 }
 
-function moment(value: Moment): { at: number; epoch: string } {
-  return typeof value === "number" ? { at: value, epoch: REDIS_EPOCH } : { at: value[0], epoch: value[1] };
+function timeOf(value: Since, from: number): number {
+  return typeof value === "number" ? from + value : Number(value);
+}
+
+/** Almost always on the server's own clock, which then goes without saying. */
+function momentText(at: number, epoch: string, from: number): Since {
+  return epoch === REDIS_EPOCH ? since(at, from) : JSON.stringify([at, epoch]);
+}
+
+function moment(value: Moment, from: number): { at: number; epoch: string } {
+  if (typeof value === "object") return { at: value[0], epoch: value[1] };
+  return { at: timeOf(value, from), epoch: REDIS_EPOCH };
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: just parsed; every field is given its type below
 type Doc = Record<string, any>;
 
 export function decodeRow(key: string, value: string): Stored {
-  const lineEnd = value.indexOf("\n", DOC_AT);
+  const end = value.length - SUM_DIGITS;
   const state = STATE_OF_LETTER.get(value.charAt(VERSION_DIGITS));
-  const body = value.slice(DOC_AT);
-  if (lineEnd < 0 || state === undefined || checksum(value.slice(0, SUM_AT), key, body) !== value.slice(SUM_AT, DOC_AT))
+  if (end < DOC_AT || state === undefined || sumText(key + value.slice(0, end)) !== value.slice(end))
     throw damaged(key);
+  const lineEnd = value.indexOf("\n", DOC_AT);
+  // Whole, but not in this layout: what begins otherwise is a later release's.
+  if (value.charAt(DOC_AT) !== "{" || lineEnd < 0) throw written(key);
   const doc = JSON.parse(value.slice(DOC_AT, lineEnd)) as Doc;
   return {
     record: { key, state, ...fields(doc), ...payloads(doc.P, value, lineEnd + 1) },
@@ -102,6 +120,8 @@ export function decodeRow(key: string, value: string): Stored {
 }
 
 function fields(doc: Doc): Omit<LedgerRecord, "key" | "state" | "input" | "draft" | "result"> {
+  const from = doc.c as number;
+  const time = (value: Since | undefined) => (value === undefined ? null : timeOf(value, from));
   return {
     tenant: doc.t ?? "",
     action: doc.a,
@@ -111,20 +131,21 @@ function fields(doc: Doc): Omit<LedgerRecord, "key" | "state" | "input" | "draft
     fence: doc.f,
     tries: doc.r,
     holder: doc.h ?? null,
-    lease: doc.l === undefined ? null : leaseOf(doc.l),
+    lease: doc.l === undefined ? null : leaseOf(doc.l, from),
     queued: doc.q === 1,
-    createdAt: doc.c,
-    updatedAt: doc.u,
+    terms: doc.T ?? null,
+    createdAt: from,
+    updatedAt: timeOf(doc.u, from),
     dueAt: doc.d ?? null,
-    firstSentAt: doc.x ?? null,
-    lastSentAt: doc.y ?? null,
-    firstSentMark: doc.X === undefined ? null : markOf(doc.X),
+    firstSentAt: time(doc.x),
+    lastSentAt: time(doc.y),
+    firstSentMark: doc.X === undefined ? null : markOf(doc.X, from),
     doubted: doc.D === 1,
     doubtSince: doc.s ?? null,
-    doubtMark: doc.S === undefined ? null : markOf(doc.S),
+    doubtMark: doc.S === undefined ? null : markOf(doc.S, from),
     why: doc.w ?? null,
-    settledAt: doc.e ?? null,
-    expiresAt: doc.E ?? null,
+    settledAt: time(doc.e),
+    expiresAt: time(doc.E),
     keepMs: doc.k ?? null,
     final: doc.F === 1,
     fingerprint: doc.g,
@@ -133,13 +154,13 @@ function fields(doc: Doc): Omit<LedgerRecord, "key" | "state" | "input" | "draft
   };
 }
 
-function leaseOf(value: Moment): Lease {
-  const { at, epoch } = moment(value);
+function leaseOf(value: Moment, from: number): Lease {
+  const { at, epoch } = moment(value, from);
   return { until: at, epoch };
 }
 
-function markOf(value: Moment): SteadyMark {
-  return moment(value);
+function markOf(value: Moment, from: number): SteadyMark {
+  return moment(value, from);
 }
 
 const ABSENT = -1;
@@ -173,6 +194,14 @@ function damaged(key: string): NevertwiceError {
   return new NevertwiceError(
     "STORE_UNAVAILABLE",
     `the Redis ledger is damaged: the record ${key} does not match its checksum. Nothing was run. Somebody else wrote to its key, or to a ledger with the same prefix; restore it from a backup, and give other programs another prefix.`,
+    { key },
+  );
+}
+
+function written(key: string): NevertwiceError {
+  return new NevertwiceError(
+    "CONFIG",
+    `the record ${key} of the Redis ledger was written by a later release of nevertwice, in a layout this one cannot read. Nothing was run. Upgrade nevertwice here; all programs on one ledger should run the same release.`,
     { key },
   );
 }

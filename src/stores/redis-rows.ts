@@ -1,32 +1,23 @@
-/** Reading and swapping rows: batches cut by slot, sent side by side, put together again in the order asked. */
+/** Reading and swapping rows: on a cluster a batch is cut by slot, sent side by side, and put together in the order asked. */
 import { isNevertwiceError } from "../core/errors.ts";
 import type { Put, PutResult, Stored } from "../core/store.ts";
+import { Batch, type Swap } from "./redis-batch.ts";
 import { bucketOf, type Names } from "./redis-buckets.ts";
 import { isPassing, redisError } from "./redis-errors.ts";
-import { entryOf, queueScore, scoreOf, stateScore } from "./redis-index.ts";
 import { type RedisLink, textOf } from "./redis-link.ts";
-import { decodeRow, encodeRow, versionText } from "./redis-row.ts";
+import { decodeRow } from "./redis-row.ts";
 import { READ, WRITE } from "./redis-scripts.ts";
 
-// A script's arguments go through Lua's stack, which ends at 8000: three pairs of index members a row.
+// A script hands its finds on through Lua's stack, which ends at 8000: three pairs of index members a row.
 const ROWS_A_SCRIPT = 500;
-
-interface Placed<T> {
-  readonly item: T;
-  readonly bucket: number;
-  /** Its place in the batch it came with. */
-  readonly at: number;
-}
-
-interface Write {
-  readonly put: Put;
-  readonly version: number;
-}
+// A batch's buffer is as long as the longest lately, plus a little; a huge one is not remembered.
+const MOST_REMEMBERED_BYTES = 256 * 1_024;
 
 export class RedisRows {
   readonly #link: RedisLink;
   readonly #names: Names;
   readonly #now: () => number;
+  #bytesARow = 512;
 
   constructor(link: RedisLink, names: Names, now: () => number) {
     this.#link = link;
@@ -34,25 +25,19 @@ export class RedisRows {
     this.#now = now;
   }
 
-  async read(keys: readonly string[]): Promise<(Stored | null)[]> {
-    const found = new Array<Stored | null>(keys.length).fill(null);
-    const read = async (group: readonly Placed<string>[]) => {
+  read(keys: readonly string[]): Promise<(Stored | null)[]> {
+    return this.#inGroups(keys, keyItself, async (group) => {
       const [rows] = (await this.#readGroup(group)) as [unknown[]];
-      for (const [index, { item, at }] of group.entries()) found[at] = this.#decode(item, rows[index]);
-    };
-    await Promise.all(this.#groups(keys, (key) => key).map(read));
-    return found;
+      return group.map((key, index) => this.#decode(key, rows[index]));
+    });
   }
 
-  async write(puts: readonly Put[]): Promise<PutResult[]> {
-    const results = new Array<PutResult>(puts.length);
-    const writes = puts.map((put) => ({ put, version: this.#nextVersion(put) }));
-    const write = async (group: readonly Placed<Write>[]) => {
+  write(puts: readonly Put[]): Promise<PutResult[]> {
+    const swaps = puts.map((put) => ({ put, version: this.#nextVersion(put) }));
+    return this.#inGroups(swaps, keyOfSwap, async (group) => {
       const answers = await this.#writeGroup(group);
-      for (const [index, { item, at }] of group.entries()) results[at] = this.#result(item, answers[index]);
-    };
-    await Promise.all(this.#groups(writes, ({ put }) => put.record.key).map(write));
-    return results;
+      return group.map((swap, index) => this.#result(swap, answers[index]));
+    });
   }
 
   /** A first version that no earlier row of this key can have had, also after it expired: time in ms, times 4096, plus chance. */
@@ -60,22 +45,37 @@ export class RedisRows {
     return expected === null ? this.#now() * 4_096 + Math.floor(Math.random() * 4_096) : expected + 1;
   }
 
-  /** A single server takes all buckets in one script; a cluster one bucket a script. Rows of a bucket stand together. */
-  #groups<T>(items: readonly T[], keyOf: (item: T) => string): Placed<T>[][] {
-    const buckets: Placed<T>[][] = [];
-    for (const [at, item] of items.entries()) {
-      const bucket = bucketOf(keyOf(item));
-      const placed = buckets[bucket];
-      if (placed === undefined) buckets[bucket] = [{ item, bucket, at }];
-      else placed.push({ item, bucket, at });
+  /** A single server takes all buckets in one script; a cluster one bucket a script. */
+  async #inGroups<T, R>(
+    items: readonly T[],
+    keyOf: (item: T) => string,
+    work: (group: readonly T[]) => Promise<R[]>,
+  ): Promise<R[]> {
+    if (items.length === 0) return [];
+    if (!this.#link.wire.cluster && items.length <= ROWS_A_SCRIPT) return work(items);
+    const groups = this.#groups(items, keyOf);
+    const answers = await Promise.all(groups.map((group) => work(group.map((at) => items[at] as T))));
+    const results = new Array<R>(items.length);
+    for (const [n, group] of groups.entries()) {
+      for (const [index, at] of group.entries()) results[at] = (answers[n] as R[])[index] as R;
     }
-    const filled = buckets.filter((bucket) => bucket !== undefined);
-    const groups = this.#link.wire.cluster || filled.length === 0 ? filled : [filled.flat()];
-    return groups.flatMap((group) => chunks(group, ROWS_A_SCRIPT));
+    return results;
   }
 
-  async #readGroup(group: readonly Placed<string>[]): Promise<unknown[]> {
-    const keys = group.map(({ item }) => this.#names.record(item));
+  /** Places in the batch, cut by bucket on a cluster, and to what a script can take. */
+  #groups<T>(items: readonly T[], keyOf: (item: T) => string): number[][] {
+    const buckets: number[][] = [];
+    for (const [at, item] of items.entries()) {
+      const bucket = this.#link.wire.cluster ? bucketOf(keyOf(item)) : 0;
+      const places = buckets[bucket];
+      if (places === undefined) buckets[bucket] = [at];
+      else places.push(at);
+    }
+    return buckets.filter((places) => places !== undefined).flatMap((places) => chunks(places, ROWS_A_SCRIPT));
+  }
+
+  async #readGroup(group: readonly string[]): Promise<unknown[]> {
+    const keys = group.map((key) => this.#names.record(key));
     if (!this.#link.wire.cluster || keys.length === 1) return this.#link.run(READ, keys, []);
     return this.#unlessMoving(
       () => this.#link.runOnce(READ, keys, []),
@@ -86,9 +86,16 @@ export class RedisRows {
     );
   }
 
-  async #writeGroup(group: readonly Placed<Write>[]): Promise<unknown[]> {
-    const { keys, args } = this.#arguments(group);
-    if (!this.#link.wire.cluster || group.length === 1) return this.#link.run(WRITE, keys, args);
+  #writeGroup(group: readonly Swap[]): Promise<unknown[]> {
+    const { cluster } = this.#link.wire;
+    const batch = new Batch(this.#names, group.length * this.#bytesARow);
+    for (const swap of group) batch.add(swap);
+    this.#bytesARow = Math.min(MOST_REMEMBERED_BYTES / group.length, Math.ceil((batch.size / group.length) * 1.25));
+    // The empty channel stands for the bucket's own: a cluster must not shout every settle to all of its nodes.
+    const args = batch.args(cluster ? "" : this.#names.channel);
+    if (!cluster) return this.#link.run(WRITE, batch.keys, args);
+    const keys = batch.keys.concat(group.map(({ put }) => this.#names.record(put.record.key)));
+    if (group.length === 1) return this.#link.run(WRITE, keys, args);
     return this.#unlessMoving(
       () => this.#link.runOnce(WRITE, keys, args),
       // A row waits for its slot alone, not for its neighbours' sake.
@@ -105,29 +112,7 @@ export class RedisRows {
     }
   }
 
-  #arguments(group: readonly Placed<Write>[]): { keys: string[]; args: string[] } {
-    const keys: string[] = [];
-    const counts: string[] = [];
-    const rows: string[] = [];
-    const records: string[] = [];
-    for (let start = 0; start < group.length; ) {
-      const { bucket } = group[start] as Placed<Write>;
-      let end = start;
-      for (; group[end]?.bucket === bucket; end += 1) {
-        const { put, version } = (group[end] as Placed<Write>).item;
-        records.push(`${this.#names.index(bucket)}:${put.record.key}`);
-        rowArguments(rows, put, version);
-      }
-      keys.push(this.#names.index(bucket));
-      counts.push(String(end - start));
-      start = end;
-    }
-    // The empty channel stands for the bucket's own: a cluster must not shout every settle to all of its nodes.
-    const channel = this.#link.wire.cluster ? "" : this.#names.channel;
-    return { keys: keys.concat(records), args: [String(counts.length), channel].concat(counts, rows) };
-  }
-
-  #result({ put, version }: Write, answer: unknown): PutResult {
+  #result({ put, version }: Swap, answer: unknown): PutResult {
     if (answer === 1) return { ok: true, version };
     return { ok: false, current: this.#decode(put.record.key, answer) };
   }
@@ -137,26 +122,12 @@ export class RedisRows {
   }
 }
 
-function rowArguments(into: string[], { record, expected }: Put, version: number): void {
-  const state = stateScore(record);
-  const queue = queueScore(record);
-  // `createdAt` changes only when an expired record begins anew, and then it is the time of this very write.
-  const created = expected === null || record.createdAt === record.updatedAt;
-  into.push(
-    expected === null ? "" : versionText(expected),
-    encodeRow(record, version),
-    entryOf(record),
-    created ? String(scoreOf("a", record.createdAt)) : "",
-    state === null ? "" : String(state),
-    queue === null ? "" : String(queue),
-    expiryOf(record),
-  );
+function keyItself(key: string): string {
+  return key;
 }
 
-/** Only what is settled may go by itself; Redis takes no time before the epoch. */
-function expiryOf({ state, expiresAt }: Put["record"]): string {
-  if ((state !== "confirmed" && state !== "failed") || expiresAt === null) return "";
-  return String(Math.min(Math.max(1, Math.ceil(expiresAt)), Number.MAX_SAFE_INTEGER));
+function keyOfSwap({ put }: Swap): string {
+  return put.record.key;
 }
 
 function chunks<T>(items: T[], size: number): T[][] {

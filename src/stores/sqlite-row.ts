@@ -1,7 +1,7 @@
 /** A record as a row and back, with a checksum: a flipped bit is noticed, never read as something else. */
 import { crc32 } from "node:zlib";
 import { NevertwiceError } from "../core/errors.ts";
-import { attentionAt, type LedgerRecord, type Payload } from "../core/record.ts";
+import { attentionAt, type Lease, type LedgerRecord, type Payload, type SteadyMark } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 
 export const COLUMNS = [
@@ -29,32 +29,43 @@ export type Row = Readonly<Record<(typeof COLUMNS)[number], string | number | nu
 export type RowValues = (string | number | null)[];
 
 /**
- * What has no column of its own, with what is as usual left out (null, false, empty, the first try): most of it is, most
- * of the time, and a row half as long means half as many pages to write. Spelled out, because a rest spread of thirty fields costs more than
- * the rest of a claim.
+ * What has no column of its own, with what is as usual left out (null, false, empty, the first try, the time of creation):
+ * most of it is, most of the time, and a row half as long means half as many pages to write. What stands in every row has
+ * one letter: s firstSentAt, m firstSentMark, d settledAt, u updatedAt, k keepMs, f [holder, guarded, fields, free].
+ * Spelled out, because a rest spread of thirty fields costs more than the rest of a claim.
  */
 function docOf(r: LedgerRecord): string {
-  let text = `{"updatedAt":${r.updatedAt}`;
+  const { guarded, fields, free } = r.fingerprint;
+  const prints = free === null ? [r.holder, guarded, fields] : [r.holder, guarded, fields, free];
+  let text = `${SHORT_DOC}${JSON.stringify(prints)}`;
+  if (r.keepMs !== null) text += `,"k":${r.keepMs}`;
+  if (r.firstSentAt !== null) text += `,"s":${r.firstSentAt === r.createdAt ? "true" : r.firstSentAt}`;
+  if (r.firstSentMark !== null) text += `,"m":${markText(r.firstSentMark, r.lease)}`;
+  if (r.settledAt !== null) text += `,"d":${r.settledAt}`;
+  if (r.updatedAt !== (r.settledAt ?? r.createdAt)) text += `,"u":${r.updatedAt}`;
   if (r.version !== 1) text += `,"version":${r.version}`;
   if (r.attempt !== 1) text += `,"attempt":${r.attempt}`;
   if (r.fence !== 1) text += `,"fence":${r.fence}`;
   if (r.tries !== 1) text += `,"tries":${r.tries}`;
-  if (r.holder !== null) text += `,"holder":${JSON.stringify(r.holder)}`;
   if (r.queued) text += `,"queued":true`;
+  if (r.terms !== null) text += `,"terms":${JSON.stringify(r.terms)}`;
   if (r.dueAt !== null) text += `,"dueAt":${r.dueAt}`;
-  if (r.firstSentAt !== null) text += `,"firstSentAt":${r.firstSentAt}`;
   if (r.lastSentAt !== r.firstSentAt) text += `,"lastSentAt":${r.lastSentAt}`;
-  if (r.firstSentMark !== null) text += `,"firstSentMark":${JSON.stringify(r.firstSentMark)}`;
   if (r.doubted) text += `,"doubted":true`;
   if (r.doubtSince !== null) text += `,"doubtSince":${r.doubtSince}`;
   if (r.doubtMark !== null) text += `,"doubtMark":${JSON.stringify(r.doubtMark)}`;
   if (r.why !== null) text += `,"why":${JSON.stringify(r.why)}`;
-  if (r.settledAt !== null) text += `,"settledAt":${r.settledAt}`;
-  if (r.keepMs !== null) text += `,"keepMs":${r.keepMs}`;
   if (r.final) text += `,"final":true`;
   if (r.error !== null) text += `,"error":${JSON.stringify(r.error)}`;
   if (r.history.length > 0) text += `,"history":${JSON.stringify(r.history)}`;
-  return `${text},"fingerprint":${JSON.stringify(r.fingerprint)}}`;
+  return `${text}}`;
+}
+
+const SHORT_DOC = '{"f":';
+
+/** A mark on the clock of the lease beside it needs no name of the clock. */
+function markText(mark: SteadyMark, lease: Lease | null): string {
+  return lease !== null && lease.epoch === mark.epoch ? String(mark.at) : JSON.stringify(mark);
 }
 
 type Doc = Omit<
@@ -69,6 +80,7 @@ const LEFT_OUT: Omit<Doc, "updatedAt" | "fingerprint" | "lastSentAt"> = {
   tries: 1,
   holder: null,
   queued: false,
+  terms: null,
   dueAt: null,
   firstSentAt: null,
   firstSentMark: null,
@@ -83,8 +95,36 @@ const LEFT_OUT: Omit<Doc, "updatedAt" | "fingerprint" | "lastSentAt"> = {
   history: [],
 };
 
-export function encodeRow(record: LedgerRecord, rev: number): RowValues {
-  const values: RowValues = [
+function readDoc(row: Row): Doc {
+  const kept = JSON.parse(row.doc as string);
+  // Rows of schema 1 spell every field out.
+  if (kept.f === undefined) return { ...LEFT_OUT, lastSentAt: kept.firstSentAt ?? null, ...kept };
+  const { f, k, s, m, d, u, ...named } = kept;
+  const [holder, guarded, fields, free = null] = f;
+  const firstSentAt = s === true ? row.created_at : (s ?? null);
+  return {
+    ...LEFT_OUT,
+    holder,
+    fingerprint: { guarded, free, fields },
+    keepMs: k ?? null,
+    firstSentAt,
+    lastSentAt: firstSentAt,
+    firstSentMark: typeof m === "number" ? { at: m, epoch: row.lease_epoch } : (m ?? null),
+    settledAt: d ?? null,
+    updatedAt: u ?? d ?? row.created_at,
+    ...named,
+  };
+}
+
+const REV = COLUMNS.indexOf("rev");
+
+export function versionOf(row: RowValues): number {
+  return row[REV] as number;
+}
+
+/** The values of a row, and the text its checksum was taken of. */
+export function encodeRow(record: LedgerRecord, rev: number): { readonly row: RowValues; readonly text: string } {
+  const row: RowValues = [
     record.key,
     rev,
     record.tenant,
@@ -100,17 +140,18 @@ export function encodeRow(record: LedgerRecord, rev: number): RowValues {
     encodePayload(record.input),
     encodePayload(record.draft),
     encodePayload(record.result),
+    0,
   ];
-  values.push(checksum(values));
-  return values;
+  const text = textOf(row);
+  row[CHECKED] = crc32(text);
+  return { row, text };
 }
 
 export function decodeRow(row: Row, where: string): Stored {
   if (!intact(row)) throw damaged(row.key, where);
   let doc: Doc;
   try {
-    const kept = JSON.parse(row.doc as string);
-    doc = { ...LEFT_OUT, lastSentAt: kept.firstSentAt ?? null, ...kept };
+    doc = readDoc(row);
   } catch {
     throw damaged(row.key, where);
   }
@@ -133,12 +174,26 @@ export function decodeRow(row: Row, where: string): Stored {
 
 // Every column but the checksum itself, which is the last.
 const CHECKED = COLUMNS.length - 1;
+/** The unit separator keeps ("ab", "c") and ("a", "bc") apart. */
+const SEPARATOR = "\u001f";
 
-function checksum(values: RowValues): number {
-  // The unit separator keeps ("ab", "c") and ("a", "bc") apart. Concatenated, because join() is three times as slow.
+/** Which columns are null, as bits, then the others. Concatenated, because join() is three times as slow. */
+function textOf(row: RowValues): string {
+  let nulls = 0;
   let text = "";
-  for (let i = 0; i < CHECKED; i += 1) text += `${values[i] ?? ""}\u001f`;
-  return crc32(text);
+  for (let i = 0; i < CHECKED; i += 1) {
+    const value = row[i] as RowValues[number];
+    if (value === null) nulls |= 1 << i;
+    else text += `${value}${SEPARATOR}`;
+  }
+  return text + nulls;
+}
+
+/** Rows of schema 1, which begin their document otherwise, had a null look like an empty text. */
+function oldTextOf(row: RowValues): string {
+  let text = "";
+  for (let i = 0; i < CHECKED; i += 1) text += `${row[i] ?? ""}${SEPARATOR}`;
+  return text;
 }
 
 function intact(row: Row): boolean {
@@ -149,8 +204,39 @@ function intact(row: Row): boolean {
     if (typeof value === "object" && value !== null) return false;
     values.push(value);
   }
-  return checksum(values) === row.sum;
+  const short = (row.doc as string | null)?.startsWith(SHORT_DOC);
+  return crc32(short ? textOf(values) : oldTextOf(values)) === row.sum;
 }
+
+/** Whether the text can be told apart again into the row's values. */
+export function splits(row: RowValues): boolean {
+  for (let i = 0; i < CHECKED; i += 1) {
+    const value = row[i];
+    if (typeof value === "string" && value.includes(SEPARATOR)) return false;
+  }
+  return true;
+}
+
+/** The row behind a text, for another thread: the text is there anyway, and sixteen values are dear to hand over. */
+export function splitRow(text: string, sum: number): RowValues {
+  const values = text.split(SEPARATOR);
+  const nulls = Number(values.at(-1));
+  const row: RowValues = [];
+  let next = 0;
+  for (let i = 0; i < CHECKED; i += 1) {
+    if ((nulls >> i) & 1) {
+      row.push(null);
+      continue;
+    }
+    const value = values[next] as string;
+    next += 1;
+    row.push(NUMERIC[i] ? Number(value) : value);
+  }
+  row.push(sum);
+  return row;
+}
+
+const NUMERIC: readonly boolean[] = COLUMNS.map((column) => /^(?:rev|lease_until|.*_at)$/.test(column));
 
 // JSON text starts with none of these, so a plain payload reads as plain JSON in the sqlite3 shell.
 const SEALED = "ntseal";

@@ -37,6 +37,9 @@ const MIGRATIONS: readonly string[] = [
    CREATE INDEX nevertwice_attention ON nevertwice_records (state, attention_at) WHERE attention_at IS NOT NULL;
    CREATE INDEX nevertwice_leases ON nevertwice_records (lease_watch) WHERE lease_watch IS NOT NULL;
    INSERT INTO nevertwice_meta (name, value) VALUES ('watched_to', '0');`,
+  // 2. Documents in short form (see sqlite-row.ts). Rows of schema 1 are read as they are and written short when they
+  //    change; the number is here so that an older release, which would misread a short one, refuses the file.
+  "",
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -10,9 +10,13 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** `node --input-type=module -e …` is about that text alone: a thread that inherits the flag dies of it. */
-function ofInputType(flag: string | undefined): boolean {
-  return flag === "--input-type" || (flag?.startsWith("--input-type=") ?? false);
+/**
+ * The thread inherits the process's flags, as threads do. But `node --input-type=module -e …` is about that text alone,
+ * and a thread with that flag dies of it. A list of our own may then hold none at all: Node refuses V8's flags in it,
+ * --max-old-space-size among them, and has applied those to the whole process already.
+ */
+function threadFlags(): { execArgv?: string[] } {
+  return process.execArgv.some((flag) => flag.startsWith("--input-type")) ? { execArgv: [] } : {};
 }
 
 export class SqliteThread {
@@ -24,7 +28,7 @@ export class SqliteThread {
   constructor(options: { path: string; busyMs: number }) {
     this.#worker = new Worker(new URL("./sqlite-worker.js", import.meta.url), {
       workerData: options,
-      execArgv: process.execArgv.filter((flag, i, flags) => !ofInputType(flag) && flags[i - 1] !== "--input-type"),
+      ...threadFlags(),
     });
     this.#worker.unref();
     this.#worker.on("message", (reply: WorkerReply) => this.#settle(reply));

@@ -3,12 +3,12 @@ import { parentPort, workerData } from "node:worker_threads";
 import { isNevertwiceError } from "../core/errors.ts";
 import type { Instant } from "../core/record.ts";
 import type { SweepQuery } from "../core/store.ts";
+import { type Batch, type Conflicts, conflictsOf, unpackBatch } from "./sqlite-batch.ts";
 import { isBusy, loadDriver } from "./sqlite-driver.ts";
 import { firstValue, openFile, storeError } from "./sqlite-file.ts";
-import type { RowPut } from "./sqlite-ledger.ts";
 
 export type WorkerRequest =
-  | { readonly id: number; readonly op: "write"; readonly puts: readonly RowPut[] }
+  | { readonly id: number; readonly op: "write"; readonly batch: Batch }
   | { readonly id: number; readonly op: "sweep"; readonly query: SweepQuery; readonly at: Instant }
   | { readonly id: number; readonly op: "stats"; readonly at: Instant }
   | { readonly id: number; readonly op: "check" }
@@ -53,7 +53,7 @@ port.on("message", (request: WorkerRequest) => {
 function answer(request: WorkerRequest): unknown {
   switch (request.op) {
     case "write":
-      return patiently(() => file.ledger.write(request.puts));
+      return write(request.batch);
     case "sweep":
       return patiently(() => file.ledger.sweep(request.query, request.at));
     case "stats":
@@ -65,6 +65,11 @@ function answer(request: WorkerRequest): unknown {
     case "close":
       return file.db.close?.();
   }
+}
+
+function write(batch: Batch): Conflicts {
+  const puts = unpackBatch(batch);
+  return conflictsOf(patiently(() => file.ledger.write(puts)));
 }
 
 function patiently<T>(work: () => T): T {

@@ -7,9 +7,10 @@
  *   obeys        the request is cut when ctx.signal says so
  */
 import { nevertwice } from "nevertwice";
+import { storeAt } from "./lib/store-at.mjs";
 
 const spec = JSON.parse(process.argv[2]);
-const nt = nevertwice({ store: `sqlite:${spec.ledger}`, sweep: false });
+const nt = nevertwice({ store: storeAt(spec.ledger), sweep: false });
 
 function say(value) {
   process.stdout.write(`${JSON.stringify(value)}\n`);

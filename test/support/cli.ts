@@ -21,6 +21,10 @@ export interface Surroundings {
   readonly tty?: boolean;
   readonly columns?: number;
   readonly env?: Record<string, string>;
+  /** Piped in. */
+  readonly stdin?: string;
+  /** Gets the way to ask the command to end, as Ctrl-C would. */
+  readonly interrupts?: (interrupt: () => void) => void;
 }
 
 export class CliLedger {
@@ -64,6 +68,11 @@ export class CliLedger {
       home: this.folder,
       platform: process.platform,
       user: () => "ada",
+      ...(around.stdin !== undefined && { stdin: piped(around.stdin) }),
+      onInterrupt: (asked) => {
+        around.interrupts?.(asked);
+        return () => {};
+      },
     };
     const code = await run(argv, io);
     return { code, out, err, json: argv.includes("--json") ? JSON.parse(out) : undefined };
@@ -73,6 +82,15 @@ export class CliLedger {
     for (const nt of this.#open) await nt.close();
     rmSync(this.folder, { recursive: true, force: true });
   }
+}
+
+/** As a file would come: in parts that cut lines and characters anywhere. */
+function piped(text: string): NonNullable<Io["stdin"]> {
+  const bytes = Buffer.from(text);
+  async function* chunks() {
+    for (let at = 0; at < bytes.length; at += 7) yield bytes.subarray(at, at + 7);
+  }
+  return { chunks: chunks(), bytes: bytes.length };
 }
 
 /** A well-formed key that begins with `start`. */

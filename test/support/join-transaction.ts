@@ -79,6 +79,31 @@ export function describeTransactions({ inserting, place, orders }: Shop, librari
       expect(await place.status({ library, id: 13 })).toMatchObject({ status: "absent" });
     });
 
+    it("B1 F35 enqueue: the intent commits with the rows, and goes with them at a rollback", async () => {
+      await transaction(async (tx, insert) => {
+        await insert(5);
+        expect(await place.enqueue({ library, id: 5 }, { tx })).toMatchObject({ created: true, state: "pending" });
+        expect(await place.enqueue({ library, id: 5 }, { tx })).toMatchObject({ created: false, state: "pending" });
+        await place.enqueue({ library, id: 6 }, { tx, orderKey: library });
+        await place.enqueueMany(
+          [7, 8].map((id) => ({ library, id })),
+          { tx, orderKey: library },
+        );
+      });
+      const rolledBack = transaction(async (tx, insert) => {
+        await insert(9);
+        await place.enqueueMany(
+          [9, 10, 11].map((id) => ({ library, id })),
+          { tx },
+        );
+        throw new Error("the caller's own work failed");
+      });
+      await expect(rolledBack).rejects.toThrow("own work failed");
+      expect(await orders()).toEqual([5]);
+      const statuses = await Promise.all([5, 6, 7, 8, 9, 10, 11].map((id) => place.status({ library, id })));
+      expect(statuses.map(({ status }) => status)).toEqual([...Array(4).fill("queued"), ...Array(3).fill("absent")]);
+    });
+
     it("two transactions at once on one intent: once", async () => {
       const outcomes = await Promise.all([1, 2].map(() => transaction((tx, insert) => call(tx, insert, 4))));
       expect(outcomes.filter((one) => one.status === "done" && !one.replayed)).toHaveLength(1);

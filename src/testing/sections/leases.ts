@@ -50,6 +50,21 @@ export const leases: readonly Case[] = [
     },
   },
   {
+    name: "priority is a head start of a minute a step: it goes ahead, and older work still has its turn",
+    body: async ({ store, at }) => {
+      const now = Math.floor(at.now) - LONG;
+      const due = (key: string, dueAt: number, priority?: number) =>
+        dueRecord(at, key, { dueAt, updatedAt: dueAt, terms: priority === undefined ? null : { priority } });
+      await seed(store, [
+        due("nt1_plain", now),
+        due("nt1_urgent", now, 9),
+        due("nt1_five", now - 5 * MINUTE),
+        due("nt1_ten", now - 10 * MINUTE),
+      ]);
+      assert.deepEqual(keysOf(await store.lease(LEASE)), ["nt1_ten", "nt1_urgent", "nt1_five", "nt1_plain"]);
+    },
+  },
+  {
     name: "does not hand out what is not due yet",
     body: async ({ store, at }) => {
       await seed(store, [dueRecord(at, "nt1_later", { dueAt: Math.floor(at.now) + LONG }), dueRecord(at, "nt1_due")]);

@@ -28,14 +28,13 @@ export function seeded(seed) {
 
 /**
  * Rounds until `enough({ kills, rounds })` says so or a violation is found.
- * @param {{ seed: number, enough: (sofar: Summary) => boolean, onRound?: (sofar: Summary) => void }} options
+ * @param {{ seed: number, ledger?: string, enough: (sofar: Summary) => boolean, onRound?: (sofar: Summary) => void }} options
  * @typedef {{ rounds: number, kills: number, intents: number, effects: number, unknown: number, violations: string[] }} Summary
  * @returns {Promise<Summary>}
  */
-export async function runFleet({ seed, enough, onRound = () => {} }) {
+export async function runFleet({ seed, enough, onRound = () => {}, ledger = `${temporaryFolder()}/ledger.db` }) {
   const random = seeded(seed);
   const provider = await startProvider({ script: () => mood(random) });
-  const ledger = `${temporaryFolder()}/ledger.db`;
   const sum = { rounds: 0, kills: 0, intents: 0, effects: 0, unknown: 0, violations: [] };
   try {
     while (sum.violations.length === 0 && !enough(sum)) {

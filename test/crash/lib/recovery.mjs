@@ -79,7 +79,7 @@ function brief(record) {
  * @returns {Promise<{ bad: string[], records: Brief[] }>}
  */
 export async function viewLedger(ledger) {
-  const nt = nevertwice({ store: `sqlite:${ledger}`, sweep: false });
+  const nt = nevertwice({ store: storeAt(ledger), sweep: false });
   try {
     const findings = await nt.store.inspect();
     const bad = findings.filter((finding) => !finding.ok).map((finding) => `${finding.name}: ${finding.value}`);

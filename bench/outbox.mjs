@@ -1,0 +1,164 @@
+// The outbox against graphile-worker and pg-boss: enqueue, drain, latency, on one private server, in one run.
+import { performance } from "node:perf_hooks";
+import { nevertwice } from "nevertwice";
+import pg from "pg";
+import { startAll } from "../scripts/services/start-all.mjs";
+import { drive, median } from "./measure.mjs";
+import { graphile } from "./peers/graphile.mjs";
+import { pgBoss } from "./peers/pg-boss.mjs";
+
+const ROUNDS = 3;
+const CALLERS = 256;
+const CONNECTIONS = 32;
+const CONCURRENCY = 512;
+
+export async function sections({ quick }) {
+  const { addresses, close } = await startAll(["postgres"]);
+  try {
+    const url = addresses.NEVERTWICE_TEST_POSTGRES;
+    const runs = [];
+    for (let round = 0; round < ROUNDS; round += 1)
+      runs.push(await inDatabase(url, (own) => oneRound(own, quick ? 4_000 : 20_000)));
+    const latencies = await inDatabase(url, (own) => latency(own, quick ? 100 : 400));
+    return [
+      { title: "outbox on PostgreSQL, enqueue", rows: rowsOf(runs, ENQUEUE) },
+      { title: "outbox on PostgreSQL, drain of a no-op", rows: rowsOf(runs, DRAIN) },
+      { title: "enqueue to start, idle worker (round trips a second)", rows: latencies },
+    ];
+  } finally {
+    await close();
+  }
+}
+
+const ENQUEUE = [
+  ["graphile-worker addJob, 256 callers", null, null],
+  ["pg-boss send, 256 callers", null, null],
+  ["nevertwice enqueue, 256 callers", "graphile-worker addJob, 256 callers", 8],
+  ["nevertwice enqueueMany", "graphile-worker addJob, 256 callers", null],
+];
+const DRAIN = [
+  ["graphile-worker, local queue", null, null],
+  ["nevertwice worker", "graphile-worker, local queue", 1],
+  ["pg-boss, fetch and complete", null, null],
+  ["nevertwice worker again", "pg-boss, fetch and complete", 3],
+];
+
+function rowsOf(runs, wanted) {
+  const results = Object.fromEntries(Object.keys(runs[0]).map((name) => [name, median(runs.map((run) => run[name]))]));
+  return wanted.map(([name, base, target]) => {
+    const { rate, loop } = results[name];
+    return { name, rate, loop, ratio: base === null ? null : rate / results[base].rate, target };
+  });
+}
+
+async function oneRound(url, total) {
+  const results = {};
+  const timed = async (name, work) => {
+    const startedAt = performance.now();
+    await work();
+    results[name] = { rate: total / ((performance.now() - startedAt) / 1_000) };
+  };
+  const sizes = { connections: CONNECTIONS, concurrency: CONCURRENCY };
+  const worker = await graphile(url, sizes);
+  await drive({ total: total / 10, callers: CALLERS, call: (i) => worker.enqueue(`warm-${i}`) });
+  await worker.drain(total / 10);
+  results["graphile-worker addJob, 256 callers"] = await drive({ total, callers: CALLERS, call: worker.enqueue });
+  await timed("graphile-worker, local queue", () => worker.drain(total));
+  await worker.close();
+
+  const ours = await outbox(url);
+  await drive({ total: total / 10, callers: CALLERS, call: (i) => ours.enqueue(`warm-${i}`) });
+  await ours.drain();
+  results["nevertwice enqueue, 256 callers"] = await drive({ total, callers: CALLERS, call: ours.enqueue });
+  await timed("nevertwice worker", ours.drain);
+
+  const boss = await pgBoss(url, sizes);
+  results["pg-boss send, 256 callers"] = await drive({ total, callers: CALLERS, call: boss.enqueue });
+  await timed("pg-boss, fetch and complete", () => boss.drain(total));
+  await boss.close();
+
+  await timed("nevertwice enqueueMany", () => ours.enqueueMany(total));
+  await timed("nevertwice worker again", ours.drain);
+  await ours.close();
+  return results;
+}
+
+async function outbox(url) {
+  const nt = nevertwice({ store: url, sweep: false });
+  const bench = nt.action("bench", { key: ["id"], run: async () => {} });
+  const worker = nt.worker({ concurrency: CONCURRENCY });
+  return {
+    enqueue: (i) => bench.enqueue({ id: `job-${i}` }),
+    enqueueMany: (total) => bench.enqueueMany(Array.from({ length: total }, (_, i) => ({ id: `many-${i}` }))),
+    drain: () => worker.drain(),
+    close: () => nt.close(),
+  };
+}
+
+/** From the call of enqueue to the first line of the action, with a worker that has nothing to do, against a bare LISTEN/NOTIFY round trip. */
+async function latency(url, times) {
+  const sender = nevertwice({ store: url, sweep: false });
+  const receiver = nevertwice({ store: url, sweep: false });
+  let begun;
+  const ring = { key: ["id"], run: async () => begun?.(performance.now()) };
+  const send = sender.action("ring", ring);
+  receiver.action("ring", ring);
+  await receiver.worker({ poll: "5s" }).start();
+  const ours = await samples(times, async (i) => {
+    const started = new Promise((resolve) => {
+      begun = resolve;
+    });
+    await send.enqueue({ id: i });
+    return started;
+  });
+  await sender.close();
+  await receiver.close();
+  const [talker, listener] = [new pg.Client({ connectionString: url }), new pg.Client({ connectionString: url })];
+  await Promise.all([talker.connect(), listener.connect()]);
+  await listener.query("LISTEN bench");
+  const bare = await samples(times, async (i) => {
+    const heard = new Promise((resolve) => listener.once("notification", () => resolve(performance.now())));
+    await talker.query("SELECT pg_notify('bench', $1)", [String(i)]);
+    return heard;
+  });
+  await Promise.all([talker.end(), listener.end()]);
+  const row = (name, ms, base, target) => ({
+    name: `${name}: p50 ${ms.p50.toFixed(1)} ms, p99 ${ms.p99.toFixed(1)} ms`,
+    rate: 1_000 / ms.p50,
+    ratio: base === null ? null : base.p50 / ms.p50,
+    target,
+  });
+  return [row("bare LISTEN/NOTIFY", bare, null, null), row("nevertwice", ours, bare, 0.2)];
+}
+
+async function samples(times, one) {
+  const ms = [];
+  for (let i = 0; i < times; i += 1) {
+    const startedAt = performance.now();
+    ms.push((await one(i)) - startedAt);
+    // The worker has to find its rest again.
+    await new Promise((done) => setTimeout(done, 30));
+  }
+  ms.sort((a, b) => a - b);
+  return { p50: ms[Math.floor(ms.length / 2)], p99: ms[Math.floor(ms.length * 0.99)] };
+}
+
+async function inDatabase(url, work) {
+  const name = `bench_${Math.random().toString(36).slice(2)}`;
+  await ask(url, `CREATE DATABASE ${name}`);
+  try {
+    return await work(Object.assign(new URL(url), { pathname: `/${name}` }).href);
+  } finally {
+    await ask(url, `DROP DATABASE ${name} WITH (FORCE)`).catch(() => {});
+  }
+}
+
+async function ask(connectionString, text) {
+  const client = new pg.Client({ connectionString });
+  await client.connect();
+  try {
+    return (await client.query(text)).rows;
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,147 @@
+/** The commands that run actions: worker and each. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { CliLedger } from "../../test/support/cli.ts";
+import { until } from "../../test/support/gate.ts";
+
+let ledger: CliLedger;
+let modules = 0;
+
+beforeEach(() => {
+  ledger = new CliLedger();
+});
+afterEach(() => ledger.close());
+
+/** A module with two actions; each writes what it did into a file. */
+function actions(): string {
+  modules += 1;
+  const name = `actions-${modules}.mjs`;
+  const source = `import { appendFileSync } from "node:fs";
+    import { nevertwice, rejected } from ${JSON.stringify(import.meta.resolve("nevertwice"))};
+    const nt = nevertwice({ sweep: false, store: "sqlite:${ledger.path}" });
+    const run = async (i) => {
+      if (i.to === "nobody") throw rejected(new Error("no such mailbox"));
+      if (i.to === "lost") throw new Error("socket hang up");
+      appendFileSync(${JSON.stringify(join(ledger.folder, "sent.txt"))}, i.to + "\\n");
+      return { id: "msg_" + i.to };
+    };
+    export const mail = nt.action("send_mail", { key: ["to"], run });
+    export const sms = nt.action("send_sms", { key: ["to"], run });`;
+  writeFileSync(join(ledger.folder, name), source);
+  return `./${name}`;
+}
+
+function sent(): string[] {
+  try {
+    return readFileSync(join(ledger.folder, "sent.txt"), "utf8").trim().split("\n").sort();
+  } catch {
+    return [];
+  }
+}
+
+async function queue(action: string, ...recipients: string[]): Promise<void> {
+  const send = ledger.program().action(action, { key: ["to"], run: (_: { to: string }) => null });
+  await send.enqueueMany(recipients.map((to) => ({ to })));
+}
+
+describe("worker", () => {
+  it("works off what is due and ends, with what it came to", async () => {
+    await queue("send_mail", "ada", "bob");
+    await queue("send_sms", "cyd");
+    const { code, out, err } = await ledger.run(["worker", actions(), "--until-idle"]);
+    expect([code, err]).toEqual([0, ""]);
+    expect(out).toContain(`worker on sqlite:${ledger.path}: send_mail, send_sms`);
+    expect(out).toContain("stopped: 3 done, 0 to be tried again, 0 failed, 0 in doubt");
+    expect(sent()).toEqual(["ada", "bob", "cyd"]);
+  });
+
+  it("runs only what it is told to, and says by its exit code that somebody is needed", async () => {
+    await queue("send_mail", "ada", "nobody", "lost");
+    await queue("send_sms", "cyd");
+    const { code, out } = await ledger.run(["worker", actions(), "--until-idle", "--only", "send_mail"]);
+    expect(code).toBe(1);
+    expect(out).toContain("1 done, 0 to be tried again, 1 failed, 1 in doubt");
+    expect(sent()).toEqual(["ada"]);
+  });
+
+  it("runs until it is asked to end, with a line that is written over on a terminal", async () => {
+    await queue("send_mail", "ada");
+    let interrupt = () => {};
+    const running = ledger.run(["worker", actions()], {
+      tty: true,
+      interrupts: (asked) => {
+        interrupt = asked;
+      },
+    });
+    await until(() => sent().length === 1, "the mail");
+    await queue("send_sms", "bob");
+    await until(() => sent().length === 2, "the later one");
+    await new Promise((done) => setTimeout(done, 600));
+    interrupt();
+    const { code, out, err } = await running;
+    expect(code).toBe(0);
+    expect(err).toMatch(/\d+\/s, backlog (\d+|…), in flight \d+, done 2, failed 0, doubt \d+/);
+    expect(err).toContain("stopping: waiting for 0 intents under way");
+    expect(out).toContain("stopped: 2 done");
+  });
+
+  it("says what it needs", async () => {
+    expect((await ledger.run(["worker"])).err).toContain("nevertwice worker ./dist/actions.js");
+    expect((await ledger.run(["worker", "./nowhere.mjs"])).err).toContain("there is no such file");
+    expect((await ledger.run(["worker", actions(), "--store", "memory:"])).err).toContain("leave --store out");
+    const { code, err } = await ledger.run(["worker", actions(), "--only", "send_fax"]);
+    expect(code).toBe(3);
+    expect(err).toContain('no action "send_fax"');
+    writeFileSync(join(ledger.folder, "empty.mjs"), "export const one = 1;");
+    expect((await ledger.run(["worker", "./empty.mjs"])).err).toContain("exports no action");
+  });
+});
+
+describe("each", () => {
+  const lines = (...recipients: string[]) => recipients.map((to) => JSON.stringify({ to })).join("\n");
+  const each = (stdin: string, ...more: string[]) =>
+    ledger.run(["each", "send_mail", "--actions", actions(), ...more], { stdin });
+
+  it("O11 calls the action for every line; again, it does only what is missing", async () => {
+    const first = await each(lines("ada", "bob", "zoë"));
+    expect([first.code, first.err]).toEqual([0, ""]);
+    expect(first.out).toBe("3 inputs: 3 sent, 0 done before, 0 failed, 0 in doubt\n");
+    const again = await each(`${lines("ada", "bob", "zoë", "dan")}\n\n`);
+    expect(again.out).toBe("4 inputs: 1 sent, 3 done before, 0 failed, 0 in doubt\n");
+    expect(sent()).toEqual(["ada", "bob", "dan", "zoë"]);
+  });
+
+  it("tells what failed and what is in doubt, and keeps the failed inputs", async () => {
+    const { code, out, err } = await each(
+      `${lines("ada", "nobody", "lost")}\nnot json\n`,
+      "--failed-to",
+      "failed.jsonl",
+    );
+    expect(code).toBe(1);
+    expect(out).toContain("4 inputs: 1 sent, 0 done before, 2 failed, 1 in doubt");
+    expect(out).toContain("nevertwice ls --doubt");
+    expect(err).toContain("line 4: it is not JSON");
+    expect(err).toMatch(/input 2 \(nt1_\w+\) failed: .*no such mailbox/);
+    expect(err).toMatch(/input 3 \(nt1_\w+\) is in doubt/);
+    expect(readFileSync(join(ledger.folder, "failed.jsonl"), "utf8")).toBe('{"to":"nobody"}\n');
+  });
+
+  it("as JSON", async () => {
+    const { json } = await each(lines("ada", "nobody"), "--json");
+    expect(json).toMatchObject({ done: 2, sent: 1, failed: 1, complete: true, failedInputs: [{ index: 1 }] });
+  });
+
+  it("draws a bar on a terminal", async () => {
+    const inputs = lines(...Array.from({ length: 40 }, (_, i) => `n${i}`));
+    const { err } = await ledger.run(["each", "send_mail", "--actions", actions()], { stdin: inputs, tty: true });
+    expect(err).toMatch(/[█░]{24} \d+ % {2}\d+ sent/);
+  });
+
+  it("says what it needs", async () => {
+    expect((await ledger.run(["each"])).err).toContain("each needs an action's name");
+    expect((await ledger.run(["each", "send_mail", "--actions", actions()])).err).toContain("nothing is piped in");
+    const { err } = await ledger.run(["each", "send_fax", "--actions", actions()], { stdin: "{}" });
+    expect(err).toContain('no action named "send_fax"; it has: send_mail, send_sms');
+  });
+});

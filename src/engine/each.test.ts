@@ -1,0 +1,157 @@
+import { Readable } from "node:stream";
+import { isNevertwiceError, notSent, rejected, type Store } from "nevertwice";
+import { describe, expect, it } from "vitest";
+import { eachStore, openMemory } from "../../test/support/each-store.ts";
+import { gate, until } from "../../test/support/gate.ts";
+
+interface Mail {
+  to: string;
+}
+
+const mails = (count: number) => Array.from({ length: count }, (_, i) => ({ to: `n${i}` }));
+
+eachStore("each", (open) => {
+  it("O11 runs every input once; started again, it replays what was done", async () => {
+    const { nt } = open();
+    const sent: string[] = [];
+    const send = nt.action("mail", { key: ["to"], run: async ({ to }: Mail) => void sent.push(to) });
+    expect(await send.each(mails(50), { concurrency: 8 })).toMatchObject({
+      done: 50,
+      sent: 50,
+      replayed: 0,
+      complete: true,
+    });
+    expect(await send.each(mails(60))).toMatchObject({ done: 60, sent: 10, replayed: 50, failed: 0 });
+    expect(new Set(sent).size).toBe(60);
+    expect(sent).toHaveLength(60);
+  });
+
+  it("reports what failed and what is in doubt, with the inputs, and goes on", async () => {
+    const { nt } = open();
+    const send = nt.action("mail", {
+      key: ["to"],
+      wait: 0,
+      run: async ({ to }: Mail) => {
+        if (to === "n1") throw rejected(new Error("no such mailbox"));
+        if (to === "n2") throw notSent(new Error("503"));
+        if (to === "n3") throw new Error("socket hang up");
+        return to;
+      },
+    });
+    const report = await send.each([...mails(5), { to: "" }]);
+    expect(report).toMatchObject({ done: 6, sent: 2, failed: 3, inDoubt: 1, complete: true });
+    expect(report.failedInputs.map(({ index, input }) => [index, input.to])).toEqual([
+      [1, "n1"],
+      [2, "n2"],
+      [5, ""],
+    ]);
+    expect(String(report.failedInputs[2]?.why)).toContain("the part is an empty string");
+    expect(report.inDoubtInputs).toMatchObject([{ index: 3, input: { to: "n3" } }]);
+    expect(await send.each(mails(5))).toMatchObject({ replayed: 2, failed: 2, inDoubt: 1 });
+  });
+
+  it("tells how far it is, and stops when asked to, without losing what runs", async () => {
+    const { nt } = open();
+    const send = nt.action("mail", { key: ["to"], run: async ({ to }: Mail) => to });
+    const stop = new AbortController();
+    const seen: number[] = [];
+    const report = await send.each(mails(100), {
+      concurrency: 4,
+      signal: stop.signal,
+      onProgress: ({ done }) => {
+        seen.push(done);
+        if (done === 10) stop.abort();
+      },
+    });
+    expect(report.complete).toBe(false);
+    expect(report.done).toBeGreaterThanOrEqual(10);
+    expect(report.done).toBeLessThan(20);
+    expect(seen).toEqual(seen.toSorted((a, b) => a - b));
+    expect(await send.each(mails(100))).toMatchObject({ sent: 100 - report.done, replayed: report.done });
+  });
+});
+
+describe("each over what it is given", () => {
+  it("streams and generators are pulled no further ahead than what runs, and closed when it ends early", async () => {
+    const { nt } = openMemory();
+    const { opened, open: release } = gate();
+    const send = nt.action("mail", { key: ["to"], run: async (_: Mail) => opened });
+    let pulled = 0;
+    let closed = false;
+    async function* endless() {
+      try {
+        for (;;) {
+          pulled += 1;
+          yield { to: `n${pulled}` };
+        }
+      } finally {
+        closed = true;
+      }
+    }
+    const stop = new AbortController();
+    const running = send.each(endless(), { concurrency: 5, signal: stop.signal });
+    await until(() => pulled >= 5);
+    for (let turn = 0; turn < 20; turn += 1) await new Promise((done) => setImmediate(done));
+    expect(pulled).toBe(5);
+    stop.abort();
+    release();
+    expect(await running).toMatchObject({ done: 5, complete: false });
+    expect(closed).toBe(true);
+    const objects = nt.action("objects", { key: ["to"], run: async (_: Mail) => 1 });
+    expect(await objects.each(Readable.from(mails(7)))).toMatchObject({ sent: 7 });
+    expect(await objects.each(new Set(mails(9)))).toMatchObject({ sent: 2, replayed: 7 });
+  });
+
+  it("keeps no more of the failed inputs than told, and counts them all", async () => {
+    const { nt } = openMemory();
+    const send = nt.action("mail", {
+      key: ["to"],
+      run: async (_: Mail) => {
+        throw rejected(new Error("no"));
+      },
+    });
+    const report = await send.each(mails(30), { keep: 4 });
+    expect(report.failed).toBe(30);
+    expect(report.failedInputs).toHaveLength(4);
+  });
+
+  it("a store that goes down ends the run, says how far it got, and nothing is lost", async () => {
+    let calls = 0;
+    const failing = (store: Store): Store =>
+      new Proxy(store, {
+        get(target, name) {
+          const value = Reflect.get(target, name);
+          if (name === "write" && calls > 20) return () => Promise.reject(new Error("disk gone"));
+          if (name === "write") calls += 1;
+          return typeof value === "function" ? value.bind(target) : value;
+        },
+      });
+    const { nt } = openMemory({ wrap: failing });
+    const send = nt.action("mail", { key: ["to"], run: async ({ to }: Mail) => to });
+    const error = await send.each(mails(1_000), { concurrency: 1 }).then(
+      () => null,
+      (thrown: unknown) => thrown,
+    );
+    if (!isNevertwiceError(error)) throw new Error("expected a NevertwiceError");
+    expect(error.code).toBe("STORE_UNAVAILABLE");
+    expect(error.message).toContain("Start it again with the same inputs");
+    expect(error.outcome).toMatchObject({ complete: false, failed: 0 });
+  });
+
+  it("a source that fails ends the run with its own error", async () => {
+    const { nt } = openMemory();
+    const send = nt.action("mail", { key: ["to"], run: async ({ to }: Mail) => to });
+    async function* broken() {
+      yield { to: "a" };
+      throw new Error("the file ended early");
+    }
+    await expect(send.each(broken())).rejects.toThrow("the file ended early");
+  });
+
+  it("says what is wrong", async () => {
+    const { nt } = openMemory();
+    const send = nt.action("mail", { key: ["to"], run: async ({ to }: Mail) => to });
+    await expect(send.each(7 as unknown as Mail[])).rejects.toThrow("not iterable");
+    await expect(send.each([], { concurrency: 0 })).rejects.toThrow("concurrency is 0");
+  });
+});

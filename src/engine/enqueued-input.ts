@@ -1,0 +1,100 @@
+/** What a worker will read is JSON: an input that would come back as something else is refused at the door. */
+import { NevertwiceError } from "../core/errors.ts";
+import { printInput } from "../core/fingerprint.ts";
+import { deriveKey } from "../core/key.ts";
+import { keyParts } from "../core/key-parts.ts";
+import type { Call, CallDefaults } from "./call.ts";
+import { DEFAULT_LIMITS } from "./payloads.ts";
+import { parseInput } from "./standard-schema.ts";
+
+const DEEPEST = 64;
+
+/** Nothing to wait for where the input is plain JSON: the way of almost every call. */
+export function requireStorableInput(call: Call, secret: CallDefaults["secret"]): void | Promise<void> {
+  const lost = lostIn(call.given, "input", 0);
+  if (lost === null) return;
+  const { schema, name } = call.definition;
+  if (schema === undefined || !lost.becomesJson) throw unstorable(call, lost);
+  return requireSameIntent(call, secret, name, lost);
+}
+
+/** A Date, say, that the schema makes of the text again. */
+async function requireSameIntent(call: Call, secret: CallDefaults["secret"], name: string, lost: Lost): Promise<void> {
+  const { definition, tenant, version, scope } = call;
+  let input: unknown;
+  try {
+    input = await parseInput(definition.schema as NonNullable<typeof definition.schema>, asJson(call.given), name);
+  } catch (error) {
+    throw unstorable(call, lost, error);
+  }
+  const parts = keyParts(definition.key, input, definition.free, name);
+  const sameKey = deriveKey({ tenant, action: name, version, scope, parts, secret }) === call.key;
+  if (!sameKey || printInput(input, definition.free, secret).guarded !== call.print.guarded)
+    throw unstorable(call, lost);
+}
+
+function asJson(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value));
+}
+
+interface Lost {
+  readonly path: string;
+  readonly what: string;
+  /** It is written as JSON, though as something else. */
+  readonly becomesJson: boolean;
+}
+
+/** The first value that JSON does not bring back as it was; an `undefined` field counts as absent. */
+function lostIn(value: unknown, path: string, depth: number): Lost | null {
+  if (depth > DEEPEST) return { path, what: "nested too deeply", becomesJson: false };
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+    case "undefined":
+      return null;
+    case "number":
+      return Number.isFinite(value) ? null : { path, what: String(value), becomesJson: false };
+    case "object":
+      return value === null ? null : lostInObject(value, path, depth);
+    default:
+      return { path, what: `a ${typeof value}`, becomesJson: false };
+  }
+}
+
+function lostInObject(value: object, path: string, depth: number): Lost | null {
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i += 1) {
+      const lost = lostIn(value[i] === undefined ? null : value[i], `${path}[${i}]`, depth + 1);
+      if (lost !== null) return lost;
+    }
+    return null;
+  }
+  const prototype = Object.getPrototypeOf(value);
+  if (
+    (prototype !== Object.prototype && prototype !== null) ||
+    typeof (value as { toJSON?: unknown }).toJSON === "function"
+  )
+    return { path, what: `a ${value.constructor?.name ?? "class instance"}`, becomesJson: value instanceof Date };
+  for (const name of Object.keys(value)) {
+    const lost = lostIn((value as Record<string, unknown>)[name], `${path}.${name}`, depth + 1);
+    if (lost !== null) return lost;
+  }
+  return null;
+}
+
+function unstorable({ key, definition }: Call, { path, what }: Lost, cause?: unknown): NevertwiceError {
+  return new NevertwiceError(
+    "INVALID_INPUT",
+    `${definition.name}.enqueue: ${path} is ${what}, and would not come back from the ledger as that: a worker reads the input as JSON. Nothing was queued. Enqueue plain data (a Date as its ISO string), or give the action an input schema that makes the same of the text.`,
+    { key, cause },
+  );
+}
+
+/** An input that fits no row cannot be run by a worker later. */
+export function inputDoesNotFit(call: Call, omitted: string): NevertwiceError {
+  return new NevertwiceError(
+    "INVALID_INPUT",
+    `${call.definition.name}.enqueue: the input cannot be stored: ${omitted}. Nothing was queued. Store what is large elsewhere and enqueue where it is; an input may have ${DEFAULT_LIMITS.inputBytes} bytes.`,
+    { key: call.key },
+  );
+}

@@ -1,0 +1,218 @@
+/** A record as a worker got it: whether it may begin, and how it ends. */
+import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { printInput } from "../core/fingerprint.ts";
+import type { LaneAnswer } from "../core/limit.ts";
+import { expired, type LedgerRecord, leaseAlive } from "../core/record.ts";
+import type { Stored } from "../core/store.ts";
+import { toStoredError } from "../core/stored-error.ts";
+import type { Hold } from "../core/transition.ts";
+import type { Call, CallDefaults } from "../engine/call.ts";
+import { sleep } from "../engine/clock.ts";
+import type { Definition } from "../engine/definition.ts";
+import type { Engine } from "../engine/engine.ts";
+import { type End, execute } from "../engine/execution.ts";
+import { parseInput } from "../engine/standard-schema.ts";
+import type { LaneName, Lanes } from "./lanes.ts";
+
+/** How a worker's hold on a record ended. */
+export type Ending =
+  | { readonly as: "done" }
+  /** Surely did not happen; tried again at `at`. */
+  | { readonly as: "retry"; readonly at: number }
+  /** The dead letter. */
+  | { readonly as: "failed"; readonly why: "tries" | "refused" | "expired" | "unreadable" }
+  | { readonly as: "unknown"; readonly stored: Stored; readonly call: Call }
+  /** Not begun: its destination is full, or somebody stands before it in its line. */
+  | { readonly as: "given-back"; readonly at: number }
+  /** Somebody else has it by now. */
+  | { readonly as: "moved" };
+
+export interface LeasedServices {
+  readonly engine: Engine;
+  readonly defaults: CallDefaults;
+  readonly lanes: Lanes;
+}
+
+export function runLeased(services: LeasedServices, definition: Definition, stored: Stored): Promise<Ending> {
+  const { record } = stored;
+  const { ledger, payloads } = services.engine.services;
+  const stale = staleSince(record, ledger.instant().now);
+  if (stale !== null) return parkLeased(services, stored, stale, "expired");
+  let input: ReturnType<typeof payloads.load>;
+  try {
+    input = payloads.load(record, "input");
+  } catch (error) {
+    return parkLeased(services, stored, error, "unreadable");
+  }
+  if (input.omitted !== undefined) return parkLeased(services, stored, unreadable(record, input.omitted), "unreadable");
+  if (definition.schema !== undefined) return runParsed(services, definition, stored, input.value);
+  return runInput(services, definition, stored, { given: input.value, input: input.value });
+}
+
+async function runParsed(services: LeasedServices, definition: Definition, stored: Stored, given: unknown) {
+  let input: unknown;
+  try {
+    input = await parseInput(definition.schema as NonNullable<typeof definition.schema>, given, definition.name);
+  } catch (error) {
+    return parkLeased(services, stored, error, "unreadable");
+  }
+  return runInput(services, definition, stored, { given, input });
+}
+
+interface Inputs {
+  readonly given: unknown;
+  readonly input: unknown;
+}
+
+function runInput(services: LeasedServices, definition: Definition, stored: Stored, inputs: Inputs): Promise<Ending> {
+  const call = callOf(services, definition, stored.record, inputs);
+  if (definition.limit === null) return markAndRun(services, call, stored);
+  return limited(services, call, stored);
+}
+
+/** The destination's own word: a begin now, a begin soon, or another time. */
+async function limited(services: LeasedServices, call: Call, stored: Stored): Promise<Ending> {
+  const { clock, ledger } = services.engine.services;
+  const { policy, name, limit } = call.definition;
+  if (limit === null) return markAndRun(services, call, stored);
+  let lane: LaneName;
+  try {
+    lane = { tenant: call.tenant, action: name, destination: limit.by === null ? "" : destinationOf(call, limit.by) };
+  } catch (error) {
+    return parkLeased(services, stored, error, "unreadable");
+  }
+  const id = `${call.key.slice(4, 20)}.${stored.record.fence}`;
+  // An attempt prepares and runs no longer than its timeout each; whoever dies keeps its slot no longer than this.
+  const answer: LaneAnswer = await services.lanes.enter(lane, limit, {
+    id,
+    holdMs: 2 * policy.timeoutMs + policy.leaseMs,
+  });
+  if (!answer.go) return giveBack(services, stored, answer.at);
+  const waitMs = answer.at - ledger.instant().now;
+  if (waitMs > 0) await sleep(clock, waitMs);
+  const startedAt = clock.monotonic();
+  try {
+    return await markAndRun(services, call, stored);
+  } finally {
+    services.lanes.leave(lane, limit, id, clock.monotonic() - startedAt);
+  }
+}
+
+function destinationOf(call: Call, by: (input: unknown) => string): string {
+  const destination: unknown = by(call.input);
+  if (typeof destination === "string" && destination.trim() !== "") return destination;
+  throw new NevertwiceError(
+    "INVALID_INPUT",
+    `${call.definition.name}: limit.by named no destination for this input. It must return a string that is not blank.`,
+    { key: call.key },
+  );
+}
+
+/** What was leased as claimed is marked right before its effect; what prepares, or marks by hand, does so itself. */
+async function markAndRun(services: LeasedServices, call: Call, leased: Stored): Promise<Ending> {
+  const { definition } = call;
+  let stored = leased;
+  if (stored.record.state === "claimed" && !definition.prepare && !definition.manual) {
+    const { leaseMs, timeoutMs } = definition.policy;
+    const mark = { type: "mark", hold: holdOf(stored.record), leaseMs, timeoutMs, draft: null } as const;
+    const applied = await services.engine.services.ledger.apply(stored, mark);
+    if (!applied.ok) return { as: "moved" };
+    stored = applied.stored;
+  }
+  return endingOf(call, await execute(services.engine.services, call, stored, call.input));
+}
+
+function endingOf(call: Call, end: End): Ending {
+  switch (end.kind) {
+    case "done":
+      return { as: "done" };
+    case "failed":
+      if (end.retryAt !== null) return { as: "retry", at: end.retryAt };
+      return { as: "failed", why: end.final ? "refused" : "tries" };
+    case "unknown":
+      return { as: "unknown", stored: end.stored, call };
+    case "moved":
+      return { as: "moved" };
+  }
+}
+
+/** Whether the one before it in its line is settled; otherwise when to look again. */
+export async function waitsForLine(engine: Engine, record: LedgerRecord): Promise<number | null> {
+  const before = record.terms?.after;
+  if (before === undefined) return null;
+  const { ledger } = engine.services;
+  const stored = await ledger.read(before);
+  const at = ledger.instant();
+  if (stored === null || expired(stored.record, at.now)) return null;
+  const { state, dueAt } = stored.record;
+  if (state === "confirmed" || state === "failed") return null;
+  if (state === "unknown") return at.now + DOUBT_AHEAD_MS;
+  if (state === "pending") return Math.max(at.now, dueAt ?? 0) + NEXT_IN_LINE_MS;
+  return at.now + (leaseAlive(stored.record, at) ? NEXT_IN_LINE_MS : DOUBT_AHEAD_MS);
+}
+
+const NEXT_IN_LINE_MS = 50;
+// Somebody has to settle it first; the line is looked at now and then.
+const DOUBT_AHEAD_MS = 5_000;
+
+export async function giveBack(services: LeasedServices, stored: Stored, dueAt: number): Promise<Ending> {
+  const event = { type: "give-back", hold: holdOf(stored.record), dueAt } as const;
+  const applied = await services.engine.services.ledger.apply(stored, event);
+  return applied.ok ? { as: "given-back", at: dueAt } : { as: "moved" };
+}
+
+/** F45: what cannot be run is put aside, with its reason, and the queue moves on. */
+export async function parkLeased(
+  services: LeasedServices,
+  stored: Stored,
+  error: unknown,
+  why: "expired" | "unreadable",
+): Promise<Ending> {
+  const { ledger, events } = services.engine.services;
+  const { record } = stored;
+  const final = why === "expired";
+  const shown = { ...toStoredError(error), ...(isNevertwiceError(error) && { code: error.code }) };
+  const stale = why === "expired" ? { name: "Expired", message: messageOf(error), code: "EXPIRED" } : shown;
+  const event = { type: "not-sent", hold: holdOf(record), error: stale, retryAt: null, final } as const;
+  const applied = await ledger.apply(stored, event);
+  if (!applied.ok) return { as: "moved" };
+  events.emit({ type: "failed", action: record.action, key: record.key, attempt: record.attempt, final });
+  return { as: "failed", why };
+}
+
+/** Why it is too late to begin; null: it is not. */
+export function staleSince({ terms }: LedgerRecord, now: number): Error | null {
+  if (terms?.notAfter === undefined || terms.notAfter > now) return null;
+  return new Error(`expired: it was not to be begun after ${new Date(terms.notAfter).toISOString()}`);
+}
+
+function unreadable({ action, key }: LedgerRecord, omitted: string): NevertwiceError {
+  return new NevertwiceError(
+    "INVALID_INPUT",
+    `${action}: its stored input cannot be read: ${omitted}. Put right what is missing, then bring it back: nevertwice retry ${key}`,
+    { key },
+  );
+}
+
+function holdOf({ fence, holder }: LedgerRecord): Hold {
+  return { fence, holder: holder as string };
+}
+
+function callOf({ defaults }: LeasedServices, definition: Definition, record: LedgerRecord, inputs: Inputs): Call {
+  const { key, tenant, version, scope } = record;
+  let print: Call["print"] | undefined;
+  return {
+    definition,
+    key,
+    tenant,
+    version,
+    scope,
+    ...inputs,
+    // Only who settles a doubt compares inputs: not worth its digests on the plain way.
+    get print() {
+      print ??= printInput(inputs.input, definition.free, defaults.secret);
+      return print;
+    },
+    waitMs: 0,
+  };
+}

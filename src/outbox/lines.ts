@@ -1,0 +1,91 @@
+/** Strict order within a line: an intent begins once the one before it is settled, here or in another process. */
+import type { Stored } from "../core/store.ts";
+import type { Definition } from "../engine/definition.ts";
+import { type Ending, giveBack, type LeasedServices, runLeased, waitsForLine } from "./leased.ts";
+
+// Of one line no more than these wait in a worker; the rest is handed back, so that other keys get their turn.
+const WAITING_A_LINE = 4;
+const APART_MS = 20;
+const FURTHEST_MS = 2_000;
+const MOST_REMEMBERED = 10_000;
+
+export class Lines {
+  readonly #services: LeasedServices;
+  /** Slots that may be taken by those who only wait. */
+  readonly #mostWaiting: number;
+  readonly #actions = new Set<string>();
+  readonly #underWay = new Map<string, Promise<unknown>>();
+  readonly #waiting = new Map<string, number>();
+  /** Until when those of a line were put off last: the next goes behind them. */
+  readonly #putOff = new Map<string, number>();
+  #waitingInAll = 0;
+
+  constructor(services: LeasedServices, concurrency: number) {
+    this.#services = services;
+    this.#mostWaiting = Math.floor(concurrency / 2);
+  }
+
+  /** Whether records of this action were seen to stand in lines. */
+  has(action: string): boolean {
+    return this.#actions.has(action);
+  }
+
+  run(definition: Definition, stored: Stored): Promise<Ending> {
+    this.#actions.add(definition.name);
+    const { key } = stored.record;
+    const work = this.#run(definition, stored);
+    this.#underWay.set(key, work);
+    const gone = () => {
+      if (this.#underWay.get(key) === work) this.#underWay.delete(key);
+    };
+    work.then(gone, gone);
+    return work;
+  }
+
+  async #run(definition: Definition, stored: Stored): Promise<Ending> {
+    const { record } = stored;
+    let notBefore = await waitsForLine(this.#services.engine, record);
+    if (notBefore !== null && (await this.#waitHere(stored, definition.policy.leaseMs)))
+      notBefore = await waitsForLine(this.#services.engine, record);
+    if (notBefore === null) return runLeased(this.#services, definition, stored);
+    return giveBack(this.#services, stored, this.#putOffTo(record.terms?.line as string, notBefore));
+  }
+
+  /** The one before it is in this worker's hands too: worth waiting for, if few do. */
+  async #waitHere({ record }: Stored, leaseMs: number): Promise<boolean> {
+    const before = this.#underWay.get(record.terms?.after ?? "");
+    const line = record.terms?.line as string;
+    const here = this.#waiting.get(line) ?? 0;
+    if (before === undefined || record.state !== "claimed") return false;
+    if (here >= WAITING_A_LINE || this.#waitingInAll >= this.#mostWaiting) return false;
+    this.#waiting.set(line, here + 1);
+    this.#waitingInAll += 1;
+    // Never so long that its own lease runs out over it.
+    await this.#noLongerThan(before, leaseMs / 3);
+    this.#waitingInAll -= 1;
+    const left = (this.#waiting.get(line) ?? 1) - 1;
+    if (left === 0) this.#waiting.delete(line);
+    else this.#waiting.set(line, left);
+    return true;
+  }
+
+  #noLongerThan(work: Promise<unknown>, ms: number): Promise<void> {
+    return new Promise((done) => {
+      const timer = this.#services.engine.services.clock.after(ms, done);
+      const over = () => {
+        timer.cancel();
+        done();
+      };
+      work.then(over, over);
+    });
+  }
+
+  #putOffTo(line: string, notBefore: number): number {
+    const { now } = this.#services.engine.services.ledger.instant();
+    if (this.#putOff.size > MOST_REMEMBERED) this.#putOff.clear();
+    const behind = Math.min((this.#putOff.get(line) ?? 0) + APART_MS, now + FURTHEST_MS);
+    const at = Math.ceil(Math.max(notBefore, behind));
+    this.#putOff.set(line, at);
+    return at;
+  }
+}

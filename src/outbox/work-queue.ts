@@ -1,0 +1,264 @@
+/**
+ * A named queue that agents take tasks from, the longest due first, and hand tasks to each other by. A task is an intent
+ * like any other: handed over twice it is there once, and whoever hands it over again later learns what it came to.
+ *
+ * Taking a task is no effect yet: whoever falls silent loses it to the next one. What an agent does outside for a task
+ * goes through actions of its own, keyed by the task, so that the second agent to have it does nothing twice.
+ */
+import { type Duration, durationMs } from "../core/duration.ts";
+import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import type { KeyOption } from "../core/key-parts.ts";
+import type { Absent, Outcome } from "../core/outcome.ts";
+import { backoffMs, type RetryOptions } from "../core/policy.ts";
+import type { Stored } from "../core/store.ts";
+import { toStoredError } from "../core/stored-error.ts";
+import { type Action, type ActionServices, createAction } from "../engine/action.ts";
+import type { CallOptions } from "../engine/call.ts";
+import { type Definition, defineAction } from "../engine/definition.ts";
+import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
+import type { Inputs } from "../engine/enqueue-many.ts";
+import { DEFAULT_LIMITS } from "../engine/payloads.ts";
+import { Pulse } from "../engine/pulse.ts";
+import { parseInput, type StandardSchema } from "../engine/standard-schema.ts";
+import { Doorbells } from "./doorbells.ts";
+import { Lanes } from "./lanes.ts";
+import { giveBack, type LeasedServices, parkLeased, staleSince, waitsForLine } from "./leased.ts";
+
+export interface QueueOptions<I> {
+  readonly input?: StandardSchema<unknown, I>;
+  /** What makes two hand-overs the same task: field names, or a function of the task. Without it, every field. */
+  readonly key?: KeyOption<I>;
+  readonly free?: readonly (I extends object ? keyof I & string : string)[];
+  readonly keep?: Duration | "forever";
+  /** How long a holder may be silent before the next one gets its task; heartbeats go out by themselves. "60s". */
+  readonly lease?: Duration;
+  readonly retry?: RetryOptions;
+}
+
+export interface WorkQueue<I, R> {
+  readonly queueName: string;
+  /** Hands a task over. Ten times, one task; `result` where it is done already. */
+  add(task: I, options?: EnqueueOptions): Promise<Enqueued<R>>;
+  addMany(tasks: Inputs<I>, options?: EnqueueOptions): Promise<Enqueued<R>[]>;
+  /** The task that has been due the longest, or null: none is, not within `wait` either. */
+  take(options?: { readonly wait?: Duration; readonly tenant?: string }): Promise<Task<I, R> | null>;
+  status(task: I | { readonly key: string }, options?: CallOptions): Promise<Outcome<R> | Absent>;
+}
+
+export interface Task<I, R> {
+  readonly key: string;
+  readonly input: I;
+  readonly attempt: number;
+  /** Aborted when the task is lost to another holder: stop working on it. */
+  readonly signal: AbortSignal;
+  /** It is done. If somebody else had it done first, that result stands and comes back as replayed. */
+  done(result: R): Promise<Outcome<R>>;
+  /** It did not work out: tried again after a pause while there are tries left, otherwise a dead letter. */
+  fail(error: unknown, options?: { readonly final?: boolean }): Promise<Outcome<R> | Absent>;
+  /** Somebody else may have it: not counted as a try. */
+  giveBack(options?: { readonly delay?: Duration }): Promise<void>;
+}
+
+const OPTIONS = new Set(["input", "key", "free", "keep", "lease", "retry"]);
+// Tasks that turn out to be stale, unreadable or not the first of their line, before it says that there is none.
+const MOST_PASSED_OVER = 100;
+const POLL_MS = 250;
+
+export function createQueue<I, R>(name: string, options: QueueOptions<I>, services: ActionServices): WorkQueue<I, R> {
+  for (const option of Object.keys(options)) {
+    if (OPTIONS.has(option)) continue;
+    throw configError(
+      `queue ${JSON.stringify(name)}: there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
+    );
+  }
+  return new NamedQueue<I, R>(defineQueue(name, options), services);
+}
+
+function defineQueue<I>(name: string, options: QueueOptions<I>): Definition {
+  return defineAction<I, never, undefined>(name, {
+    ...options,
+    run: () => {
+      throw configError(`${name} is a queue: nobody calls it. Take tasks from it with take().`);
+    },
+  });
+}
+
+class NamedQueue<I, R> implements WorkQueue<I, R> {
+  readonly queueName: string;
+  readonly #definition: Definition;
+  readonly #action: Action<I, R>;
+  readonly #services: ActionServices;
+  readonly #leased: LeasedServices;
+
+  constructor(definition: Definition, services: ActionServices) {
+    this.queueName = definition.name;
+    this.#definition = definition;
+    this.#services = services;
+    this.#action = createAction<I, R>(definition, services);
+    const { engine, defaults } = services;
+    this.#leased = { engine, defaults, lanes: new Lanes(engine.services.ledger.store, defaults.secret) };
+  }
+
+  add(task: I, options?: EnqueueOptions): Promise<Enqueued<R>> {
+    return this.#action.enqueue(task, options);
+  }
+
+  addMany(tasks: Inputs<I>, options?: EnqueueOptions): Promise<Enqueued<R>[]> {
+    return this.#action.enqueueMany(tasks, options);
+  }
+
+  status(task: I | { readonly key: string }, options?: CallOptions): Promise<Outcome<R> | Absent> {
+    return this.#action.status(task, options);
+  }
+
+  async take({ wait = 0, tenant }: { wait?: Duration; tenant?: string } = {}): Promise<Task<I, R> | null> {
+    this.#services.used();
+    const { clock, ledger } = this.#services.engine.services;
+    const admission = ledger.admits(this.#definition.policy.doubt.kind);
+    if (admission !== null) await admission;
+    const until = clock.monotonic() + durationMs(wait, `${this.queueName}.take: wait`);
+    for (;;) {
+      const task = await this.#takeNow(tenant);
+      const leftMs = until - clock.monotonic();
+      if (task !== null || leftMs <= 0) return task;
+      await this.#news(Math.min(leftMs, POLL_MS));
+    }
+  }
+
+  async #takeNow(tenant: string | undefined): Promise<Task<I, R> | null> {
+    const { ledger, newHolder } = this.#services.engine.services;
+    const { leaseMs } = this.#definition.policy;
+    const own = tenant === undefined ? {} : { tenant };
+    const query = { limit: 1, leaseMs, to: "claimed", actions: [this.queueName], ...own } as const;
+    for (let passed = 0; passed < MOST_PASSED_OVER; passed += 1) {
+      const [stored] = await ledger.store.lease({ ...query, holder: newHolder() });
+      if (stored === undefined) return null;
+      const task = await this.#open(stored);
+      if (task !== null) return task;
+    }
+    return null;
+  }
+
+  /** Null: not to be worked on now, and out of the way. */
+  async #open(stored: Stored): Promise<Task<I, R> | null> {
+    const { engine } = this.#services;
+    const { ledger, payloads, heart } = engine.services;
+    const stale = staleSince(stored.record, ledger.instant().now);
+    if (stale !== null) {
+      await parkLeased(this.#leased, stored, stale, "expired");
+      return null;
+    }
+    const notBefore = await waitsForLine(engine, stored.record);
+    if (notBefore !== null) {
+      await giveBack(this.#leased, stored, notBefore);
+      return null;
+    }
+    try {
+      const { value, omitted } = payloads.load(stored.record, "input");
+      if (omitted !== undefined) throw new NevertwiceError("INVALID_INPUT", `its input cannot be read: ${omitted}`);
+      const { schema, name, policy } = this.#definition;
+      const input = schema === undefined ? value : await parseInput(schema, value, name);
+      const timeoutMs = Number.POSITIVE_INFINITY;
+      const pulse = new Pulse(heart, { leaseMs: policy.leaseMs, timeoutMs, stored });
+      return new TakenTask<I, R>(this.#services, this.#definition, pulse, input as I);
+    } catch (error) {
+      if (isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE") throw error;
+      await parkLeased(this.#leased, stored, error, "unreadable");
+      return null;
+    }
+  }
+
+  /** Until something may have been added, or for this long. */
+  #news(ms: number): Promise<void> {
+    const { clock, events, ledger } = this.#services.engine.services;
+    return new Promise((done) => {
+      const over = () => {
+        timer.cancel();
+        unlisten();
+        bells.unwatch();
+        done();
+      };
+      const bells = new Doorbells(ledger.store, over);
+      const unlisten = events.on((event) => {
+        if (event.type === "enqueued" && event.action === this.queueName) over();
+      });
+      const timer = clock.after(ms, over);
+      bells.watch([this.queueName]);
+    });
+  }
+}
+
+class TakenTask<I, R> implements Task<I, R> {
+  readonly key: string;
+  readonly input: I;
+  readonly attempt: number;
+  readonly #services: ActionServices;
+  readonly #definition: Definition;
+  readonly #pulse: Pulse;
+  #over = false;
+
+  constructor(services: ActionServices, definition: Definition, pulse: Pulse, input: I) {
+    this.#services = services;
+    this.#definition = definition;
+    this.#pulse = pulse;
+    this.input = input;
+    this.key = pulse.stored.record.key;
+    this.attempt = pulse.stored.record.attempt;
+  }
+
+  get signal(): AbortSignal {
+    return this.#pulse.signal;
+  }
+
+  async done(result: R): Promise<Outcome<R>> {
+    this.#end();
+    const { ledger, payloads, events } = this.#services.engine.services;
+    const { tenant, fence } = this.#pulse.stored.record;
+    const bound = { tenant, key: this.key, fence };
+    const stored = payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, bound);
+    const applied = await ledger.apply(this.#pulse.stored, { type: "confirm", hold: this.#pulse.hold, result: stored });
+    if (applied.ok) {
+      const { attempt, settledAt, updatedAt } = applied.stored.record;
+      events.emit({ type: "executed", action: this.#definition.name, key: this.key, attempt, ms: 0 });
+      return { status: "done", key: this.key, result, replayed: false, attempt, at: settledAt ?? updatedAt };
+    }
+    if (applied.stored === null) throw this.#lost();
+    return this.#services.engine.describe(applied.stored.record) as Outcome<R>;
+  }
+
+  async fail(error: unknown, { final = false }: { final?: boolean } = {}): Promise<Outcome<R> | Absent> {
+    this.#end();
+    const { engine } = this.#services;
+    const { ledger, random, events } = engine.services;
+    const { policy, name } = this.#definition;
+    const { tries, attempt } = this.#pulse.stored.record;
+    const again = !final && tries < policy.attempts;
+    const retryAt = again ? ledger.instant().now + backoffMs(policy, tries, null, random) : null;
+    const event = { type: "not-sent", hold: this.#pulse.hold, error: toStoredError(error), retryAt, final } as const;
+    const applied = await ledger.apply(this.#pulse.stored, event);
+    if (applied.ok) events.emit({ type: "failed", action: name, key: this.key, attempt, final });
+    if (applied.stored === null) throw this.#lost();
+    return engine.describe(applied.stored.record) as Outcome<R> | Absent;
+  }
+
+  async giveBack({ delay = 0 }: { delay?: Duration } = {}): Promise<void> {
+    const delayMs = durationMs(delay, `${this.#definition.name}: giveBack delay`);
+    this.#end();
+    const { ledger } = this.#services.engine.services;
+    const dueAt = ledger.instant().now + delayMs;
+    await ledger.apply(this.#pulse.stored, { type: "give-back", hold: this.#pulse.hold, dueAt });
+  }
+
+  #end(): void {
+    if (this.#over)
+      throw configError(`${this.#definition.name}: this task was ended before. Call done, fail or giveBack once.`);
+    this.#over = true;
+    this.#pulse.end();
+  }
+
+  #lost(): NevertwiceError {
+    return new NevertwiceError("LEASE_LOST", "the task is gone from the ledger: it was taken over and swept.", {
+      key: this.key,
+    });
+  }
+}

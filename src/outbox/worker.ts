@@ -1,0 +1,480 @@
+/**
+ * Runs what is queued: leases due records in batches, as many as can begin at once, and settles them as any call would.
+ *
+ * What can begin at once is leased straight to `sent`, so that an intent costs two writes like a direct call; nothing
+ * lies about leased that way, so that a worker that is killed leaves no doubt about what it had not begun. Actions that
+ * prepare, mark by hand, are limited or stand in lines are leased as `claimed`, which may be handed back or taken over.
+ */
+import { type Duration, durationMs } from "../core/duration.ts";
+import { NevertwiceError } from "../core/errors.ts";
+import type { Stored } from "../core/store.ts";
+import type { CallDefaults } from "../engine/call.ts";
+import type { Timer } from "../engine/clock.ts";
+import type { Definition } from "../engine/definition.ts";
+import type { Engine } from "../engine/engine.ts";
+import { Doorbells } from "./doorbells.ts";
+import { DoubtSettler } from "./doubt-settler.ts";
+import { Lanes } from "./lanes.ts";
+import { type Ending, giveBack, type LeasedServices, runLeased } from "./leased.ts";
+import { Lines } from "./lines.ts";
+import { chosenDefinitions, readWorkerOptions, type WorkerOptions, type WorkerSettings } from "./worker-options.ts";
+
+export type WorkerEvent =
+  /** An intent left this worker's hands. */
+  | {
+      readonly type: "finished";
+      readonly action: string;
+      readonly key: string;
+      readonly as: Ending["as"];
+      readonly why?: string;
+    }
+  /** Nothing is due. */
+  | { readonly type: "idle" }
+  /** The store did not answer, or an action is set up wrongly; the worker goes on. */
+  | { readonly type: "error"; readonly error: unknown };
+
+export interface WorkerStatus {
+  readonly state: "new" | "running" | "stopping" | "stopped";
+  readonly inFlight: number;
+  readonly done: number;
+  /** Surely did not happen, and will be tried again. */
+  readonly retried: number;
+  /** Dead letters. */
+  readonly failed: number;
+  /** Among them: not begun in time. */
+  readonly expired: number;
+  readonly inDoubt: number;
+  readonly givenBack: number;
+}
+
+export interface Worker {
+  /** Begins to look for work, and goes on until it is stopped. */
+  start(): Promise<void>;
+  /**
+   * Takes nothing new, hands back what has not begun, and waits for what runs: until it has ended, or no longer than
+   * `within`. Answers how many were still under way then; their leases run out by themselves.
+   */
+  stop(options?: { readonly within?: Duration }): Promise<{ readonly stillRunning: number }>;
+  /** One look: runs what is due now, up to the concurrency, and answers how many that were. */
+  tick(): Promise<number>;
+  /** Runs until nothing is due any more; what is due later is not waited for. */
+  drain(): Promise<WorkerStatus>;
+  on(listener: (event: WorkerEvent) => void): () => void;
+  readonly status: WorkerStatus;
+}
+
+export interface WorkerServices {
+  readonly engine: Engine;
+  readonly defaults: CallDefaults;
+  readonly definitions: ReadonlyMap<string, Definition>;
+  /** Called when it begins: the sweeper then runs as well. */
+  readonly used: () => void;
+}
+
+interface Group {
+  readonly to: "claimed" | "sent";
+  readonly leaseMs: number;
+  readonly actions: readonly string[];
+  /** The last look brought less than asked for. */
+  idle: boolean;
+}
+
+// Rows of a lease: half of what a busy worker has under way, so that one half runs while the other is fetched.
+const LEASE_ROWS = 256;
+const LEASES_AT_ONCE = 2;
+// A few free slots are not worth a round trip while others are about to come free.
+const FEW = 8;
+const GATHER_MS = 3;
+const EAGER_MS = 1_000;
+const EAGER_POLL_MS = 20;
+const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [250, 30_000];
+
+export function createWorker(options: WorkerOptions, services: WorkerServices): Worker {
+  return new OutboxWorker(readWorkerOptions(options), services);
+}
+
+class OutboxWorker implements Worker {
+  readonly #settings: WorkerSettings;
+  readonly #engine: Engine;
+  readonly #given: WorkerServices;
+  readonly #leased: LeasedServices;
+  readonly #lines: Lines;
+  readonly #doubts: DoubtSettler;
+  readonly #bells: Doorbells;
+  readonly #listeners = new Set<(event: WorkerEvent) => void>();
+  readonly #counts = { done: 0, retried: 0, failed: 0, expired: 0, inDoubt: 0, givenBack: 0 };
+  #definitions = new Map<string, Definition>();
+  #groups: Group[] = [];
+  #state: WorkerStatus["state"] = "new";
+  #pumping = false;
+  #running = 0;
+  #leasing = 0;
+  #reserved = 0;
+  #turn = 0;
+  #soon = false;
+  #gathering: Timer | null = null;
+  #timer: Timer | null = null;
+  #nextDueAt = Number.POSITIVE_INFINITY;
+  #eagerUntil = 0;
+  #pauseMs = 0;
+  #quiet: (() => void)[] = [];
+  #unlisten: (() => void) | null = null;
+  #saidIdle = false;
+
+  constructor(settings: WorkerSettings, services: WorkerServices) {
+    this.#settings = settings;
+    this.#given = services;
+    const { engine, defaults } = services;
+    this.#engine = engine;
+    this.#leased = { engine, defaults, lanes: new Lanes(engine.services.ledger.store, defaults.secret) };
+    this.#lines = new Lines(this.#leased, settings.concurrency);
+    this.#doubts = new DoubtSettler(engine, settings.concurrency, () => this.#awake());
+    this.#bells = new Doorbells(engine.services.ledger.store, () => this.#awake());
+  }
+
+  get status(): WorkerStatus {
+    return { state: this.#state, inFlight: this.#running, ...this.#counts };
+  }
+
+  on(listener: (event: WorkerEvent) => void): () => void {
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+    };
+  }
+
+  async start(): Promise<void> {
+    if (this.#state === "running") return;
+    await this.#ready();
+    this.#state = "running";
+    this.#listen();
+    this.#pumping = true;
+    this.#awake();
+  }
+
+  async stop({ within }: { within?: Duration } = {}): Promise<{ stillRunning: number }> {
+    if (this.#state === "new") this.#state = "stopped";
+    if (this.#state === "stopped") return { stillRunning: this.#running };
+    this.#state = "stopping";
+    this.#pumping = false;
+    this.#rest();
+    this.#unlisten?.();
+    this.#unlisten = null;
+    this.#doubts.stop();
+    const ended = Promise.all([this.#untilQuiet(), this.#doubts.ended()]).then(() => this.#leased.lanes.settled());
+    await (within === undefined ? ended : this.#noLongerThan(ended, durationMs(within, "worker.stop: within")));
+    this.#state = "stopped";
+    return { stillRunning: this.#running };
+  }
+
+  async tick(): Promise<number> {
+    this.#requireNotStopped();
+    await this.#ready();
+    let ran = 0;
+    for (const group of [...this.#groups]) {
+      const limit = this.#settings.concurrency - this.#running;
+      if (limit < 1) break;
+      const rows = await this.#ask(group, limit);
+      ran += rows.length;
+      await Promise.all(rows.map((stored) => this.#begin(stored)));
+    }
+    return ran;
+  }
+
+  async drain(): Promise<WorkerStatus> {
+    this.#requireNotStopped();
+    await this.#ready();
+    const before = this.#pumping;
+    this.#pumping = true;
+    for (const group of this.#groups) group.idle = false;
+    this.#pump();
+    await this.#untilQuiet();
+    await this.#leased.lanes.settled();
+    this.#pumping = before || this.#state === "running";
+    return this.status;
+  }
+
+  // ---- how it gets its work ----
+
+  async #ready(): Promise<void> {
+    this.#requireNotStopped();
+    this.#given.used();
+    const { ledger } = this.#engine.services;
+    const chosen = chosenDefinitions(this.#settings.actions, this.#given.definitions);
+    for (const { policy } of chosen) await ledger.admits(policy.doubt.kind);
+    this.#definitions = new Map(chosen.map((definition) => [definition.name, definition]));
+    this.#group();
+  }
+
+  /** One lease asks for records of one kind: how far they are taken, and for how long. */
+  #group(): void {
+    const groups = new Map<string, Group & { actions: string[] }>();
+    for (const definition of this.#definitions.values()) {
+      const { leaseMs } = definition.policy;
+      const to = this.#careful(definition) ? "claimed" : "sent";
+      const name = `${to} ${leaseMs}`;
+      const group = groups.get(name) ?? { to, leaseMs, actions: [], idle: false };
+      groups.set(name, group);
+      group.actions.push(definition.name);
+    }
+    this.#groups = [...groups.values()];
+  }
+
+  #careful({ name, prepare, manual, limit }: Definition): boolean {
+    return prepare !== undefined || manual || limit !== null || this.#lines.has(name);
+  }
+
+  #pump(): void {
+    while (this.#pumping && this.#leasing < LEASES_AT_ONCE) {
+      const free = this.#settings.concurrency - this.#running - this.#reserved;
+      if (free < 1) return;
+      if (free < FEW && this.#running > free) {
+        this.#gather();
+        return;
+      }
+      const group = this.#nextGroup();
+      if (group === null) {
+        this.#perhapsIdle();
+        return;
+      }
+      void this.#fetch(group, Math.min(free, LEASE_ROWS));
+    }
+  }
+
+  #gather(): void {
+    this.#gathering ??= this.#engine.services.clock.after(GATHER_MS, () => {
+      this.#gathering = null;
+      const free = this.#settings.concurrency - this.#running - this.#reserved;
+      const group = this.#pumping && free > 0 && this.#leasing < LEASES_AT_ONCE ? this.#nextGroup() : null;
+      if (group !== null) void this.#fetch(group, free);
+    });
+  }
+
+  #nextGroup(): Group | null {
+    for (let i = 0; i < this.#groups.length; i += 1) {
+      this.#turn = (this.#turn + 1) % this.#groups.length;
+      const group = this.#groups[this.#turn] as Group;
+      if (!group.idle) return group;
+    }
+    return null;
+  }
+
+  async #fetch(group: Group, limit: number): Promise<void> {
+    this.#leasing += 1;
+    this.#reserved += limit;
+    let rows: Stored[] = [];
+    try {
+      rows = await this.#ask(group, limit);
+      this.#pauseMs = 0;
+      group.idle = rows.length < limit;
+    } catch (error) {
+      group.idle = true;
+      this.#emit({ type: "error", error });
+      this.#pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(FIRST_PAUSE_MS, 2 * this.#pauseMs));
+    } finally {
+      this.#leasing -= 1;
+      this.#reserved -= limit;
+    }
+    if (!this.#pumping) await this.#handBack(rows);
+    else for (const stored of rows) void this.#begin(stored);
+    this.#pumpSoon();
+  }
+
+  #ask({ to, leaseMs, actions }: Group, limit: number): Promise<Stored[]> {
+    const { ledger, newHolder } = this.#engine.services;
+    const { tenant } = this.#settings;
+    const own = tenant === undefined ? {} : { tenant };
+    return ledger.store.lease({ holder: newHolder(), limit, leaseMs, to, actions, ...own });
+  }
+
+  /** Leased while it was told to stop: not begun, and not counted. */
+  async #handBack(rows: readonly Stored[]): Promise<void> {
+    this.#running += rows.length;
+    const { now } = this.#engine.services.ledger.instant();
+    const back = rows.map((stored) => giveBack(this.#leased, stored, now).catch(() => {}));
+    await Promise.all(back);
+    this.#running -= rows.length;
+  }
+
+  /** Everybody who ends in this turn of the loop gets to free its slot first. */
+  #pumpSoon(): void {
+    if (this.#soon) return;
+    this.#soon = true;
+    setImmediate(() => {
+      this.#soon = false;
+      this.#pump();
+      this.#perhapsQuiet();
+    });
+  }
+
+  // ---- what it does with it ----
+
+  #begin(stored: Stored): Promise<void> {
+    const { record } = stored;
+    const definition = this.#definitions.get(record.action) as Definition;
+    this.#running += 1;
+    const work =
+      record.terms?.line === undefined ? runLeased(this.#leased, definition, stored) : this.#inLine(definition, stored);
+    return work.then(
+      (ending) => this.#ended(stored, definition, ending),
+      (error: unknown) => {
+        this.#emit({ type: "error", error });
+        this.#over();
+      },
+    );
+  }
+
+  #inLine(definition: Definition, stored: Stored): Promise<Ending> {
+    const known = this.#lines.has(definition.name);
+    const work = this.#lines.run(definition, stored);
+    // From now on its records are leased so that they may wait.
+    if (!known) this.#group();
+    return work;
+  }
+
+  #ended({ record }: Stored, { name: action }: Definition, ending: Ending): void {
+    switch (ending.as) {
+      case "done":
+        this.#counts.done += 1;
+        break;
+      case "retry":
+        this.#counts.retried += 1;
+        this.#lookAgainAt(ending.at);
+        break;
+      case "failed":
+        this.#counts.failed += 1;
+        if (ending.why === "expired") this.#counts.expired += 1;
+        break;
+      case "unknown":
+        this.#counts.inDoubt += 1;
+        this.#doubts.add(ending.call, ending.stored);
+        break;
+      case "given-back":
+        this.#counts.givenBack += 1;
+        this.#lookAgainAt(ending.at);
+        break;
+      case "moved":
+        break;
+    }
+    if (this.#listeners.size > 0) {
+      const why = ending.as === "failed" ? { why: ending.why } : {};
+      this.#emit({ type: "finished", action, key: record.key, as: ending.as, ...why });
+    }
+    this.#over();
+  }
+
+  #over(): void {
+    this.#running -= 1;
+    this.#saidIdle = false;
+    this.#pumpSoon();
+  }
+
+  // ---- when it has none ----
+
+  #awake(): void {
+    if (!this.#pumping) return;
+    for (const group of this.#groups) group.idle = false;
+    this.#rest();
+    this.#arm();
+    this.#pump();
+  }
+
+  #rest(): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+    this.#bells.unwatch();
+  }
+
+  /** Looking now and then is the backstop; new work announces itself, and what was put off says until when. */
+  #arm(): void {
+    const { clock, random, ledger } = this.#engine.services;
+    if (this.#timer !== null || this.#state !== "running") return;
+    const eager = clock.monotonic() < this.#eagerUntil;
+    const usual = (eager ? EAGER_POLL_MS : this.#settings.pollMs) * (0.8 + 0.4 * random());
+    const due = this.#nextDueAt - ledger.instant().now;
+    const ms = Math.max(this.#pauseMs, Math.min(usual, Math.max(1, due)));
+    this.#timer = clock.after(ms, () => {
+      this.#timer = null;
+      this.#nextDueAt = Number.POSITIVE_INFINITY;
+      this.#awake();
+    });
+  }
+
+  #lookAgainAt(at: number): void {
+    if (at >= this.#nextDueAt) return;
+    this.#nextDueAt = at;
+    this.#timer?.cancel();
+    this.#timer = null;
+    this.#arm();
+  }
+
+  #listen(): void {
+    const { events, clock } = this.#engine.services;
+    this.#unlisten = events.on((event) => {
+      if (event.type !== "enqueued" || !this.#definitions.has(event.action)) return;
+      // In a transaction it can be seen only after the commit, of which nobody tells us: look often for a while.
+      this.#eagerUntil = clock.monotonic() + EAGER_MS;
+      if (this.#running < this.#settings.concurrency) this.#awakeSoon();
+    });
+  }
+
+  #waking = false;
+  /** A thousand enqueues of one tick are one piece of news. */
+  #awakeSoon(): void {
+    if (this.#waking) return;
+    this.#waking = true;
+    setImmediate(() => {
+      this.#waking = false;
+      this.#awake();
+    });
+  }
+
+  #perhapsIdle(): void {
+    if (this.#running > 0 || this.#leasing > 0) return;
+    if (this.#state === "running") {
+      this.#bells.watch([...this.#definitions.keys()]);
+      this.#arm();
+    }
+    if (!this.#saidIdle) this.#emit({ type: "idle" });
+    this.#saidIdle = true;
+    this.#perhapsQuiet();
+  }
+
+  #perhapsQuiet(): void {
+    const more = this.#pumping && this.#groups.some(({ idle }) => !idle);
+    if (this.#running > 0 || this.#leasing > 0 || more) return;
+    const waiting = this.#quiet;
+    this.#quiet = [];
+    for (const tell of waiting) tell();
+  }
+
+  #untilQuiet(): Promise<void> {
+    return new Promise((done) => {
+      this.#quiet.push(done);
+      this.#pumpSoon();
+    });
+  }
+
+  #noLongerThan(work: Promise<unknown>, ms: number): Promise<unknown> {
+    return new Promise((done, fail) => {
+      const timer = this.#engine.services.clock.after(ms, () => done(undefined));
+      work.then(done, fail).finally(() => timer.cancel());
+    });
+  }
+
+  #requireNotStopped(): void {
+    if (this.#state !== "stopping" && this.#state !== "stopped") return;
+    throw new NevertwiceError("CONFIG", "this worker was stopped. Make a new one with nt.worker().");
+  }
+
+  #emit(event: WorkerEvent): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(event);
+      } catch (error) {
+        // A watcher's bug must not touch what it watches, nor stay hidden.
+        process.emitWarning(`nevertwice: a worker's listener threw: ${String(error)}`, { type: "NevertwiceWarning" });
+      }
+    }
+  }
+}
