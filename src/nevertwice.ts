@@ -26,6 +26,7 @@ import { createQueue, type QueueOptions, type WorkQueue } from "./outbox/work-qu
 import { createWorker, type Worker } from "./outbox/worker.ts";
 import type { WorkerOptions } from "./outbox/worker-options.ts";
 import { type RunId, type RunOptions, type RunServices, startRun } from "./runs/run.ts";
+import { createSequence, type Sequence, type SequenceOptions, type SequenceStep } from "./runs/sequence.ts";
 import type { Run } from "./runs/steps.ts";
 import { createJob, type Job, type JobOptions, type JobServices } from "./schedule/job.ts";
 
@@ -60,6 +61,12 @@ export interface Nevertwice {
   ): Promise<R>;
   /** A function that runs once per scheduled instant, on however many hosts. start() it, or tick() it yourself. */
   job<R, P = undefined>(name: string, options: JobOptions<R, P>): Job<R>;
+  /** Steps for one subject after another in time, each once, served by the worker. */
+  sequence<I = undefined, R = unknown>(
+    name: string,
+    steps: readonly SequenceStep[],
+    options: SequenceOptions<I, R>,
+  ): Sequence<I, R>;
   /** Several steps that together are one piece of work: called again, it goes on where it stopped. */
   run<R>(name: string, id: RunId, body: (run: Run) => R | Promise<R>, options?: RunOptions): Promise<R>;
   status(target: { readonly key: string }): Promise<Outcome<unknown> | Absent>;
@@ -209,6 +216,17 @@ class Instance implements Nevertwice {
 
   run<R>(name: string, id: RunId, body: (run: Run) => R | Promise<R>, options?: RunOptions): Promise<R> {
     return startRun(this.#runServices(), name, id, body, options);
+  }
+
+  sequence<I = undefined, R = unknown>(
+    name: string,
+    steps: readonly SequenceStep[],
+    options: SequenceOptions<I, R>,
+  ): Sequence<I, R> {
+    return createSequence(name, steps, options, {
+      ...this.#services,
+      action: (action, given) => this.#define(action, given),
+    });
   }
 
   #runServices(): RunServices {
