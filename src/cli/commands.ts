@@ -2,6 +2,7 @@
 import type { Command } from "./command.ts";
 import { doctor } from "./commands/doctor.ts";
 import { each } from "./commands/each.ts";
+import { importLedger } from "./commands/import.ts";
 import { ls } from "./commands/ls.ts";
 import { migrate } from "./commands/migrate.ts";
 import { resend } from "./commands/resend.ts";
@@ -30,4 +31,5 @@ export const COMMANDS: readonly Command[] = [
   migrate,
   run,
   runs,
+  importLedger,
 ];
