@@ -33,6 +33,7 @@ async function measure(count) {
     const opened = performance.now();
     await store.read([keys[0]]);
     const startMs = performance.now() - opened;
+    const heapMb = Math.round(process.memoryUsage().heapUsed / 1_000_000);
     const began = performance.now();
     for (let i = 0; i < LOOKUPS; i += 1) await store.read([keys[i % keys.length]]);
     const lookups = LOOKUPS / ((performance.now() - began) / 1_000);
@@ -44,16 +45,16 @@ async function measure(count) {
     for (let n = 0; n < CALLS; n += 1) await note({ n });
     const calls = CALLS / ((performance.now() - calling) / 1_000);
     await nt.close();
-    return { records: count, mib: Math.round(statSync(path).size / 1_048_576), startMs, lookups, calls };
+    return { records: count, mib: Math.round(statSync(path).size / 1_048_576), startMs, heapMb, lookups, calls };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
 const rows = [await measure(1_000), await measure(300_000)];
-console.log("records   file       start     lookups/s   guarded calls/s, one after another");
-for (const { records, mib, startMs, lookups, calls } of rows) {
-  const cells = [`${mib} MiB`, `${Math.round(startMs)} ms`, Math.round(lookups), Math.round(calls)];
+console.log("records   file       start      heap       lookups/s  guarded calls/s, one after another");
+for (const { records, mib, startMs, heapMb, lookups, calls } of rows) {
+  const cells = [`${mib} MiB`, `${Math.round(startMs)} ms`, `${heapMb} MB`, Math.round(lookups), Math.round(calls)];
   console.log(String(records).padEnd(10) + cells.map((cell) => String(cell).padEnd(11)).join(""));
 }
 const [small, large] = rows;

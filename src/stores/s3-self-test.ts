@@ -36,6 +36,6 @@ async function deletesConditionally(client: S3Client, name: string): Promise<boo
 
 function refused(where: string, why: string) {
   return configError(
-    `${where} cannot carry a ledger: ${why}. Two hosts could both win the same claim. Use an object store with conditional writes (Amazon S3, MinIO since 2024, Cloudflare R2, Ceph), or another store.`,
+    `${where} cannot carry a ledger: ${why}. Two hosts could both win the same claim. Use an object store that honours conditional writes, as Amazon S3 does, or another store.`,
   );
 }
