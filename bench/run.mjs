@@ -1,4 +1,4 @@
-// npm run bench [-- section …] [--quick] [--check] [--memory] [--big]: one command, ratios in one run.
+// npm run bench [-- section …] [--quick] [--check] [--memory] [--million]: one command, ratios in one run.
 import { cpus, totalmem } from "node:os";
 import { parseArgs } from "node:util";
 import { table } from "./measure.mjs";
@@ -17,6 +17,7 @@ const { values, positionals } = parseArgs({
     quick: { type: "boolean" },
     check: { type: "boolean" },
     memory: { type: "boolean" },
+    million: { type: "boolean" },
     help: { type: "boolean" },
   },
 });
@@ -28,6 +29,7 @@ if (values.help) {
       `npm run bench -- sqlite          one of: ${Object.keys(SECTIONS).join(", ")}`,
       "npm run bench -- --quick         a fifth of the calls",
       "npm run bench -- --memory        a million keys through one process, resident set sampled",
+      "npm run bench -- --million       a million pending intents drained by one worker, resident set sampled",
       "npm run bench -- --check         exit 1 when a target is missed",
     ].join("\n"),
   );
@@ -42,7 +44,7 @@ if (unknown !== undefined) {
 
 const machine = `${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}, ${process.platform}`;
 console.log(`${machine}\n`);
-const missed = values.memory ? await memory() : await ratios();
+const missed = await (values.memory ? memory() : values.million ? million() : ratios());
 if (missed.length > 0) console.log(`below target: ${missed.join("; ")}`);
 process.exit(values.check && missed.length > 0 ? 1 : 0);
 
@@ -75,4 +77,14 @@ async function memory() {
   console.log(table([["keys written", "resident MB", "keys/s"], ...rows]));
   console.log(`\nresident set after the first 100 000 keys: ${flat ? "flat" : "growing"} (${grownBy.toFixed(0)} MB)`);
   return flat ? [] : ["memory"];
+}
+
+async function million() {
+  const { millionBench } = await import("./million.mjs");
+  const { rows, most, kept, done, left, ok } = await millionBench({ intents: values.quick ? 100_000 : 1_000_000 });
+  console.log(table([["intents done", "resident MB", "intents/s"], ...rows]));
+  console.log(
+    `\n${done.toLocaleString("en")} done, ${left} left; resident set at most ${most.toFixed(0)} MB (target: below 200); the rate at the end is ${kept.toFixed(2)} of that at the start (target: ≥ 0.7)`,
+  );
+  return ok ? [] : ["million"];
 }

@@ -29,7 +29,9 @@ export async function inspectServer(run: Connection, options: InspectOptions): P
        pg_size_pretty(pg_total_relation_size(to_regclass($1::text))) AS c6,
        coalesce(s.n_live_tup, 0)::text AS c7, coalesce(s.n_dead_tup, 0)::text AS c8,
        (SELECT round(extract(epoch FROM clock_timestamp() - min(xact_start)))::text FROM pg_stat_activity
-        WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()) AS c9
+        WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()) AS c9,
+       (SELECT concat_ws(', ', 'pid ' || pid, usename, nullif(application_name, ''), state) FROM pg_stat_activity
+        WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1) AS c10
      FROM (SELECT 1) one LEFT JOIN pg_stat_user_tables s ON s.relid = to_regclass($1::text)`,
     [tables.table],
   );
@@ -84,7 +86,7 @@ function replication({ c2, c3 }: Row): Finding {
   };
 }
 
-function tidiness({ c6, c7, c8, c9 }: Row): Finding[] {
+function tidiness({ c6, c7, c8, c9, c10 }: Row): Finding[] {
   const [live, dead, seconds] = [c7, c8, c9].map(Number) as [number, number, number];
   const bloated = dead > 100_000 && dead > MANY_DEAD * live;
   const held = seconds > OLD_SNAPSHOT_SECONDS;
@@ -97,10 +99,10 @@ function tidiness({ c6, c7, c8, c9 }: Row): Finding[] {
     },
     {
       name: "oldest snapshot",
-      value: `${Number.isFinite(seconds) ? seconds : 0} s`,
+      value: c9 === null ? "none" : `${seconds} s, held by ${c10}`,
       ok: !held,
       advice:
-        "a transaction this old keeps vacuum from tidying up: find it with SELECT pid, state, query FROM pg_stat_activity ORDER BY xact_start",
+        "a transaction this old keeps vacuum from tidying up after workers: end what it waits for, or end it with SELECT pg_terminate_backend(<its pid>), and set idle_in_transaction_session_timeout",
     },
   ];
 }

@@ -9,12 +9,17 @@ import type { Statement } from "./postgres-write.ts";
  * The longest due first, from the index of due work alone. SKIP LOCKED: workers pass each other by. Ordered by nothing
  * but what the index is in the order of: with a second column every lease would sort the whole backlog.
  */
-export function leaseDue({ table }: LeaseTables, query: LeaseQuery, now: number): Statement {
+export function leaseDue(
+  { table }: LeaseTables,
+  query: LeaseQuery,
+  now: number,
+  from: number | null = null,
+): Statement {
   const parameters = new Parameters();
   const at = parameters.add(String(now));
   const picked = `picked AS MATERIALIZED (
   SELECT r.ctid AS id, r.key, r.tenant, r.attention_at AS since, r.created_at FROM ${table} r
-  WHERE r.attention = 'queued' AND r.attention_at <= ${at}::bigint AND ${wanted(parameters, query, at)}
+  WHERE r.attention = 'queued' AND r.attention_at <= ${at}::bigint${from === null ? "" : ` AND r.attention_at >= ${parameters.add(String(from))}::bigint`} AND ${wanted(parameters, query, at)}
   ORDER BY r.attention_at LIMIT ${parameters.add(String(query.limit))}::bigint
   FOR NO KEY UPDATE SKIP LOCKED)`;
   return take(table, `WITH ${picked}`, parameters, query, at);
@@ -70,7 +75,7 @@ function take(
   return {
     text: `${picked},
 taken AS (UPDATE ${table} r SET ${set.join(", ")} WHERE r.ctid = ANY(ARRAY(SELECT id FROM picked)) RETURNING r.*)
-SELECT ${selectList("r")} FROM taken r JOIN picked p ON p.key = r.key AND p.tenant = r.tenant ORDER BY p.since, p.created_at, p.key`,
+SELECT p.since::text AS since, ${selectList("r")} FROM taken r JOIN picked p ON p.key = r.key AND p.tenant = r.tenant ORDER BY p.since, p.created_at, p.key`,
     values: parameters.values,
   };
 }

@@ -27,6 +27,7 @@ import { storeError } from "./postgres-errors.ts";
 import { inspectServer } from "./postgres-inspect.ts";
 import { keyHex } from "./postgres-key.ts";
 import { leaseDue, leaseLapsed } from "./postgres-lease.ts";
+import { LeaseFloor } from "./postgres-lease-floor.ts";
 import { listStatement, pageOf } from "./postgres-list.ts";
 import { ready } from "./postgres-migrate.ts";
 import { checkOptions, type PostgresStoreOptions, type Settings } from "./postgres-options.ts";
@@ -78,6 +79,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   #opened: Opened | null = null;
   readonly #checked = new WeakMap<object, Promise<void>>();
   #closed = false;
+  readonly #leaseFloor = new LeaseFloor();
   #lookedForLapsedAt = Number.NEGATIVE_INFINITY;
 
   constructor(settings: Settings) {
@@ -143,7 +145,7 @@ class PostgresStore implements TransactionalStore<unknown> {
       checkLimit(query.limit, "lease");
       const confined = { ...query, ...this.#ownTenant(query.tenant) };
       const now = this.now();
-      const due = await this.#rows(run, leaseDue(this.#tables, confined, now));
+      const due = await this.#leaseDue(run, confined, now);
       if (due.length >= query.limit || now - this.#lookedForLapsedAt < LOOK_FOR_LAPSED_MS) return due;
       const limit = query.limit - due.length;
       const lapsed = await this.#rows(survey, leaseLapsed(this.#tables, { ...confined, limit }, now));
@@ -151,6 +153,17 @@ class PostgresStore implements TransactionalStore<unknown> {
       if (lapsed.length < limit) this.#lookedForLapsedAt = now;
       return [...due, ...lapsed];
     });
+  }
+
+  async #leaseDue(run: Connection, query: LeaseQuery, now: number): Promise<Stored[]> {
+    const from = this.#leaseFloor.of(query, now);
+    const { text, values } = leaseDue(this.#tables, query, now, from);
+    const rows = await run.query(text, values);
+    if (rows.length === query.limit) this.#leaseFloor.reached(query, Number(rows.at(-1)?.since), from, now);
+    else this.#leaseFloor.forget(query);
+    const due = rows.map((row) => this.#swaps.seen(row));
+    if (from === null || due.length === query.limit) return due;
+    return [...due, ...(await this.#leaseDue(run, { ...query, limit: query.limit - due.length }, now))];
   }
 
   list(query: ListQuery): Promise<Page> {

@@ -1,0 +1,99 @@
+/** Workers on the stores that have a server: two instances on one ledger, as two processes would be. */
+import { type Nevertwice, nevertwice, notSent } from "nevertwice";
+import { afterAll, describe, expect, it } from "vitest";
+import { flushableRedisDb, freshDatabase } from "../../test/services/addresses.ts";
+import { until } from "../../test/support/gate.ts";
+
+const stores = {
+  PostgreSQL: (await freshDatabase()).url,
+  Redis: await flushableRedisDb(),
+};
+const opened: Nevertwice[] = [];
+
+afterAll(async () => {
+  for (const nt of opened) await nt.close();
+});
+
+describe.each(Object.entries(stores))("worker on %s", (_, store) => {
+  const connect = () => {
+    const nt = nevertwice({ store, sweep: false });
+    opened.push(nt);
+    return nt;
+  };
+
+  it("B3 F36 two workers share the work; expiry, delay, retries and dead letters are what they are elsewhere", async () => {
+    const sent: number[] = [];
+    const failing = new Set([3, 30, 300]);
+    const options = {
+      key: ["id"] as const,
+      retry: { attempts: 3, backoff: "1ms" },
+      run: async ({ id }: { id: number }) => {
+        if (id === 7) throw notSent(new Error("503"));
+        if (failing.delete(id)) throw notSent(new Error("503"));
+        sent.push(id);
+        return `msg_${id}`;
+      },
+    };
+    const [one, other] = [connect(), connect()];
+    const send = one.action("mail", options);
+    other.action("mail", options);
+    await send.enqueueMany(Array.from({ length: 400 }, (_, id) => ({ id })));
+    await send.enqueue({ id: 1_000 }, { delay: "1h" });
+    await send.enqueue({ id: 1_001 }, { expires: new Date(Date.now() - 60_000) });
+    await Promise.all([one, other].map((nt) => nt.worker({ concurrency: 16, poll: "20ms" }).start()));
+    await until(async () => sent.length === 399 && (await send.status({ id: 7 })).status === "failed", "all at rest");
+    expect(new Set(sent).size).toBe(399);
+    expect(await send.status({ id: 42 })).toMatchObject({ status: "done", result: "msg_42" });
+    expect(await send.status({ id: 1_000 })).toMatchObject({ status: "queued" });
+    await until(async () => (await send.status({ id: 1_001 })).status === "failed", "the stale one");
+    expect(await send.status({ id: 1_001 })).toMatchObject({ final: true });
+  });
+
+  it("limits and lines hold across workers", async () => {
+    const line: number[] = [];
+    let now = 0;
+    let most = 0;
+    let done = 0;
+    const limited = {
+      key: ["id"] as const,
+      limit: { by: () => "one place", concurrency: 2 },
+      run: async (_input: { id: number }) => {
+        now += 1;
+        most = Math.max(most, now);
+        await new Promise((wait) => setTimeout(wait, 2));
+        now -= 1;
+        done += 1;
+      },
+    };
+    const ordered = { key: ["id"] as const, run: async ({ id }: { id: number }) => void line.push(id) };
+    const [one, other] = [connect(), connect()];
+    const [send, step] = [one.action("limited", limited), one.action("ordered", ordered)];
+    other.action("limited", limited);
+    other.action("ordered", ordered);
+    await send.enqueueMany(Array.from({ length: 20 }, (_, id) => ({ id })));
+    await step.enqueueMany(
+      Array.from({ length: 12 }, (_, id) => ({ id })),
+      { orderKey: "acct" },
+    );
+    await Promise.all([one, other].map((nt) => nt.worker({ concurrency: 8, poll: "20ms" }).start()));
+    await until(() => done === 20 && line.length === 12, "all done");
+    expect(most).toBe(2);
+    expect(line).toEqual(Array.from({ length: 12 }, (_, id) => id));
+  });
+
+  it("an idle worker is woken by another process's enqueue, or finds it by looking", async () => {
+    const [here, there] = [connect(), connect()];
+    const rung: number[] = [];
+    const ring = { key: ["id"] as const, run: async ({ id }: { id: number }) => void rung.push(id) };
+    const send = here.action("ring", ring);
+    there.action("ring", ring);
+    const worker = there.worker({ poll: "300ms" });
+    const idle = new Promise<void>((done) => worker.on((event) => event.type === "idle" && done()));
+    await worker.start();
+    await idle;
+    for (const id of [1, 2, 3]) {
+      await send.enqueue({ id });
+      await until(() => rung.length === id, `ring ${id}`);
+    }
+  });
+});
