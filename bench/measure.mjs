@@ -33,6 +33,26 @@ export async function drive({ total, callers, call }) {
   return { rate: total / seconds, loop };
 }
 
+const SLICES = 5;
+
+/** A slice of the calls on one side, then on the other, and so on: what else the machine does meets both alike. */
+export async function inTurns(total, callers, sides) {
+  const slices = sides.map(() => []);
+  const size = total / SLICES;
+  for (let from = 0; from < total; from += size) {
+    for (const [side, call] of sides.entries()) {
+      slices[side].push(await drive({ total: size, callers, call: (i) => call(from + i) }));
+    }
+  }
+  return slices.map((driven) => ({
+    rate: SLICES / driven.reduce((seconds, { rate }) => seconds + 1 / rate, 0),
+    loop: {
+      p50: driven.map(({ loop }) => loop.p50).toSorted((a, b) => a - b)[SLICES >> 1],
+      p99: Math.max(...driven.map(({ loop }) => loop.p99)),
+    },
+  }));
+}
+
 /** The median of an odd number of runs: one hiccup of the machine does not decide. */
 export function median(results) {
   return results.toSorted((a, b) => a.rate - b.rate)[Math.floor(results.length / 2)];

@@ -3,7 +3,7 @@ import { nevertwice } from "nevertwice";
 import pg from "pg";
 import { startAll } from "../scripts/services/start-all.mjs";
 import { coalescedLoop, handWritten } from "./hand-written-postgres.mjs";
-import { drive, median } from "./measure.mjs";
+import { drive, inTurns, median } from "./measure.mjs";
 import { dbosStep } from "./peers/dbos.mjs";
 
 const ROUNDS = 3;
@@ -65,7 +65,7 @@ const MANY = {
   repeat: "repeat from the ledger, 256 callers",
   memory: "repeat, same process, 256 callers",
   loop: "bare coalesced SQL, no engine, 256 callers",
-  oursAgain: "nevertwice, 256 callers, right after it",
+  oursAgain: "nevertwice, 256 callers, in turns with it",
 };
 const PEER = { dbos: "DBOS step, 32 callers", ours: "nevertwice, 32 callers" };
 
@@ -83,12 +83,18 @@ async function oneRound(url, total) {
   await drive({ total: total / 2, callers: 256, call: (i) => guarded({ id: `warm-${i}` }) });
   await drive({ total: total / 2, callers: 256, call: (i) => loop.once(`loop-warm-${i}`, effect) });
 
-  await measure(ONE.hand, 1, total / 4, (i) => hand.once(`one-${i}`, effect));
-  await measure(ONE.ours, 1, total / 4, (i) => guarded({ id: `one-${i}` }));
-  await measure(MANY.hand, 256, total, (i) => hand.once(`many-${i}`, effect));
-  await measure(MANY.ours, 256, 2 * total, (i) => guarded({ id: `many-${i}` }));
-  await measure(MANY.loop, 256, 2 * total, (i) => loop.once(`loop-${i}`, effect));
-  await measure(MANY.oursAgain, 256, 2 * total, (i) => guarded({ id: `again-${i}` }));
+  [results[ONE.hand], results[ONE.ours]] = await inTurns(total / 4, 1, [
+    (i) => hand.once(`one-${i}`, effect),
+    (i) => guarded({ id: `one-${i}` }),
+  ]);
+  [results[MANY.hand], results[MANY.ours]] = await inTurns(total, 256, [
+    (i) => hand.once(`many-${i}`, effect),
+    (i) => guarded({ id: `many-${i}` }),
+  ]);
+  [results[MANY.loop], results[MANY.oursAgain]] = await inTurns(2 * total, 256, [
+    (i) => loop.once(`loop-${i}`, effect),
+    (i) => guarded({ id: `again-${i}` }),
+  ]);
   await measure(MANY.memory, 256, 4 * total, (i) => guarded({ id: `many-${i % 500}` }));
   await measure(PEER.ours, 32, total, (i) => guarded({ id: `peer-${i}` }));
   await nt.close();
@@ -99,9 +105,11 @@ async function oneRound(url, total) {
   const again = other.action("bench", { key: ["id"], run: effect });
   await drive({ total: total / 4, callers: 1, call: (i) => again({ id: `again-${i}` }) });
   await drive({ total: total / 4, callers: 1, call: (i) => hand.look(`warm-${i}`) });
-  await measure(ONE.look, 1, total / 4, (i) => hand.look(`many-${i}`));
-  await measure(ONE.repeat, 1, total / 4, (i) => again({ id: `one-${i}` }));
-  await measure(MANY.repeat, 256, 2 * total, (i) => again({ id: `many-${i}` }));
+  [results[ONE.look], results[ONE.repeat]] = await inTurns(total / 4, 1, [
+    (i) => hand.look(`many-${i}`),
+    (i) => again({ id: `one-${i}` }),
+  ]);
+  await measure(MANY.repeat, 256, total, (i) => again({ id: `many-${i}` }));
   await other.close();
   await hand.close();
 

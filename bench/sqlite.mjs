@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { nevertwice } from "nevertwice";
 import { handWritten } from "./hand-written.mjs";
-import { drive, inFolder, median } from "./measure.mjs";
+import { drive, inFolder, inTurns, median } from "./measure.mjs";
 
 const ROUNDS = 3;
 const effect = async () => ({ id: "msg_1" });
@@ -43,16 +43,10 @@ async function oneRound(folder, total) {
   await drive({ total: total / 2, callers: 256, call: (i) => hand.once(`warm-${i}`, effect) });
   await drive({ total: total / 2, callers: 256, call: (i) => guarded({ id: `warm-${i}` }) });
 
-  const both = (callers, prefix) => [
-    drive.bind(null, { total, callers, call: (i) => hand.once(`${prefix}-${i}`, effect) }),
-    drive.bind(null, { total, callers, call: (i) => guarded({ id: `${prefix}-${i}` }) }),
-  ];
-  const [handOne, guardedOne] = both(1, "one");
-  results["hand-written, 1 caller"] = await handOne();
-  results["nevertwice, 1 caller"] = await guardedOne();
-  const [handMany, guardedMany] = both(256, "many");
-  results["hand-written, 256 callers"] = await handMany();
-  results["nevertwice, 256 callers"] = await guardedMany();
+  const both = (callers, prefix) =>
+    inTurns(total, callers, [(i) => hand.once(`${prefix}-${i}`, effect), (i) => guarded({ id: `${prefix}-${i}` })]);
+  [results["hand-written, 1 caller"], results["nevertwice, 1 caller"]] = await both(1, "one");
+  [results["hand-written, 256 callers"], results["nevertwice, 256 callers"]] = await both(256, "many");
   results["repeat, same process, 256 callers"] = await drive({
     total: total * 4,
     callers: 256,

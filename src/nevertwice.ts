@@ -254,15 +254,15 @@ class Instance implements Nevertwice {
   }
 
   status({ key }: { readonly key: string }) {
-    return this.#engine.status(key);
+    return this.#engine.status(key, this.#defaults.tenant);
   }
 
   resolve({ key }: { readonly key: string }, resolution: Resolution<unknown>) {
-    return resolveDoubt(this.#engine, key, resolution);
+    return resolveDoubt(this.#engine, { key, tenant: this.#defaults.tenant }, resolution);
   }
 
   retry({ key }: { readonly key: string }, signature: Signature) {
-    return retryFailed(this.#engine, key, signature);
+    return retryFailed(this.#engine, { key, tenant: this.#defaults.tenant }, signature);
   }
 
   queue<I, R = unknown>(name: string, options: QueueOptions<I> = {}): WorkQueue<I, R> {

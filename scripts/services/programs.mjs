@@ -8,8 +8,11 @@ const packageOf = {
   postgres: "postgresql",
   pg_basebackup: "postgresql",
   "redis-server": "redis-server",
+  "valkey-server": "valkey-server",
   pgbouncer: "pgbouncer",
 };
+/** Valkey instead of Redis: NEVERTWICE_TEST_REDIS_SERVER=valkey-server. */
+export const redisServer = process.env.NEVERTWICE_TEST_REDIS_SERVER ?? "redis-server";
 const variableOf = {
   postgresql: "NEVERTWICE_TEST_POSTGRES=postgres://user:password@host:5432/database",
   "redis-server": "NEVERTWICE_TEST_REDIS=redis://host:6379 and NEVERTWICE_TEST_REDIS_CLUSTER=host:port,host:port,…",

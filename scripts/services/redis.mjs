@@ -1,7 +1,7 @@
 // A private Redis. The default is the only setup that keeps what it acknowledged: every write synced, nothing evicted.
 import { Redis as Client } from "ioredis";
 import { onFreePorts } from "./free-port.mjs";
-import { program } from "./programs.mjs";
+import { program, redisServer } from "./programs.mjs";
 import { GiveUp, until } from "./until.mjs";
 
 /** Settings of a Redis that keeps what it acknowledged. */
@@ -65,11 +65,15 @@ export class Redis {
     return this.#server.pid;
   }
 
-  /** Starts it, also again on the same folder and port after stop(). */
-  async start() {
+  /**
+   * Starts it, also again on the same folder and port after stop(), perhaps with other settings from then on.
+   * @param {Record<string, string | number>} [settings]
+   */
+  async start(settings = {}) {
+    this.#settings = { ...this.#settings, ...settings };
     this.#server = await this.#keep.start({
       name: this.name,
-      command: program("redis-server"),
+      command: program(redisServer),
       args: Object.entries(this.#settings).flatMap(([name, value]) => [`--${name}`, ...words(name, value)]),
       // Nobody misses its data when the run is over.
       stopSignal: "SIGKILL",

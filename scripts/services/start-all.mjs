@@ -2,7 +2,7 @@
 import { openKeep } from "./keep.mjs";
 import { startPgBouncer } from "./pgbouncer.mjs";
 import { startPostgres } from "./postgres.mjs";
-import { ensurePrograms } from "./programs.mjs";
+import { ensurePrograms, redisServer } from "./programs.mjs";
 import { startRedis } from "./redis.mjs";
 import { startRedisCluster } from "./redis-cluster.mjs";
 
@@ -10,8 +10,8 @@ import { startRedisCluster } from "./redis-cluster.mjs";
 const kinds = {
   postgres: { variable: "NEVERTWICE_TEST_POSTGRES", programs: ["initdb", "postgres", "pg_basebackup"] },
   pgbouncer: { variable: "NEVERTWICE_TEST_PGBOUNCER", programs: ["pgbouncer"] },
-  redis: { variable: "NEVERTWICE_TEST_REDIS", programs: ["redis-server"] },
-  cluster: { variable: "NEVERTWICE_TEST_REDIS_CLUSTER", programs: ["redis-server"] },
+  redis: { variable: "NEVERTWICE_TEST_REDIS", programs: [redisServer] },
+  cluster: { variable: "NEVERTWICE_TEST_REDIS_CLUSTER", programs: [redisServer] },
 };
 export const KINDS = Object.keys(kinds);
 

@@ -15,17 +15,17 @@ export const COMMON_FLAGS: Flags = {
 
 export class Args {
   readonly operands: readonly string[];
-  /** What stands behind `--`: a command line of somebody else's. */
-  readonly rest: readonly string[];
+  /** Those of them that stand behind "--": another program's command line. */
+  readonly behindDashes: readonly string[];
   readonly #values: ReadonlyMap<string, readonly string[]>;
 
   constructor(
     operands: readonly string[],
     values: ReadonlyMap<string, readonly string[]>,
-    rest: readonly string[] = [],
+    behindDashes: readonly string[] = [],
   ) {
     this.operands = operands;
-    this.rest = rest;
+    this.behindDashes = behindDashes;
     this.#values = values;
   }
 
@@ -36,6 +36,11 @@ export class Args {
   /** The last one wins, as everywhere on a command line. */
   text(flag: string): string | undefined {
     return this.#values.get(flag)?.at(-1);
+  }
+
+  /** Given several times, each as it is. */
+  all(flag: string): readonly string[] {
+    return this.#values.get(flag) ?? [];
   }
 
   /** Given several times, or with commas. */
@@ -66,11 +71,8 @@ interface Given {
   readonly inline: boolean;
 }
 
-export function parse(all: readonly string[], commands: readonly Command[]): Invocation {
-  const end = all.indexOf("--");
-  const argv = end === -1 ? all : all.slice(0, end);
-  const rest = end === -1 ? [] : all.slice(end + 1);
-  const { given, words } = tokens(argv, commands);
+export function parse(argv: readonly string[], commands: readonly Command[]): Invocation {
+  const { given, words, behindDashes } = tokens(argv, commands);
   const [name, ...operands] = words;
   if (name === "help" || given.some((flag) => flag.name === "help" || flag.raw === "-h")) {
     const topic = name === "help" ? operands[0] : name;
@@ -84,16 +86,14 @@ export function parse(all: readonly string[], commands: readonly Command[]): Inv
     const value = check(flag, allowed, command);
     values.set(flag.name, [...(values.get(flag.name) ?? []), ...(value === undefined ? [] : [value])]);
   }
-  // Only `run` has a use for a command line of its own; elsewhere `--` just ends the flags.
-  const own = command?.takesRest === true ? operands : [...operands, ...rest];
-  if (command !== null && own.length > command.operands) throw tooMany(command, own);
-  return { command, args: new Args(own, values, rest) };
+  if (command !== null && operands.length > command.operands) throw tooMany(command, operands);
+  return { command, args: new Args(operands, values, behindDashes) };
 }
 
 const VERSION: Flag = { takes: "nothing", about: "the version" };
 
 /** All flags of all commands at once, because the command itself may come last. */
-function tokens(argv: readonly string[], commands: readonly Command[]): { given: Given[]; words: string[] } {
+function tokens(argv: readonly string[], commands: readonly Command[]) {
   const every: Flags = Object.assign({}, COMMON_FLAGS, ...commands.map(({ flags }) => flags));
   const options = Object.fromEntries(
     Object.entries(every).map(([name, { takes }]) => [
@@ -107,7 +107,9 @@ function tokens(argv: readonly string[], commands: readonly Command[]): { given:
     if (token.kind !== "option") continue;
     given.push({ name: token.name, raw: token.rawName, value: token.value, inline: token.inlineValue === true });
   }
-  return { given, words: parsed.positionals };
+  const dashes = parsed.tokens.find(({ kind }) => kind === "option-terminator");
+  const behindDashes = dashes === undefined ? [] : argv.slice(dashes.index + 1);
+  return { given, words: parsed.positionals, behindDashes };
 }
 
 function named(name: string, commands: readonly Command[]): Command {

@@ -1,4 +1,5 @@
 /** What a command is, and what it is given. */
+import type { Readable, Writable } from "node:stream";
 import type { Store } from "../core/store.ts";
 import type { Args } from "./args.ts";
 import type { Paint } from "./paint.ts";
@@ -23,8 +24,6 @@ export interface Command {
   readonly flags: Flags;
   /** At most this many words besides flags. */
   readonly operands: number;
-  /** It takes another command line behind `--`. */
-  readonly takesRest?: boolean;
   readonly examples: readonly (readonly [line: string, what: string])[];
   run(context: Context): Promise<number>;
 }
@@ -50,6 +49,14 @@ export interface Io {
   readonly stdin?: { readonly chunks: AsyncIterable<Uint8Array>; readonly bytes: number | null };
   /** Calls back when the program is asked to end (Ctrl-C, SIGTERM); returns the way to stop listening. */
   readonly onInterrupt?: (asked: () => void) => () => void;
+  /** For a command that stands between two programs: it takes input, output and signals over. */
+  readonly takeOver?: () => Streams;
+}
+
+export interface Streams {
+  readonly input: Readable;
+  readonly output: Writable;
+  onSignal(listener: (signal: NodeJS.Signals) => void): void;
 }
 
 /** A ledger to look at, or the place where one will be made at the first call. */

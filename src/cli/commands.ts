@@ -4,6 +4,7 @@ import { doctor } from "./commands/doctor.ts";
 import { each } from "./commands/each.ts";
 import { importLedger } from "./commands/import.ts";
 import { ls } from "./commands/ls.ts";
+import { mcp } from "./commands/mcp.ts";
 import { migrate } from "./commands/migrate.ts";
 import { resend } from "./commands/resend.ts";
 import { resolve } from "./commands/resolve.ts";
@@ -32,4 +33,5 @@ export const COMMANDS: readonly Command[] = [
   run,
   runs,
   importLedger,
+  mcp,
 ];

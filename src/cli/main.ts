@@ -2,7 +2,7 @@
 /** The command `nevertwice`. */
 import { fstatSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
-import type { Io, Sink } from "./command.ts";
+import type { Io, Sink, Streams } from "./command.ts";
 import { run } from "./run.ts";
 
 function sink(stream: NodeJS.WriteStream): Sink {
@@ -35,6 +35,18 @@ function sizeOfStdin(): number | null {
   }
 }
 
+/** The proxy outlives its reader, since calls under way are settled first: a closed pipe is no reason to end at once. */
+function takeOver(): Streams {
+  process.stdout.removeAllListeners("error");
+  return {
+    input: process.stdin,
+    output: process.stdout,
+    onSignal(listener) {
+      for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, listener);
+    },
+  };
+}
+
 const io: Io = {
   stdout: sink(process.stdout),
   stderr: sink(process.stderr),
@@ -50,6 +62,7 @@ const io: Io = {
       process.off("SIGINT", asked).off("SIGTERM", asked);
     };
   },
+  takeOver,
 };
 
 const code = await run(process.argv.slice(2), io);

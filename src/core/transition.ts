@@ -401,7 +401,9 @@ function begin(intent: Intent, replaced: LedgerRecord | null, at: Instant): Ledg
     result: null,
     error: null,
     history: [],
-    ...inputOf(intent),
+    fingerprint: intent.fingerprint,
+    input: intent.input,
+    keepMs: intent.keepMs,
   };
 }
 
@@ -410,9 +412,14 @@ function take(
   by: { to: "claimed" | "sent"; holder: string; leaseMs: number; newRound: boolean },
   at: Instant,
 ): LedgerRecord {
+  const sent = by.to === "sent";
+  const first = sent && record.firstSentAt === null;
+  // One spread and plain fields: a second spread costs ten times as much, and this is in every call.
   return {
     ...record,
-    ...(by.to === "sent" ? sentNow(record, at) : {}),
+    firstSentAt: first ? at.now : record.firstSentAt,
+    lastSentAt: sent ? at.now : record.lastSentAt,
+    firstSentMark: first ? markOf(at) : record.firstSentMark,
     state: by.to,
     attempt: record.attempt + 1,
     fence: record.fence + 1,
@@ -460,10 +467,12 @@ function settled(
   facts: { result?: Payload | null; error: StoredError | null; final?: boolean },
 ): LedgerRecord {
   // Failed means surely not sent: a later try starts the provider's window, and its draft, afresh.
-  const unsent = state === "failed" ? { firstSentAt: null, lastSentAt: null, draft: null } : {};
+  const unsent = state === "failed";
   return {
     ...record,
-    ...unsent,
+    firstSentAt: unsent ? null : record.firstSentAt,
+    lastSentAt: unsent ? null : record.lastSentAt,
+    draft: unsent ? null : record.draft,
     state,
     updatedAt: at.now,
     lease: null,

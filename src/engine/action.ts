@@ -10,7 +10,7 @@ import type { Engine } from "./engine.ts";
 import { type Enqueued, type EnqueueOptions, enqueue, readTerms } from "./enqueue.ts";
 import { type Inputs, inChunks, oneByOneOrTogether, sharingStatements } from "./enqueue-many.ts";
 import { causeOf, isRemembered } from "./error-memory.ts";
-import { checkSignature, type Resolution, resolveDoubt } from "./operate.ts";
+import { checkSignature, type Resolution, resolveDoubt, type Target } from "./operate.ts";
 import { parseInput } from "./standard-schema.ts";
 import { runInTransaction, viewOf } from "./transactional.ts";
 
@@ -76,7 +76,8 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
     each: (inputs: Inputs<I>, options: EachOptions = {}) =>
       runEach<I, R>({ inputs, options, action: definition.name, attempt }),
     async status(target: I | { readonly key: string }, options: CallOptions = {}) {
-      return (await engine.status(await calls.keyOf(target, options))) as Outcome<R> | Absent;
+      const { key, tenant } = await calls.targetOf(target, options);
+      return (await engine.status(key, tenant)) as Outcome<R> | Absent;
     },
     async resend(input: I, { by, reason, ...options }: ResendOptions) {
       services.used();
@@ -92,8 +93,7 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
       return resultOrThrow(outcome as Outcome<R>, definition.name);
     },
     async resolve(target: I | { readonly key: string }, resolution: Resolution<R>, options: CallOptions = {}) {
-      const key = await calls.keyOf(target, options);
-      return (await resolveDoubt(engine, key, resolution)) as Outcome<R>;
+      return (await resolveDoubt(engine, await calls.targetOf(target, options), resolution)) as Outcome<R>;
     },
     keyOf: async (input: I, options: CallOptions = {}) => (await calls.make(input, options)).key,
   };
@@ -182,10 +182,11 @@ class Calls {
     return call;
   }
 
-  async keyOf(target: unknown, options: CallOptions): Promise<string> {
+  async targetOf(target: unknown, options: CallOptions): Promise<Target> {
+    const tenant = options.tenant ?? this.#services.defaults.tenant;
     const key = (target as { key?: unknown } | null)?.key;
-    if (typeof key === "string" && isKey(key) && Object.keys(target as object).length === 1) return key;
-    return (await this.make(target, options)).key;
+    if (typeof key === "string" && isKey(key) && Object.keys(target as object).length === 1) return { key, tenant };
+    return { key: (await this.make(target, options)).key, tenant };
   }
 
   /** Clicks at the same instant are one resend: they get the same version, and the engine joins them. */

@@ -90,29 +90,40 @@ export class Coalescer<Request, Response> {
     this.#inFlight += 1;
     this.#schedule();
     try {
-      await this.#settle(batch);
+      answerAll(batch, await this.#options.flush(requestsOf(batch)));
+    } catch (error) {
+      await this.#failed(batch, error);
     } finally {
       this.#inFlight -= 1;
       this.#schedule();
     }
   }
 
-  async #settle(batch: Waiting<Request, Response>[]): Promise<void> {
-    let responses: readonly Response[];
-    try {
-      responses = await this.#options.flush(batch.map((one) => one.request));
-    } catch (error) {
-      if (batch.length === 1 || !this.#options.splittable(error)) {
-        for (const one of batch) one.reject(error);
-        return;
-      }
-      const middle = batch.length >> 1;
-      await this.#settle(batch.slice(0, middle));
-      await this.#settle(batch.slice(middle));
+  async #failed(batch: Waiting<Request, Response>[], error: unknown): Promise<void> {
+    if (batch.length === 1 || !this.#options.splittable(error)) {
+      for (const one of batch) one.reject(error);
       return;
     }
-    for (let i = 0; i < batch.length; i += 1) answer(batch[i] as Waiting<Request, Response>, responses[i] as Response);
+    const middle = batch.length >> 1;
+    for (const half of [batch.slice(0, middle), batch.slice(middle)]) {
+      try {
+        answerAll(half, await this.#options.flush(requestsOf(half)));
+      } catch (again) {
+        await this.#failed(half, again);
+      }
+    }
   }
+}
+
+function requestsOf<Request, Response>(batch: readonly Waiting<Request, Response>[]): Request[] {
+  return batch.map((one) => one.request);
+}
+
+function answerAll<Request, Response>(
+  batch: readonly Waiting<Request, Response>[],
+  responses: readonly Response[],
+): void {
+  for (let i = 0; i < batch.length; i += 1) answer(batch[i] as Waiting<Request, Response>, responses[i] as Response);
 }
 
 /** What a callback throws is its own caller's: the neighbours in the batch still get their answers. */

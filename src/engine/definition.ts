@@ -6,7 +6,7 @@ import { type Policy, type PolicyOptions, type ProbeAnswer, resolvePolicy } from
 import type { AttemptContext } from "./context.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 
-export type Verdictish = "not-sent" | "rejected" | "doubt";
+export type Verdictish = "not-sent" | "refused" | "rejected" | "doubt";
 
 export type Probe<I, R> = (input: I, context: ProbeContext) => ProbeAnswer<R> | Promise<ProbeAnswer<R>>;
 

@@ -85,10 +85,16 @@ export class Engine {
   }
 
   /** What the ledger says, without touching anything. */
-  async status(key: string): Promise<Outcome<unknown> | Absent> {
+  async status(key: string, tenant = ""): Promise<Outcome<unknown> | Absent> {
     this.requireOpen();
-    const stored = await this.services.ledger.read(key);
+    const stored = await this.find(key, tenant);
     return stored === null ? { status: "absent", key } : this.describe(stored.record);
+  }
+
+  /** Another tenant's record is a miss: a key that got about opens nothing. Who has no tenant (""), sees all. */
+  async find(key: string, tenant: string): Promise<Stored | null> {
+    const stored = await this.services.ledger.read(key);
+    return stored !== null && tenant !== "" && stored.record.tenant !== tenant ? null : stored;
   }
 
   describe(record: LedgerRecord): Outcome<unknown> | Absent {
@@ -152,15 +158,15 @@ export class Engine {
     return (current) => {
       // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
       if (current !== null && this.#differsFrom(call, current) !== null) return null;
-      return {
+      const claim = {
         type: "claim",
         intent: intentOf(call, current, payloads),
         to: definition.manual || definition.prepare ? "claimed" : "sent",
         holder,
         leaseMs: definition.policy.leaseMs,
         newRound,
-        ...call.resend,
-      };
+      } as const;
+      return call.resend === undefined ? claim : { ...claim, ...call.resend };
     };
   }
 

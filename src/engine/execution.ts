@@ -304,7 +304,7 @@ class Execution {
   #verdict(error: unknown) {
     const own = this.#ownVerdict(error);
     if (own === "not-sent") return { kind: "not-sent", retryAfterMs: null, cause: error } as const;
-    if (own === "rejected") return { kind: "rejected", cause: error } as const;
+    if (own === "refused" || own === "rejected") return { kind: own, cause: error } as const;
     if (own === "doubt") return { kind: "doubt", why: "the action calls this error doubt" } as const;
     return classify(error, this.#services.ledger.instant().now);
   }

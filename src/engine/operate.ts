@@ -19,13 +19,20 @@ export interface Signature {
   readonly reason: string;
 }
 
+/** A record by its key, as a tenant asks for it ("": whosever it is). */
+export interface Target {
+  readonly key: string;
+  readonly tenant: string;
+}
+
 const SETTLED_AS = { done: "confirmed", "not-done": "pending", failed: "failed" } as const;
 
 export async function resolveDoubt(
   engine: Engine,
-  key: string,
+  target: Target,
   resolution: Resolution<unknown>,
 ): Promise<Outcome<unknown> | Absent> {
+  const { key } = target;
   const { ledger, payloads, events } = engine.services;
   checkSignature(resolution, "resolve");
   if (!Object.hasOwn(SETTLED_AS, resolution.as)) {
@@ -35,7 +42,7 @@ export async function resolveDoubt(
       { key },
     );
   }
-  const stored = await existing(engine, key);
+  const stored = await existing(engine, target);
   const { tenant, fence } = stored.record;
   const result = payloads.store(resolution.result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
   const { as, by, reason } = resolution;
@@ -58,18 +65,19 @@ export async function resolveDoubt(
 /** A failed record may be tried again: the next call of its action, or a worker, claims it. */
 export async function retryFailed(
   engine: Engine,
-  key: string,
+  target: Target,
   signature: Signature,
 ): Promise<Outcome<unknown> | Absent> {
   checkSignature(signature, "retry");
-  const stored = await existing(engine, key);
+  const { key } = target;
+  const stored = await existing(engine, target);
   const applied = await engine.services.ledger.apply(stored, { type: "retry", ...signature });
   if (applied.ok) return engine.describe(applied.stored.record);
   throw refusalError(applied.refusal, applied.stored, key, "retry");
 }
 
-async function existing(engine: Engine, key: string): Promise<Stored> {
-  const stored = await engine.services.ledger.read(key);
+async function existing(engine: Engine, { key, tenant }: Target): Promise<Stored> {
+  const stored = await engine.find(key, tenant);
   if (stored !== null) return stored;
   throw new NevertwiceError(
     "INVALID_KEY",

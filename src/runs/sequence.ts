@@ -175,7 +175,7 @@ class Drip<I, R> implements Sequence<I, R> {
     const tenant = this.#tenantOf(options);
     await this.#tell(subject, tenant, JSON.stringify({ ...signature, stopped: false }));
     for (const { record } of await this.#records(subject, tenant)) {
-      if (record?.state === "failed") await retryFailed(this.#services.engine, record.key, signature);
+      if (record?.state === "failed") await retryFailed(this.#services.engine, { key: record.key, tenant }, signature);
     }
   }
 

@@ -76,6 +76,12 @@ export class Parameters {
   }
 }
 
+/** Any column as the text of one array, whatever it holds. */
+export function arrayText(type: string, rows: readonly (readonly SqlText[])[], at: number): string {
+  if (type === "bytea") return byteaArray(rows, at);
+  return type === "text" ? escapedArray(rows.map((row) => row[at] as SqlText)) : plainArray(rows, at);
+}
+
 /** Numbers and booleans need no quotes. */
 function plainArray(rows: readonly (readonly SqlText[])[], at: number): string {
   let text = "";

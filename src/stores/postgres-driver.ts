@@ -6,18 +6,23 @@ import { configError, messageOf } from "../core/errors.ts";
 import type { Driver } from "./postgres-connection.ts";
 import { type PostgresJs, postgresJsDriver } from "./postgres-driver-js.ts";
 import { type PgClient, type PgPool, pgClientDriver, pgPoolDriver } from "./postgres-driver-pg.ts";
+import { type SupabaseClient, supabaseDriver } from "./postgres-supabase.ts";
 
-export type { PgClient, PgPool, PostgresJs };
+export type { PgClient, PgPool, PostgresJs, SupabaseClient };
 
 export interface DriverSource {
   readonly url?: string | undefined;
   readonly pool?: PgPool | undefined;
   readonly client?: PgClient | undefined;
   readonly sql?: PostgresJs | undefined;
+  readonly supabase?: SupabaseClient | undefined;
+  readonly schema: string;
   readonly timeoutMs: number;
 }
 
-export async function openDriver({ url, pool, client, sql, timeoutMs }: DriverSource): Promise<Driver> {
+export async function openDriver(source: DriverSource): Promise<Driver> {
+  const { url, pool, client, sql, supabase, schema, timeoutMs } = source;
+  if (supabase !== undefined) return supabaseDriver(supabase, schema, timeoutMs);
   if (pool !== undefined) return pgPoolDriver(pool, { timeoutMs, owned: false });
   if (client !== undefined) return pgClientDriver(client, timeoutMs);
   if (sql !== undefined) return postgresJsDriver(sql, { timeoutMs, owned: false });

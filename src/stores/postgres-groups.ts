@@ -1,5 +1,5 @@
 /** How rows are found in the order of their creation, and which claims may have been left by their holders. */
-import type { Parameters } from "./postgres-arrays.ts";
+import { escapedArray, type Parameters } from "./postgres-arrays.ts";
 import { LEASED, YOUNG_MS } from "./postgres-row.ts";
 
 export interface LeaseTables {
@@ -48,8 +48,7 @@ export function lapsed(now: string): string {
   return `r.state IN ('claimed', 'sent') AND r.lease_until IS NOT NULL AND (r.lease_until <= ${now}::double precision OR r.lease_epoch IS NOT NULL)`;
 }
 
-/** `column = any of` as SQL; no value at all matches nothing. */
+/** `column = any of` as SQL, in one text for any number of values; none at all matches nothing. */
 export function anyOf(parameters: Parameters, column: string, values: readonly string[]): string {
-  if (values.length === 0) return "false";
-  return `${column} IN (${values.map((value) => parameters.add(value)).join(", ")})`;
+  return `${column} = ANY(${parameters.add(escapedArray(values))}::text[])`;
 }

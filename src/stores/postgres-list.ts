@@ -1,20 +1,24 @@
 /** Pages for people: each filter by the index that serves it, and a bounded number of rows however large the ledger. */
 import { checkLimit, decodeCursor, encodeCursor } from "../core/scan.ts";
 import type { ListQuery, Page, Stored } from "../core/store.ts";
-import { Parameters } from "./postgres-arrays.ts";
+import { escapedArray, Parameters } from "./postgres-arrays.ts";
 import { anyOf, groupsOf, type LeaseTables, lapsed, leasedRows } from "./postgres-groups.ts";
 import { keyHex, keyRange } from "./postgres-key.ts";
 import { attentionKinds, selectList } from "./postgres-row.ts";
 import type { Statement } from "./postgres-write.ts";
 
-/** One row more than asked for shows that there is another page. */
-export function listStatement({ table, meta }: LeaseTables, query: ListQuery, now: number): Statement {
+/**
+ * One row more than asked for shows that there is another page. A filter that is not asked for is a null parameter: the
+ * planner, which sees the values, drops it. So there are few texts, and a client that may only run known ones has all.
+ */
+export function listStatement(tables: LeaseTables, query: ListQuery, now: number): Statement {
   checkLimit(query.limit, "list");
   const parameters = new Parameters();
   const direction = query.order === "oldest" ? "ASC" : "DESC";
-  const order = `ORDER BY r.created_at ${direction}, r.key ${direction} LIMIT ${query.limit + 1}`;
+  const limit = parameters.add(String(query.limit + 1));
+  const order = `ORDER BY r.created_at ${direction}, r.key ${direction} LIMIT ${limit}::bigint`;
   const where = filters(parameters, query).join(" AND ");
-  const source = sourceOf({ table, meta }, parameters, query, { where, order, now: () => parameters.add(String(now)) });
+  const source = sourceOf(tables, parameters, query, { where, order, now: () => parameters.add(String(now)) });
   return {
     text: `${source.with}SELECT ${selectList("r")} FROM (${source.rows}) r ${order}`,
     values: parameters.values,
@@ -68,28 +72,39 @@ function keyPrefixSelects(prefix: string | undefined): boolean {
 }
 
 function filters(parameters: Parameters, query: ListQuery): string[] {
-  const where = ["true"];
-  if (query.tenant !== undefined) where.push(`r.tenant = ${parameters.add(query.tenant)}`);
-  if (query.action !== undefined) where.push(`r.action = ${parameters.add(query.action)}`);
-  if (query.scope !== undefined) where.push(`r.scope = ${parameters.add(query.scope)}`);
-  if (query.states !== undefined) where.push(anyOf(parameters, "r.state", query.states));
-  if (query.keyPrefix !== undefined) where.push(beginsWith(parameters, query.keyPrefix));
-  if (query.cursor !== undefined) where.push(after(parameters, query));
-  return where;
+  const equals = (column: string, value: string | undefined) =>
+    where(parameters, value, (text) => `${column} = ${text}`);
+  const states = query.states === undefined ? undefined : escapedArray(query.states);
+  return [
+    equals("r.tenant", query.tenant),
+    equals("r.action", query.action),
+    equals("r.scope", query.scope),
+    where(parameters, states, (text) => `r.state = ANY(${text}::text[])`),
+    beginsWith(parameters, query.keyPrefix),
+    after(parameters, query),
+  ];
+}
+
+function where(parameters: Parameters, value: string | undefined, holds: (text: string) => string): string {
+  const text = parameters.add(value ?? null);
+  return `(${text} IS NULL OR ${holds(text)})`;
 }
 
 /** Two ranges of the primary key: real keys are digests, other texts begin with a zero byte. */
-function beginsWith(parameters: Parameters, prefix: string): string {
-  const { digests, texts } = keyRange(prefix);
-  const bytes = (hex: string) => `decode(${parameters.add(hex)}, 'hex')`;
-  const text = `(r.key >= ${bytes(texts.low)} AND r.key < ${bytes(texts.end)} AND length(r.key) <> 32)`;
-  if (digests === null) return text;
-  return `((r.key >= ${bytes(digests.low)} AND r.key <= ${bytes(digests.high)} AND length(r.key) = 32) OR ${text})`;
+function beginsWith(parameters: Parameters, prefix: string | undefined): string {
+  const { digests, texts } = prefix === undefined ? { digests: null, texts: null } : keyRange(prefix);
+  const bytes = (hex: string | undefined) => `decode(${parameters.add(hex ?? null)}, 'hex')`;
+  const text = `(r.key >= ${bytes(texts?.low)} AND r.key < ${bytes(texts?.end)} AND length(r.key) <> 32)`;
+  const digest = `(r.key >= ${bytes(digests?.low)} AND r.key <= ${bytes(digests?.high)} AND length(r.key) = 32)`;
+  return where(parameters, prefix, () => `${digest} OR ${text}`);
 }
 
 function after(parameters: Parameters, { cursor, order }: ListQuery): string {
-  const { createdAt, key } = decodeCursor(cursor as string);
+  const from = cursor === undefined ? null : decodeCursor(cursor);
   const sign = order === "oldest" ? ">" : "<";
-  const at = `${parameters.add(String(Math.floor(createdAt)))}::bigint`;
-  return `r.created_at ${sign}= ${at} AND (r.created_at, r.key) ${sign} (${at}, decode(${parameters.add(keyHex(key))}, 'hex'))`;
+  const key = parameters.add(from === null ? null : keyHex(from.key));
+  return where(parameters, from === null ? undefined : String(Math.floor(from.createdAt)), (text) => {
+    const at = `${text}::bigint`;
+    return `(r.created_at ${sign}= ${at} AND (r.created_at, r.key) ${sign} (${at}, decode(${key}, 'hex')))`;
+  });
 }

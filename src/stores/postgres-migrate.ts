@@ -60,6 +60,8 @@ export interface MigrateOptions {
   readonly rls: boolean;
   /** For messages. */
   readonly where: string;
+  /** Whether supabase-js is to be able to use it. */
+  readonly supabase?: boolean;
 }
 
 /** What `migrate` would run now; empty: the schema is up to date. */
@@ -102,8 +104,8 @@ export async function ready(driver: Driver, mode: "auto" | "manual", options: Mi
   return look(driver, options.schema);
 }
 
-function migrateCommand({ schema, rls }: MigrateOptions): string {
-  return `nevertwice migrate --store <url>${schema === "nevertwice" ? "" : ` --schema ${schema}`}${rls ? " --rls" : ""}`;
+function migrateCommand({ schema, rls, supabase }: MigrateOptions): string {
+  return `nevertwice migrate --store <url>${schema === "nevertwice" ? "" : ` --schema ${schema}`}${rls ? " --rls" : ""}${supabase ? " --supabase" : ""}`;
 }
 
 function notMigrated({ state, rls }: Found, options: MigrateOptions) {

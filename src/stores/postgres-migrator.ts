@@ -4,12 +4,16 @@ import { storeError } from "./postgres-errors.ts";
 import { look, migrate, pending } from "./postgres-migrate.ts";
 import { checkOptions } from "./postgres-options.ts";
 import { grantSql, migrationSql, quoteName, rlsSql, SCHEMA_VERSION } from "./postgres-schema.ts";
+import { knownStatements } from "./postgres-statements.ts";
+import { supabaseSql } from "./postgres-supabase.ts";
 
 export interface MigrationOptions {
   /** Undefined: only say what a new ledger takes. */
   readonly url: string | undefined;
   readonly schema: string | undefined;
   readonly rls: boolean;
+  /** With the function that supabase-js calls. */
+  readonly supabase: boolean;
   /** A role to be allowed to use the ledger. */
   readonly grant: string | undefined;
   readonly dryRun: boolean;
@@ -35,6 +39,7 @@ export async function performMigration(options: MigrationOptions): Promise<Migra
   });
   const { schema, name: store } = settings;
   const grants = grant === undefined ? [] : grantSql(schema, quoteName(grant));
+  if (options.supabase) grants.push(...supabaseSql(schema, await knownStatements(schema)));
   if (url === undefined) {
     const statements = [...migrationSql(schema, 0), ...(rls ? rlsSql(schema) : []), ...grants];
     return { store, schema, version, statements, ran: false };

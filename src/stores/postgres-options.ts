@@ -2,9 +2,10 @@
 
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, messageOf } from "../core/errors.ts";
-import type { DriverSource, PgClient, PgPool, PostgresJs } from "./postgres-driver.ts";
+import type { DriverSource, PgClient, PgPool, PostgresJs, SupabaseClient } from "./postgres-driver.ts";
 import { isPostgresJs, isPostgresJsTransaction } from "./postgres-driver-js.ts";
 import { isPgClient, isPgPool } from "./postgres-driver-pg.ts";
+import { isSupabaseClient } from "./postgres-supabase.ts";
 
 export interface PostgresStoreOptions {
   /** postgres://user:password@host:5432/database; `?schema=` names the schema too. Loads `pg`, or else `postgres`. */
@@ -15,6 +16,8 @@ export interface PostgresStoreOptions {
   readonly client?: PgClient;
   /** The `sql` of postgres.js. Stays yours. */
   readonly sql?: PostgresJs;
+  /** A client of supabase-js, made with the service_role key. Needs `nevertwice migrate --supabase` once. */
+  readonly supabase?: SupabaseClient;
   /** "nevertwice" unless given. */
   readonly schema?: string;
   /** "auto" (the default) brings the schema up to date at the first use; "manual" leaves that to `nevertwice migrate`. */
@@ -40,16 +43,18 @@ export interface Settings extends DriverSource {
 
 const DEFAULT_SCHEMA = "nevertwice";
 const DEFAULT_TIMEOUT = "10s";
-const KNOWN = new Set("url pool client sql schema migrate tenant rls timeout listen".split(" "));
+const KNOWN = new Set("url pool client sql supabase schema migrate tenant rls timeout listen".split(" "));
 
 export function checkOptions(options: PostgresStoreOptions): Settings {
   for (const option of Object.keys(options)) {
     if (!KNOWN.has(option))
       throw wrong(`there is no option ${JSON.stringify(option)}. The options are: ${[...KNOWN].join(", ")}`);
   }
-  const { url, pool, client, sql, migrate = "auto", tenant, rls = false, listen = true } = options;
-  if ([url, pool, client, sql].filter((given) => given !== undefined).length !== 1) {
-    throw wrong("give exactly one of url, pool (a pg Pool), client (a pg Client) and sql (of postgres.js)");
+  const { url, pool, client, sql, supabase, migrate = "auto", tenant, rls = false, listen = true } = options;
+  if ([url, pool, client, sql, supabase].filter((given) => given !== undefined).length !== 1) {
+    throw wrong(
+      "give exactly one of url, pool (a pg Pool), client (a pg Client), sql (of postgres.js) and supabase (of supabase-js)",
+    );
   }
   checkClients(options);
   const parsed = url === undefined ? null : parseUrl(url);
@@ -63,23 +68,34 @@ export function checkOptions(options: PostgresStoreOptions): Settings {
     throw wrong(
       "rls needs tenant: row-level security shows a connection the rows of the tenant it names, and no others",
     );
-  const place = parsed?.name ?? `postgres (your ${pool ? "pool" : client ? "client" : "sql"})`;
+  if (rls && supabase)
+    throw wrong("rls is for connections; through supabase-js the tenant is kept apart by the statements themselves");
+  const place = parsed?.name ?? `postgres (your ${givenName(options)})`;
   return {
     url: parsed?.url,
     pool,
     client,
     sql,
+    supabase,
     name: schema === DEFAULT_SCHEMA ? place : `${place} schema ${schema}`,
     schema,
-    migrate,
+    // Over HTTP there is nobody to migrate as, and nothing to listen on.
+    migrate: supabase ? "manual" : migrate,
     tenant,
     rls,
-    listen,
+    listen: listen && !supabase,
     timeoutMs: durationMs(options.timeout ?? DEFAULT_TIMEOUT, "postgresStore: timeout"),
   };
 }
 
-function checkClients({ pool, client, sql }: PostgresStoreOptions): void {
+function givenName(options: PostgresStoreOptions): string {
+  if (options.supabase) return "supabase client";
+  return options.pool ? "pool" : options.client ? "client" : "sql";
+}
+
+function checkClients({ pool, client, sql, supabase }: PostgresStoreOptions): void {
+  if (supabase !== undefined && !isSupabaseClient(supabase))
+    throw wrong("supabase is not a client of supabase-js: it needs rpc(), as createClient(url, key) returns it");
   if (pool !== undefined && !isPgPool(pool)) throw wrong("pool is not a Pool of pg: it needs connect() and query()");
   if (client !== undefined && !isPgClient(client))
     throw wrong("client is not a Client of pg: it needs query() and on(). A Pool goes into pool");

@@ -10,6 +10,7 @@ import { keyHex } from "./postgres-key.ts";
 import { Lineage } from "./postgres-lineage.ts";
 import { CLOCK } from "./postgres-migrate.ts";
 import { decodeRow, type Row, type SqlText, selectList } from "./postgres-row.ts";
+import { uniformRead, uniformWrite } from "./postgres-uniform.ts";
 import { batchWrite, type PlannedPut, planPut, type Statement, singleWrite, timed, winners } from "./postgres-write.ts";
 
 // 8 MB. On a small table the planner joins a batch by reading all of it, and a plan that is kept would go on doing so
@@ -46,9 +47,16 @@ export class Swaps {
   async read(run: Connection, keys: readonly string[]): Promise<(Stored | null)[]> {
     if (keys.length === 0) return [];
     const hexes = keys.map(keyHex);
-    const { text, values } = this.#select([...new Set(hexes)], KEYS, (hex) => [hex]);
+    const names = [...new Set(hexes)];
+    const { table, tenant } = this.#options;
+    const statement = run.uniform
+      ? uniformRead(
+          table,
+          names.map((hex) => ({ hex, tenant })),
+        )
+      : this.#select(names, KEYS, (hex) => [hex]);
     // One key is looked up by the index on any table.
-    const found = this.#byHex(await this.#timed(run, { text, values }, this.#large || keys.length === 1));
+    const found = this.#byHex(await this.#timed(run, statement, this.#large || keys.length === 1));
     return hexes.map((hex) => found.get(hex) ?? null);
   }
 
@@ -56,7 +64,7 @@ export class Swaps {
   async write(run: Connection, puts: readonly Put[], inTransaction = false): Promise<PutResult[]> {
     const results = new Array<PutResult>(puts.length);
     const now = this.#options.clock.instant().now;
-    let waiting = puts.map((put, at) => ({ at, planned: this.#plan(put, now) }));
+    let waiting = puts.map((put, at) => ({ at, planned: this.#plan(put, now, run.uniform === true) }));
     while (waiting.length > 0) {
       const keys = new Set<string>();
       const batch = waiting.filter(({ planned: { hex } }) => !keys.has(hex) && keys.add(hex));
@@ -74,17 +82,22 @@ export class Swaps {
     return results;
   }
 
-  #plan(put: Put, now: number): PlannedPut {
+  #plan(put: Put, now: number, whole: boolean): PlannedPut {
     const { tenant } = this.#options;
     if (tenant !== undefined && put.record.tenant !== tenant) throw foreign(tenant, put);
     const hex = this.#lineage.hexOf(put.record.key);
-    return planPut(put, { hex, now, before: this.#lineage.before(put, now) });
+    // Where every put names all of its record, nothing may be left out.
+    return planPut(put, { hex, now, before: whole ? null : this.#lineage.before(put, now) });
   }
 
   async #swap(run: Connection, batch: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {
     const { table, clock } = this.#options;
     const now = clock.instant().now;
     const tries = inTransaction ? 1 : TRIES;
+    if (run.uniform) {
+      const [row] = await this.#patiently(tries, () => this.#timed(run, uniformWrite(table, batch)));
+      return this.#settle(run, batch, winners(row as Row, batch.length));
+    }
     if (batch.length === 1) {
       const won = await this.#swapOne(run, singleWrite(table, batch[0] as PlannedPut, now), tries);
       return this.#settle(run, batch, won ? null : new Set());
@@ -111,8 +124,11 @@ export class Swaps {
     if (won === null) return batch.map(ok);
     const lost = batch.filter(({ hex }) => !won.has(hex));
     // A statement of its own: the row that stood in the way may have come after the first one's snapshot.
-    const { text, values } = this.#select(lost, ROWS_OF, ({ hex, put }) => [hex, put.record.tenant]);
-    const current = this.#byHex(await this.#timed(run, { text, values }));
+    const named = lost.map(({ hex, put }) => ({ hex, tenant: put.record.tenant }));
+    const statement = run.uniform
+      ? uniformRead(this.#options.table, named)
+      : this.#select(named, ROWS_OF, ({ hex, tenant }) => [hex, tenant]);
+    const current = this.#byHex(await this.#timed(run, statement));
     return batch.map((put) => (won.has(put.hex) ? ok(put) : { ok: false, current: current.get(put.hex) ?? null }));
   }
 

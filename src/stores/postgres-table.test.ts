@@ -46,6 +46,35 @@ it("claim and confirm are an insert and a HOT update: no index is touched twice"
   expect((await counts()).hot).toBeGreaterThan(400);
 });
 
+it("a repeat costs one round trip, and none where it was repeated before", async () => {
+  const { url } = await freshDatabase();
+  let statements = 0;
+  class Counting extends pg.Client {
+    override query = ((...args: never[]) => {
+      statements += 1;
+      return (pg.Client.prototype.query as (...all: never[]) => unknown).apply(this, args);
+    }) as pg.Client["query"];
+  }
+  const program = (pool: pg.Pool) => {
+    const nt = nevertwice({ store: postgresStore({ pool, listen: false }), sweep: false });
+    onTestFinished(async () => {
+      await nt.close();
+      await pool.end();
+    });
+    return nt.action("send", { key: ["id"], run: async ({ id }: { id: number }) => id });
+  };
+  const first = program(new pg.Pool({ connectionString: url, max: 2 }));
+  for (let id = 0; id < 80; id += 1) await first({ id });
+  const again = program(new pg.Pool({ connectionString: url, max: 2, Client: Counting }));
+  // After some repeats it expects them, and looks before it claims.
+  for (let id = 0; id < 60; id += 1) await again({ id });
+  statements = 0;
+  for (let id = 60; id < 80; id += 1) expect(await again.attempt({ id })).toMatchObject({ replayed: true });
+  expect(statements).toBe(20);
+  for (let id = 60; id < 80; id += 1) expect(await again.attempt({ id })).toMatchObject({ replayed: true });
+  expect(statements).toBe(20);
+});
+
 it("a settle does not send or store a large input again", async () => {
   const { pool, store } = await ledger();
   const nt = nevertwice({ store, sweep: false });

@@ -40,7 +40,7 @@ import { transactionConnection } from "./postgres-tx.ts";
 import { Wakes } from "./postgres-wake.ts";
 import { transactionView } from "./postgres-within.ts";
 
-export type { PgClient, PgPool, PostgresJs } from "./postgres-driver.ts";
+export type { PgClient, PgPool, PostgresJs, SupabaseClient } from "./postgres-driver.ts";
 export type { PostgresStoreOptions } from "./postgres-options.ts";
 
 // Half of 256 callers: while one half is written, the other half works. With one batch for all of them server and
@@ -264,7 +264,12 @@ class PostgresStore implements TransactionalStore<unknown> {
     const { schema, migrate, rls, tenant, listen } = this.#settings;
     const driver = await openDriver(this.#settings);
     try {
-      const { clock, state } = await ready(driver, migrate, { schema, rls, where: this.name });
+      const { clock, state } = await ready(driver, migrate, {
+        schema,
+        rls,
+        where: this.name,
+        supabase: driver.uniform === true,
+      });
       this.#clock.observe(clock);
       const ledgerId = state?.ledgerId ?? "";
       const wakes = listen ? new Wakes(driver, `${ledgerId} ${schema}`) : null;
@@ -272,7 +277,8 @@ class PostgresStore implements TransactionalStore<unknown> {
       void wakes?.start();
       const own = rls ? [nameTenant(tenant as string)] : [];
       const run = rls ? inTransactions(driver, own) : driver;
-      this.#opened = { driver, run, survey: inTransactions(driver, [NO_JIT, ...own]), ledgerId, wakes };
+      const survey = driver.uniform ? driver : inTransactions(driver, [NO_JIT, ...own]);
+      this.#opened = { driver, run, survey, ledgerId, wakes };
       return this.#opened;
     } catch (error) {
       await driver.close().catch(() => {});

@@ -5,16 +5,15 @@
 import type { Put } from "../core/store.ts";
 import { bucketOf, type Names } from "./redis-buckets.ts";
 import { aboutOf, queueScore, scoreOf, stateScore } from "./redis-index.ts";
-import { rowText, SUM_DIGITS, sumText, versionText } from "./redis-row.ts";
+import { sumOf, VERSION_DIGITS, writeRow } from "./redis-row.ts";
+import { ByteWriter } from "./redis-writer.ts";
 
 export interface Swap {
   readonly put: Put;
   readonly version: number;
 }
 
-const SMALLEST = 4_096;
-// UTF-8 takes at most three bytes for a unit of a JavaScript string.
-const WIDEST = 3;
+const BYTES_A_LINE = 96;
 
 export class Batch {
   readonly #names: Names;
@@ -23,41 +22,49 @@ export class Batch {
   /** What indexes say about the records of this batch; mostly the same of all. */
   readonly #abouts: string[] = [];
   readonly #places: number[] = [];
-  #lines = "";
-  #bytes: Buffer;
-  #end = 0;
+  readonly #lines: ByteWriter;
+  readonly #rows: ByteWriter;
   #lastAbout = "";
   #lastAboutAt = 0;
 
-  /** `expectedBytes`: about how long it will be, so that it need not grow. */
-  constructor(names: Names, expectedBytes: number) {
+  /** `expectedBytes`: about how long the rows will be, so that the buffer need not grow. */
+  constructor(names: Names, rows: number, expectedBytes: number) {
     this.#names = names;
-    this.#bytes = Buffer.allocUnsafe(Math.max(SMALLEST, expectedBytes));
+    this.#lines = new ByteWriter(rows * BYTES_A_LINE);
+    this.#rows = new ByteWriter(expectedBytes);
   }
 
   get size(): number {
-    return this.#end;
+    return this.#rows.end;
   }
 
   add({ put: { record, expected }, version }: Swap): void {
     const { key } = record;
-    const start = this.#end;
-    const row = rowText(record, version);
-    this.#reserve(key.length + row.length);
-    const rowAt = start + this.#bytes.write(key, start);
-    const sumAt = rowAt + this.#bytes.write(row, rowAt);
-    this.#end = sumAt + this.#bytes.write(sumText(this.#bytes.subarray(start, sumAt)), sumAt, "latin1");
-    const state = stateScore(record);
-    const queue = queueScore(record);
+    const rows = this.#rows;
+    const start = rows.end;
+    rows.text(key);
+    const rowAt = rows.end;
+    writeRow(rows, record, version);
+    rows.hex(sumOf(rows.slice(start, rows.end)));
+    const lines = this.#lines;
+    lines.number(rowAt - start);
+    field(lines, rows.end - rowAt);
+    field(lines, this.#index(key));
+    field(lines, this.#about(aboutOf(record)));
+    lines.text(" ");
+    if (expected !== null) lines.padded(expected, VERSION_DIGITS);
     // `createdAt` changes only when an expired record begins anew, and then it is the time of this very write.
     const created = expected === null || record.createdAt === record.updatedAt;
-    const wanted = expected === null ? "" : versionText(expected);
-    this.#lines += `${rowAt - start} ${this.#end - rowAt} ${this.#index(key)} ${this.#about(aboutOf(record))} ${wanted} ${created ? scoreOf("a", record.createdAt) : ""} ${state ?? ""} ${queue ?? ""} ${expiryOf(record)}\n`;
+    field(lines, created ? scoreOf("a", record.createdAt) : null);
+    field(lines, stateScore(record));
+    field(lines, queueScore(record));
+    field(lines, expiryOf(record));
+    lines.text("\n");
   }
 
   /** `channel`: where to tell who waits; empty: each bucket has its own. */
   args(channel: string): (string | Buffer)[] {
-    return [channel, this.#lines, this.#bytes.subarray(0, this.#end), ...this.#abouts];
+    return [channel, this.#lines.slice(0, this.#lines.end), this.#rows.slice(0, this.#rows.end), ...this.#abouts];
   }
 
   #index(key: string): number {
@@ -73,18 +80,15 @@ export class Batch {
     this.#lastAboutAt = at >= 0 ? at + 1 : this.#abouts.push(text);
     return this.#lastAboutAt;
   }
-
-  #reserve(units: number): void {
-    const wanted = this.#end + units * WIDEST + SUM_DIGITS;
-    if (wanted <= this.#bytes.length) return;
-    const wider = Buffer.allocUnsafe(Math.max(wanted, this.#bytes.length * 2));
-    this.#bytes.copy(wider, 0, 0, this.#end);
-    this.#bytes = wider;
-  }
 }
 
 /** Only what is settled may go by itself; Redis takes no time before the epoch. */
-function expiryOf({ state, expiresAt }: Put["record"]): number | "" {
-  if ((state !== "confirmed" && state !== "failed") || expiresAt === null) return "";
+function expiryOf({ state, expiresAt }: Put["record"]): number | null {
+  if ((state !== "confirmed" && state !== "failed") || expiresAt === null) return null;
   return Math.min(Math.max(1, Math.ceil(expiresAt)), Number.MAX_SAFE_INTEGER);
+}
+
+function field(lines: ByteWriter, value: number | null): void {
+  lines.text(" ");
+  if (value !== null) lines.number(value);
 }

@@ -8,6 +8,9 @@
  */
 export const BUCKETS = 16;
 
+/** Of keys, indexes and rows together. A release that changes any of them counts on. */
+export const LAYOUT_NUMBER = "1";
+
 const SLOTS = 16_384;
 
 /** As Redis Cluster does it: CRC-16/XMODEM. */
@@ -47,8 +50,11 @@ export class Names {
   readonly indexes: readonly string[];
   /** One channel for a whole server; on a cluster each bucket has its own, named after its index. */
   readonly channel: string;
+  /** Says how the ledger is laid out, for releases that lay it out otherwise. */
+  readonly layout: string;
 
   constructor(prefix: string) {
+    this.layout = `${prefix}:layout`;
     this.indexes = TAGS.map((tag) => `${prefix}:{${tag}}`);
     this.channel = `${prefix}:settled`;
   }

@@ -89,6 +89,12 @@ export function timedOut(where: string, timeoutMs: number): NevertwiceError {
   );
 }
 
+export function otherLayout(where: string, found: string): NevertwiceError {
+  return configError(
+    `the Redis ledger (${where}) is laid out in a way this release does not know (layout ${found.slice(0, 20)}): a later release of nevertwice wrote it. Nothing was run. Upgrade nevertwice here, or give this program a prefix of its own.`,
+  );
+}
+
 export function isNoScript(error: unknown): boolean {
   return /^NOSCRIPT/.test(messageOf(error));
 }

@@ -50,6 +50,8 @@ export class RedisLink {
         return await this.#once(script, keys, args);
       } catch (error) {
         if (!isPassing(error) || performance.now() + pauseMs > giveUpAt) throw error;
+        // If the bound comes first, this is why there was no answer.
+        this.wire.trouble = error;
         await new Promise((done) => setTimeout(done, pauseMs * (0.5 + Math.random())));
       }
     }

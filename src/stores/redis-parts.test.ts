@@ -6,7 +6,8 @@ import { sampleRecord } from "../testing/index.ts";
 import { BUCKETS, bucketOf, Names, slotOf, TAGS } from "./redis-buckets.ts";
 import { ServerClock } from "./redis-clock.ts";
 import { aboutOf, actionEnd, keyOfEntry, rangeOf, scoreOf, tenantStart, timeOf } from "./redis-index.ts";
-import { decodeRow, rowText, sumText } from "./redis-row.ts";
+import { decodeRow, sumOf, writeRow } from "./redis-row.ts";
+import { ByteWriter } from "./redis-writer.ts";
 
 const anyText = fc.string({ unit: "binary", maxLength: 20 }).map(wellFormed);
 
@@ -67,10 +68,16 @@ describe("index", () => {
 
 describe("rows", () => {
   const encodeRow = (record: LedgerRecord, version: number) => {
-    const row = rowText(record, version);
-    return row + sumText(Buffer.from(record.key + row));
+    const to = new ByteWriter(0);
+    writeRow(to, record, version);
+    const row = to.slice(0, to.end).toString();
+    return (
+      row +
+      sumOf(record.key + row)
+        .toString(16)
+        .padStart(8, "0")
+    );
   };
-
   const text = anyText;
   const time = fc.option(fc.integer({ min: 0, max: 2 ** 50 }), { nil: null });
   const mark = fc.option(fc.record({ at: fc.double({ noNaN: true, min: 0, max: 1e12 }), epoch: text }), { nil: null });

@@ -8,14 +8,15 @@
  */
 import { crc32 } from "node:zlib";
 import { NevertwiceError } from "../core/errors.ts";
-import type { Lease, LedgerRecord, Payload, State, SteadyMark } from "../core/record.ts";
+import type { Fingerprint, Lease, LedgerRecord, Payload, State, SteadyMark } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { REDIS_EPOCH } from "./redis-clock.ts";
 import { queueScore } from "./redis-index.ts";
+import type { ByteWriter } from "./redis-writer.ts";
 
-const VERSION_DIGITS = 16;
+export const VERSION_DIGITS = 16;
 const DOC_AT = VERSION_DIGITS + 2;
-export const SUM_DIGITS = 8;
+const SUM_DIGITS = 8;
 
 const LETTERS: Readonly<Record<State, string>> = {
   pending: "p",
@@ -27,64 +28,109 @@ const LETTERS: Readonly<Record<State, string>> = {
 };
 export const STATE_OF_LETTER = new Map(Object.entries(LETTERS).map(([state, letter]) => [letter, state as State]));
 
-export function versionText(version: number): string {
-  return version >= 1e15 ? `${version}` : String(version).padStart(VERSION_DIGITS, "0");
-}
-
-/** The row without its checksum, which `sumText` makes of the bytes of key and row. */
-export function rowText(record: LedgerRecord, version: number): string {
-  const queued = queueScore(record) === null ? "-" : "q";
-  return versionText(version) + LETTERS[record.state] + queued + bodyOf(record);
+/** The row without its checksum, which `sumOf` makes of the bytes of key and row. */
+export function writeRow(to: ByteWriter, record: LedgerRecord, version: number): void {
+  to.padded(version, VERSION_DIGITS);
+  to.text(LETTERS[record.state]);
+  to.text(queueScore(record) === null ? "-" : "q");
+  writeDoc(to, record);
+  const input = payloadText(record.input);
+  const draft = payloadText(record.draft);
+  const result = payloadText(record.result);
+  to.text(',"P":[');
+  to.number(length(input));
+  to.text(",");
+  to.number(length(draft));
+  to.text(",");
+  to.number(length(result));
+  to.text("]}\n");
+  if (input !== null) to.text(input);
+  if (draft !== null) to.text(draft);
+  if (result !== null) to.text(result);
 }
 
 /** Over the key too: a row that lies under another record's name is as wrong as one with a flipped bit. */
-export function sumText(keyAndRow: Buffer | string): string {
-  return crc32(keyAndRow).toString(16).padStart(SUM_DIGITS, "0");
-}
-
-function bodyOf(r: LedgerRecord): string {
-  const input = payloadText(r.input);
-  const draft = payloadText(r.draft);
-  const result = payloadText(r.result);
-  return `${docOf(r)},"P":[${length(input)},${length(draft)},${length(result)}]}\n${input ?? ""}${draft ?? ""}${result ?? ""}`;
+export function sumOf(keyAndRow: Buffer | string): number {
+  return crc32(keyAndRow);
 }
 
 /** Spelled out: a generic walk over thirty fields would cost more than the rest of a claim. `d` and `s` come first: stats look there. */
-function docOf(r: LedgerRecord): string {
+function writeDoc(to: ByteWriter, r: LedgerRecord): void {
   const from = r.createdAt;
-  let text = "{";
-  if (r.dueAt !== null) text += `"d":${r.dueAt},`;
-  if (r.doubtSince !== null) text += `"s":${r.doubtSince},`;
-  text += `"a":${JSON.stringify(r.action)},"n":${r.attempt},"f":${r.fence},"r":${r.tries},"c":${from},"u":${since(r.updatedAt, from)}`;
-  if (r.tenant !== "") text += `,"t":${JSON.stringify(r.tenant)}`;
-  if (r.version !== 1) text += `,"v":${r.version}`;
-  if (r.scope !== null) text += `,"p":${JSON.stringify(r.scope)}`;
-  if (r.holder !== null) text += `,"h":${JSON.stringify(r.holder)}`;
-  if (r.lease !== null) text += `,"l":${momentText(r.lease.until, r.lease.epoch, from)}`;
-  if (r.queued) text += `,"q":1`;
-  if (r.terms !== null) text += `,"T":${JSON.stringify(r.terms)}`;
-  if (r.firstSentAt !== null) text += `,"x":${since(r.firstSentAt, from)}`;
-  if (r.lastSentAt !== null) text += `,"y":${since(r.lastSentAt, from)}`;
-  if (r.firstSentMark !== null) text += `,"X":${momentText(r.firstSentMark.at, r.firstSentMark.epoch, from)}`;
-  if (r.doubted) text += `,"D":1`;
-  if (r.doubtMark !== null) text += `,"S":${momentText(r.doubtMark.at, r.doubtMark.epoch, from)}`;
-  if (r.why !== null) text += `,"w":${JSON.stringify(r.why)}`;
-  if (r.settledAt !== null) text += `,"e":${since(r.settledAt, from)}`;
-  if (r.expiresAt !== null) text += `,"E":${since(r.expiresAt, from)}`;
-  if (r.keepMs !== null) text += `,"k":${r.keepMs}`;
-  if (r.final) text += `,"F":1`;
-  if (r.error !== null) text += `,"o":${JSON.stringify(r.error)}`;
-  if (r.history.length > 0) text += `,"H":${JSON.stringify(r.history)}`;
-  return `${text},"g":${JSON.stringify(r.fingerprint)}`;
+  to.text("{");
+  if (r.dueAt !== null) writeDated(to, '"d":', r.dueAt);
+  if (r.doubtSince !== null) writeDated(to, '"s":', r.doubtSince);
+  writeText(to, '"a":', r.action);
+  writeNumber(to, ',"n":', r.attempt);
+  writeNumber(to, ',"f":', r.fence);
+  writeNumber(to, ',"r":', r.tries);
+  writeNumber(to, ',"c":', from);
+  writeTime(to, ',"u":', r.updatedAt, from);
+  if (r.tenant !== "") writeText(to, ',"t":', r.tenant);
+  if (r.version !== 1) writeNumber(to, ',"v":', r.version);
+  if (r.scope !== null) writeText(to, ',"p":', r.scope);
+  if (r.holder !== null) writeText(to, ',"h":', r.holder);
+  if (r.lease !== null) writeMoment(to, ',"l":', r.lease.until, r.lease.epoch, from);
+  if (r.queued) to.text(',"q":1');
+  if (r.terms !== null) to.text(`,"T":${JSON.stringify(r.terms)}`);
+  if (r.firstSentAt !== null) writeTime(to, ',"x":', r.firstSentAt, from);
+  if (r.lastSentAt !== null) writeTime(to, ',"y":', r.lastSentAt, from);
+  if (r.firstSentMark !== null) writeMoment(to, ',"X":', r.firstSentMark.at, r.firstSentMark.epoch, from);
+  if (r.doubted) to.text(',"D":1');
+  if (r.doubtMark !== null) writeMoment(to, ',"S":', r.doubtMark.at, r.doubtMark.epoch, from);
+  if (r.why !== null) writeText(to, ',"w":', r.why);
+  if (r.settledAt !== null) writeTime(to, ',"e":', r.settledAt, from);
+  if (r.expiresAt !== null) writeTime(to, ',"E":', r.expiresAt, from);
+  if (r.keepMs !== null) writeNumber(to, ',"k":', r.keepMs);
+  if (r.final) to.text(',"F":1');
+  if (r.error !== null) to.text(`,"o":${JSON.stringify(r.error)}`);
+  if (r.history.length > 0) to.text(`,"H":${JSON.stringify(r.history)}`);
+  writeFingerprint(to, r.fingerprint);
+}
+
+function writeText(to: ByteWriter, name: string, text: string): void {
+  to.text(name);
+  to.json(text);
+}
+
+function writeNumber(to: ByteWriter, name: string, value: number): void {
+  to.text(name);
+  to.number(value);
+}
+
+/** In front of the others, as the scripts look for it. */
+function writeDated(to: ByteWriter, name: string, at: number): void {
+  writeNumber(to, name, at);
+  to.text(",");
+}
+
+/** [guarded, free, name, digest, name, digest …] */
+function writeFingerprint(to: ByteWriter, { guarded, free, fields }: Fingerprint): void {
+  writeText(to, ',"g":[', guarded);
+  if (free === null) to.text(",null");
+  else writeText(to, ",", free);
+  for (const name of Object.keys(fields)) {
+    writeText(to, ",", name);
+    writeText(to, ",", fields[name] as string);
+  }
+  to.text("]");
+}
+
+function fingerprintOf([guarded, free, ...pairs]: readonly string[]): Fingerprint {
+  const fields: [string, string][] = [];
+  for (let i = 0; i + 1 < pairs.length; i += 2) fields.push([pairs[i] as string, pairs[i + 1] as string]);
+  return { guarded: guarded as string, free: free ?? null, fields: Object.fromEntries(fields) };
 }
 
 /** The distance as a number; as text the time itself, where a distance would not lead back to it exactly. */
 type Since = number | string;
 type Moment = Since | readonly [number, string];
 
-function since(at: number, from: number): Since {
+function writeTime(to: ByteWriter, name: string, at: number, from: number): void {
   const distance = at - from;
-  return from + distance === at ? distance : `"${at}"`;
+  to.text(name);
+  if (from + distance === at) to.number(distance);
+  else to.json(String(at));
 }
 
 function timeOf(value: Since, from: number): number {
@@ -92,8 +138,9 @@ function timeOf(value: Since, from: number): number {
 }
 
 /** Almost always on the server's own clock, which then goes without saying. */
-function momentText(at: number, epoch: string, from: number): Since {
-  return epoch === REDIS_EPOCH ? since(at, from) : JSON.stringify([at, epoch]);
+function writeMoment(to: ByteWriter, name: string, at: number, epoch: string, from: number): void {
+  if (epoch === REDIS_EPOCH) writeTime(to, name, at, from);
+  else to.text(name + JSON.stringify([at, epoch]));
 }
 
 function moment(value: Moment, from: number): { at: number; epoch: string } {
@@ -107,7 +154,7 @@ type Doc = Record<string, any>;
 export function decodeRow(key: string, value: string): Stored {
   const end = value.length - SUM_DIGITS;
   const state = STATE_OF_LETTER.get(value.charAt(VERSION_DIGITS));
-  if (end < DOC_AT || state === undefined || sumText(key + value.slice(0, end)) !== value.slice(end))
+  if (end < DOC_AT || state === undefined || sumOf(key + value.slice(0, end)) !== Number.parseInt(value.slice(end), 16))
     throw damaged(key);
   const lineEnd = value.indexOf("\n", DOC_AT);
   // Whole, but not in this layout: what begins otherwise is a later release's.
@@ -148,7 +195,7 @@ function fields(doc: Doc): Omit<LedgerRecord, "key" | "state" | "input" | "draft
     expiresAt: time(doc.E),
     keepMs: doc.k ?? null,
     final: doc.F === 1,
-    fingerprint: doc.g,
+    fingerprint: fingerprintOf(doc.g),
     error: doc.o ?? null,
     history: doc.H ?? [],
   };

@@ -88,7 +88,7 @@ export class RedisRows {
 
   #writeGroup(group: readonly Swap[]): Promise<unknown[]> {
     const { cluster } = this.#link.wire;
-    const batch = new Batch(this.#names, group.length * this.#bytesARow);
+    const batch = new Batch(this.#names, group.length, group.length * this.#bytesARow);
     for (const swap of group) batch.add(swap);
     this.#bytesARow = Math.min(MOST_REMEMBERED_BYTES / group.length, Math.ceil((batch.size / group.length) * 1.25));
     // The empty channel stands for the bucket's own: a cluster must not shout every settle to all of its nodes.

@@ -16,6 +16,16 @@ function script(text: string): Script {
   return { text, sha: createHash("sha1").update(text).digest("hex") };
 }
 
+/** KEYS: where the layout stands. ARGV: ours. Answers the ledger's, which is ours where there was none yet. */
+export const LAYOUT = script(`
+local time = redis.call('TIME')
+local layout = redis.call('GET', KEYS[1])
+if not layout then
+  layout = ARGV[1]
+  redis.call('SET', KEYS[1], layout)
+end
+return {time[1], time[2], layout}`);
+
 /** KEYS: records. */
 export const READ = script(`
 local time = redis.call('TIME')

@@ -35,7 +35,7 @@ describe("a server that keeps what it acknowledged", () => {
     const said = Object.fromEntries(findings.map(({ name, value }) => [name, value]));
     expect(said).toMatchObject({
       server: expect.stringMatching(
-        new RegExp(`^Redis 7\\.\\S+ at redis://127.0.0.1:${port}, prefix mine, by ioredis$`),
+        new RegExp(`^(Redis|Valkey) \\d+\\.\\S+ at redis://127.0.0.1:${port}, prefix mine, by ioredis$`),
       ),
       role: "primary, 0 replicas",
       persistence: "append-only file, appendfsync always",

@@ -18,16 +18,16 @@ import type {
   StoreTraits,
   SweepQuery,
 } from "../core/store.ts";
-import { Names } from "./redis-buckets.ts";
+import { LAYOUT_NUMBER, Names } from "./redis-buckets.ts";
 import { connectTo, type RedisClient, type Wire, wireOf } from "./redis-client.ts";
 import { ServerClock } from "./redis-clock.ts";
 import { RedisDue } from "./redis-due.ts";
-import { redisError } from "./redis-errors.ts";
-import { RedisLink } from "./redis-link.ts";
+import { otherLayout, redisError } from "./redis-errors.ts";
+import { RedisLink, textOf } from "./redis-link.ts";
 import { type RedisLocation, readLocation } from "./redis-location.ts";
 import { RedisPages } from "./redis-pages.ts";
 import { RedisRows } from "./redis-rows.ts";
-import { READ } from "./redis-scripts.ts";
+import { LAYOUT } from "./redis-scripts.ts";
 import { askServer, findingsOf, holdRefusal, type ServerFacts, survivesOf } from "./redis-server.ts";
 import { RedisUpkeep } from "./redis-upkeep.ts";
 import { RedisWatch } from "./redis-watch.ts";
@@ -168,25 +168,34 @@ class RedisStore implements Store {
 
   async #connect(): Promise<Parts> {
     const { client, url } = this.#options;
-    const wire = client === null ? connectTo(url, "single") : wireOf(client);
-    if (client !== null) return this.#build(wire);
-    try {
-      // A URL names one server; only the server knows whether it is part of a cluster.
+    if (client !== null) return this.#build(wireOf(client));
+    // A URL names one server; only the server knows whether it is part of a cluster.
+    const single = await this.#over(connectTo(url, "single"), async (wire) => {
       const info = String(await this.#linkOver(wire).ask("INFO", "cluster"));
-      if (!info.includes("cluster_enabled:1")) return await this.#build(wire);
+      return info.includes("cluster_enabled:1") ? null : this.#build(wire);
+    });
+    return single ?? ((await this.#over(connectTo(url, "cluster"), (wire) => this.#build(wire))) as Parts);
+  }
+
+  /** A connection of our own that nobody uses in the end is closed again. */
+  async #over(wire: Wire, work: (wire: Wire) => Promise<Parts | null>): Promise<Parts | null> {
+    let parts: Parts | null = null;
+    try {
+      parts = await work(wire);
+      return parts;
     } catch (error) {
-      await wire.end();
       throw redisError(error, this.name);
+    } finally {
+      if (parts === null) await wire.end();
     }
-    await wire.end();
-    return this.#build(connectTo(url, "cluster"));
   }
 
   async #build(wire: Wire): Promise<Parts> {
     const link = this.#linkOver(wire);
     await this.#askAgain(link);
-    // So that the first claim is made by the server's clock already.
-    await link.run(READ, [this.#names.record("")], []);
+    // Any answer would do to set the clock by before the first claim; this one also says whether we can read the ledger.
+    const [layout] = await link.run(LAYOUT, [this.#names.layout], [LAYOUT_NUMBER]);
+    if (textOf(layout) !== LAYOUT_NUMBER) throw otherLayout(this.name, textOf(layout));
     const names = this.#names;
     const rows = new RedisRows(link, names, () => this.now());
     const upkeep = new RedisUpkeep(link, names);

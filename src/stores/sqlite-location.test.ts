@@ -63,7 +63,7 @@ describe("D5 defaultLocation", () => {
     const look = () => defaultLocation(around("/", { env: { [variable]: "1" } }));
     expect(look).toThrow(expect.objectContaining({ code: "CONFIG" }));
     expect(look).toThrow(
-      new RegExp(`runs on ${platform}, whose disk does not last.*Postgres, Redis or S3.*name the file`),
+      new RegExp(`runs on ${platform}, whose disk does not last.*postgres:\\/\\/.*redis:\\/\\/.*name the file`),
     );
   });
 });
@@ -83,7 +83,7 @@ describe("prepareFolder", () => {
     const file = join(temporaryFolder(), "file");
     writeFileSync(file, "");
     const path = join(file, ".nevertwice", "ledger.db");
-    expect(() => prepareFolder(path)).toThrow(/cannot be written.*Postgres, Redis or S3.*name a writable file/s);
+    expect(() => prepareFolder(path)).toThrow(/cannot be written.*postgres:\/\/.*redis:\/\/.*name a writable file/s);
     expect(() => prepareFolder(path)).toThrow(expect.objectContaining({ code: "CONFIG" }));
   });
 });

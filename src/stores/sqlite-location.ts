@@ -67,7 +67,7 @@ function refusePassingDisk(env: Surroundings["env"]): void {
 }
 
 const storesThatFit =
-  "Use a store that every instance shares (Postgres, Redis or S3), passed as nevertwice({ store }).";
+  'Use a store that every instance shares: nevertwice({ store: "postgres://user:password@host/database" }) or "redis://host:6379".';
 
 /** Made with a .gitignore of its own: a ledger does not belong into a commit. */
 export function prepareFolder(path: string): void {

@@ -68,52 +68,24 @@ function markText(mark: SteadyMark, lease: Lease | null): string {
   return lease !== null && lease.epoch === mark.epoch ? String(mark.at) : JSON.stringify(mark);
 }
 
-type Doc = Omit<
-  LedgerRecord,
-  "key" | "tenant" | "action" | "scope" | "state" | "lease" | "expiresAt" | "createdAt" | "input" | "draft" | "result"
->;
-
-const LEFT_OUT: Omit<Doc, "updatedAt" | "fingerprint" | "lastSentAt"> = {
-  version: 1,
-  attempt: 1,
-  fence: 1,
-  tries: 1,
-  holder: null,
-  queued: false,
-  terms: null,
-  dueAt: null,
-  firstSentAt: null,
-  firstSentMark: null,
-  doubted: false,
-  doubtSince: null,
-  doubtMark: null,
-  why: null,
-  settledAt: null,
-  keepMs: null,
-  final: false,
-  error: null,
-  history: [],
+/** A document as it was written, whatever was left out of it. */
+type Doc = Partial<LedgerRecord> & {
+  readonly f: readonly [holder: string | null, guarded: string, fields: Record<string, string>, free?: string];
+  readonly k?: number;
+  readonly s?: number | true;
+  readonly m?: number | SteadyMark;
+  readonly d?: number;
+  readonly u?: number;
 };
 
-function readDoc(row: Row): Doc {
-  const kept = JSON.parse(row.doc as string);
+function readDoc(text: string): Doc {
+  const kept = JSON.parse(text);
+  if (kept.f !== undefined) return kept;
   // Rows of schema 1 spell every field out.
-  if (kept.f === undefined) return { ...LEFT_OUT, lastSentAt: kept.firstSentAt ?? null, ...kept };
-  const { f, k, s, m, d, u, ...named } = kept;
-  const [holder, guarded, fields, free = null] = f;
-  const firstSentAt = s === true ? row.created_at : (s ?? null);
-  return {
-    ...LEFT_OUT,
-    holder,
-    fingerprint: { guarded, free, fields },
-    keepMs: k ?? null,
-    firstSentAt,
-    lastSentAt: firstSentAt,
-    firstSentMark: typeof m === "number" ? { at: m, epoch: row.lease_epoch } : (m ?? null),
-    settledAt: d ?? null,
-    updatedAt: u ?? d ?? row.created_at,
-    ...named,
-  };
+  const { holder = null, fingerprint, keepMs, firstSentAt, firstSentMark, settledAt, updatedAt } = kept;
+  const { guarded, fields, free } = fingerprint;
+  const f = [holder, guarded, fields, free ?? undefined];
+  return { ...kept, f, k: keepMs, s: firstSentAt, m: firstSentMark, d: settledAt, u: updatedAt };
 }
 
 const REV = COLUMNS.indexOf("rev");
@@ -151,23 +123,48 @@ export function decodeRow(row: Row, where: string): Stored {
   if (!intact(row)) throw damaged(row.key, where);
   let doc: Doc;
   try {
-    doc = readDoc(row);
+    doc = readDoc(row.doc as string);
   } catch {
     throw damaged(row.key, where);
   }
+  const [holder, guarded, fields, free = null] = doc.f;
+  const createdAt = row.created_at as number;
+  const epoch = row.lease_epoch as string;
+  const firstSentAt = doc.s === true ? createdAt : (doc.s ?? null);
   const record: LedgerRecord = {
-    ...doc,
     key: row.key as string,
     tenant: row.tenant as string,
     action: row.action as string,
+    version: doc.version ?? 1,
     scope: row.scope as string | null,
     state: row.state as LedgerRecord["state"],
-    lease: row.lease_until === null ? null : { until: row.lease_until as number, epoch: row.lease_epoch as string },
+    attempt: doc.attempt ?? 1,
+    fence: doc.fence ?? 1,
+    tries: doc.tries ?? 1,
+    holder,
+    lease: row.lease_until === null ? null : { until: row.lease_until as number, epoch },
+    queued: doc.queued ?? false,
+    terms: doc.terms ?? null,
+    createdAt,
+    updatedAt: doc.u ?? doc.d ?? createdAt,
+    dueAt: doc.dueAt ?? null,
+    firstSentAt,
+    lastSentAt: doc.lastSentAt === undefined ? firstSentAt : doc.lastSentAt,
+    firstSentMark: typeof doc.m === "number" ? { at: doc.m, epoch } : (doc.m ?? null),
+    doubted: doc.doubted ?? false,
+    doubtSince: doc.doubtSince ?? null,
+    doubtMark: doc.doubtMark ?? null,
+    why: doc.why ?? null,
+    settledAt: doc.d ?? null,
     expiresAt: row.expires_at as number | null,
-    createdAt: row.created_at as number,
-    input: decodePayload(row.input as string | null),
+    final: doc.final ?? false,
     draft: decodePayload(row.draft as string | null),
     result: decodePayload(row.result as string | null),
+    error: doc.error ?? null,
+    history: doc.history ?? [],
+    fingerprint: { guarded, free, fields },
+    input: decodePayload(row.input as string | null),
+    keepMs: doc.k ?? null,
   };
   return { record, version: row.rev as number };
 }

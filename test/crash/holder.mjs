@@ -49,6 +49,8 @@ const action = nt.action("effect", {
   timeout: spec.timeoutMs ?? Math.floor(spec.leaseMs * 0.8),
   wait: spec.waitMs ?? 0,
   retry: { attempts: 1 },
+  // A wall clock years ahead would find a settled record past its keep, and rightly run it again.
+  keep: "forever",
   doubt: spec.kind === "A" ? { resendWithin: "1h" } : "hold",
   ...(spec.manual && { mark: "manual" }),
   ...(spec.prepare && {

@@ -7,7 +7,7 @@ import { type Keep, openKeep } from "../../scripts/services/keep.mjs";
 import { startPgBouncer } from "../../scripts/services/pgbouncer.mjs";
 import { type Postgres, startPostgres } from "../../scripts/services/postgres.mjs";
 import { type Standby, startStandby } from "../../scripts/services/postgres-standby.mjs";
-import { ensurePrograms } from "../../scripts/services/programs.mjs";
+import { ensurePrograms, redisServer } from "../../scripts/services/programs.mjs";
 import { type Redis, startRedis, startRedisReplica } from "../../scripts/services/redis.mjs";
 import { type RedisCluster, startRedisCluster } from "../../scripts/services/redis-cluster.mjs";
 import { startProxy, type TcpProxy } from "../../scripts/services/tcp-proxy.mjs";
@@ -42,7 +42,7 @@ export async function ownPgBouncer(upstream: { url: string }, settings: Settings
 }
 
 export async function ownRedis(settings?: Settings): Promise<Redis> {
-  ensurePrograms(["redis-server"]);
+  ensurePrograms([redisServer]);
   return startRedis(await ownKeep(), settings && { settings });
 }
 
@@ -55,7 +55,7 @@ export async function ownRedisReplica(primary: Pick<Redis, "port">, settings?: S
 export async function ownRedisCluster(
   options: { settings?: Settings; nodeTimeoutMs?: number } = {},
 ): Promise<RedisCluster> {
-  ensurePrograms(["redis-server"]);
+  ensurePrograms([redisServer]);
   return startRedisCluster(await ownKeep(), options);
 }
 

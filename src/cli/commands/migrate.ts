@@ -6,7 +6,7 @@ import { plural } from "../format.ts";
 export const migrate: Command = {
   name: "migrate",
   summary: "make the ledger's tables in PostgreSQL, or bring them up to date",
-  usage: ["--store <url>", "--store <url> --dry-run", "--dump-sql [--schema <name>] [--rls]"],
+  usage: ["--store <url>", "--store <url> --dry-run", "--dump-sql [--schema <name>] [--rls] [--supabase]"],
   about:
     'A program does this by itself at its first call, unless its store says migrate: "manual": then a role that may create tables does it here, and the program\'s own role needs no more than to read and write. Ten of these at once migrate once; each migration happens whole or not at all. The other stores need no migration.',
   flags: {
@@ -14,6 +14,10 @@ export const migrate: Command = {
     rls: {
       takes: "nothing",
       about: "row-level security too: a role sees the rows of the tenant its transaction names",
+    },
+    supabase: {
+      takes: "nothing",
+      about: "also what supabase-js needs to use the ledger with the service_role key, and nobody with another",
     },
     grant: { takes: "value", value: "role", about: "let this role use the ledger" },
     "dry-run": { takes: "nothing", about: "show what would be run on this ledger, and run nothing" },
@@ -43,6 +47,7 @@ async function run(context: Context): Promise<number> {
     url: dump ? undefined : url,
     schema: args.text("schema"),
     rls: args.on("rls"),
+    supabase: args.on("supabase"),
     grant: args.text("grant"),
     dryRun: args.on("dry-run"),
   });

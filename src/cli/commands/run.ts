@@ -42,8 +42,8 @@ export const run: Command = {
     },
     "on-skip": { takes: "value", value: "code", about: "the exit code where nothing was run: 0 unless given" },
   },
-  operands: 0,
-  takesRest: true,
+  // The command line behind the two dashes counts as words too.
+  operands: 1_000,
   examples: [
     ["run --job digest --per day --tz Europe/Berlin --lease 15m -- node publish.js", "in a crontab, every minute"],
     ["run --job deploy --slot $(git rev-parse HEAD) --on-skip 75 -- ./deploy.sh", "one deployment per commit"],
@@ -56,7 +56,12 @@ async function runJob(context: Context): Promise<number> {
   const job = args.text("job");
   if (job === undefined || job.trim() === "")
     throw new UsageError("run needs --job <name>: it names the work, and is part of the key of each run.");
-  if (args.rest.length === 0)
+  const extra = args.operands.slice(0, args.operands.length - args.behindDashes.length);
+  if (extra.length > 0)
+    throw new UsageError(
+      `this is too much in front of the two dashes: ${extra.map(oneLine).join(" ")}. The command stands behind them.`,
+    );
+  if (args.behindDashes.length === 0)
     throw new UsageError(
       "run needs a command behind two dashes: nevertwice run --job digest --per day -- node publish.js",
     );
@@ -80,7 +85,7 @@ async function runJob(context: Context): Promise<number> {
       runCommandJob(nt, {
         job,
         slot,
-        command: args.rest,
+        command: args.behindDashes,
         stale,
         failed,
         ...optional("lease"),

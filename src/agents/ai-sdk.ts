@@ -1,0 +1,189 @@
+/** Tools of the AI SDK (`ai` 6 and 7): `execute` is wrapped; types, schemas, approval and model output stay as they are. */
+import { configError, NevertwiceError } from "../core/errors.ts";
+import { errorForOutcome } from "../core/outcome.ts";
+import { type Answer, guardTool } from "./guard-tool.ts";
+import {
+  type AnyInput,
+  type AnyToolOptions,
+  checkToolNames,
+  type Guarding,
+  type GuardOptions,
+  optionsOfTool,
+  type ToolsOptions,
+} from "./tool-options.ts";
+
+/** What `execute` gets as its second argument; `context` is `experimental_context` in version 6. */
+export interface AiCall {
+  readonly toolCallId: string;
+  readonly messages: readonly unknown[];
+  readonly abortSignal?: AbortSignal;
+  readonly context?: unknown;
+  readonly experimental_context?: unknown;
+}
+
+type Execute = (input: unknown, options: AiCall) => unknown;
+type ToModelOutput = (given: { toolCallId: string; input: unknown; output: unknown }) => unknown;
+
+/** A tool by shape: what `tool()` and `dynamicTool()` return. Provider tools have no `execute` and pass. */
+export type AiTool = object;
+
+/** All tools of a record, for `generateText({ tools })` and its kin. */
+export function guardAiTools<T extends Readonly<Record<string, AiTool>>>(
+  nt: Guarding,
+  tools: T,
+  options: ToolsOptions<AiCall> = {},
+): T {
+  checkToolNames(options, Object.keys(tools), "guardAiTools");
+  const entries = Object.entries(tools).map(([name, tool]) => {
+    const own = optionsOfTool(options, name);
+    return [name, own === null ? tool : guardAiTool(nt, name, tool, own)];
+  });
+  return Object.fromEntries(entries) as T;
+}
+
+/** One tool; `name` is the one it has in the record. */
+export function guardAiTool<T extends AiTool>(
+  nt: Guarding,
+  name: string,
+  tool: T,
+  options: AnyToolOptions & GuardOptions<AiCall> = {},
+): T {
+  if (typeof tool !== "object" || tool === null) {
+    throw configError(`guardAiTool(${JSON.stringify(name)}): the third argument must be a tool, as tool() returns it.`);
+  }
+  const { execute, toModelOutput } = tool as { execute?: Execute; toModelOutput?: ToModelOutput };
+  if (execute === undefined || options.readOnly === true) return tool;
+  const notes = new Notes();
+  const guarded = guardTool<AnyInput, Streaming, unknown>(
+    nt,
+    { ...options, scope: scopeOf(options), tenant: tenantOf(options), name },
+    (input, { call, yielded }) => lastOf(execute.call(tool, input, call), yielded),
+  );
+  const answer = async (input: unknown, call: AiCall, yielded: (value: unknown) => void) => {
+    const given = await guarded.answer(input as AnyInput, { call, yielded });
+    if (given.kind === "result" && given.note !== null) notes.keep(call.toolCallId, given.note);
+    return resultOf(given, name);
+  };
+  const plain = (input: unknown, call: AiCall) => answer(input, call, () => {});
+  return {
+    ...tool,
+    execute: isGenerator(execute) ? streaming(answer) : plain,
+    toModelOutput: notes.tell(toModelOutput?.bind(tool)),
+  };
+}
+
+interface Streaming {
+  readonly call: AiCall;
+  readonly yielded: (value: unknown) => void;
+}
+
+function scopeOf({ scope }: GuardOptions<AiCall>): NonNullable<GuardOptions<Streaming>["scope"]> | null {
+  return typeof scope === "function" ? ({ call }: Streaming) => scope(call) : (scope ?? null);
+}
+
+function tenantOf({ tenant }: GuardOptions<AiCall>): NonNullable<GuardOptions<Streaming>["tenant"]> {
+  if (typeof tenant === "function") return ({ call }: Streaming) => tenant(call);
+  return tenant ?? (() => undefined);
+}
+
+/** A refusal is thrown: the model reads it as the tool's error, and a typed output keeps its type. */
+function resultOf(answer: Answer<unknown>, name: string): unknown {
+  if (answer.kind === "result") return answer.result;
+  const { code } = errorForOutcome(answer.outcome, name);
+  throw new NevertwiceError(code, answer.text, { key: answer.outcome.key, outcome: answer.outcome });
+}
+
+// ---- tools that yield ----------------------------------------------------------------------------------------------
+
+/** Only the last value is the result; the ones before show progress and are never stored. */
+async function lastOf(value: unknown, yielded: (value: unknown) => void): Promise<unknown> {
+  const awaited = isIterable(value) ? value : await value;
+  if (!isIterable(awaited)) return awaited;
+  let last: unknown;
+  for await (const one of awaited) {
+    last = one;
+    yielded(one);
+  }
+  return last;
+}
+
+function isIterable(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === "object" && value !== null && Symbol.asyncIterator in value;
+}
+
+function isGenerator(execute: Execute): boolean {
+  return Object.prototype.toString.call(execute) === "[object AsyncGeneratorFunction]";
+}
+
+/** As the tool was: yields while it runs. A repeat yields the first result alone. */
+function streaming(answer: (input: unknown, call: AiCall, yielded: (value: unknown) => void) => Promise<unknown>) {
+  return async function* (input: unknown, call: AiCall): AsyncGenerator<unknown> {
+    const values: unknown[] = [];
+    let wake = () => {};
+    let ended = false;
+    const work = answer(input, call, (value) => {
+      values.push(value);
+      wake();
+    }).finally(() => {
+      ended = true;
+      wake();
+    });
+    work.catch(() => {});
+    let shown = 0;
+    while (!ended || values.length > 0) {
+      if (values.length === 0) {
+        await new Promise<void>((heard) => {
+          wake = heard;
+        });
+        continue;
+      }
+      shown += 1;
+      yield values.shift();
+    }
+    const result = await work;
+    if (shown === 0) yield result;
+  };
+}
+
+// ---- what the model is told about a repeat -------------------------------------------------------------------------
+
+const MOST_NOTES = 1_000;
+
+class Notes {
+  readonly #notes = new Map<string, string>();
+
+  keep(toolCallId: string, note: string): void {
+    const [oldest] = this.#notes.keys();
+    if (this.#notes.size >= MOST_NOTES && oldest !== undefined) this.#notes.delete(oldest);
+    this.#notes.set(toolCallId, note);
+  }
+
+  /** The output keeps its type for the program; before it, the model reads that this was done before. */
+  tell(own: ToModelOutput | undefined): ToModelOutput {
+    return (given) => {
+      const note = this.#notes.get(given.toolCallId);
+      if (note === undefined) return own === undefined ? modelOutput(given.output) : own(given);
+      const output = own === undefined ? modelOutput(given.output) : own(given);
+      return output instanceof Promise ? output.then((one) => noted(one, note)) : noted(output, note);
+    };
+  }
+}
+
+interface ModelOutput {
+  readonly type: string;
+  readonly value: unknown;
+}
+
+/** What the AI SDK itself makes of an output. */
+function modelOutput(output: unknown): ModelOutput {
+  if (typeof output === "string") return { type: "text", value: output };
+  return { type: "json", value: output === undefined ? null : JSON.parse(JSON.stringify(output)) };
+}
+
+function noted(output: unknown, note: string): unknown {
+  const { type, value } = output as ModelOutput;
+  if (type === "text") return { type, value: `${note}\n${String(value)}` };
+  if (type === "json") return { type, value: { note, result: value } };
+  if (type === "content") return { type, value: [{ type: "text", text: note }, ...(value as unknown[])] };
+  return output;
+}

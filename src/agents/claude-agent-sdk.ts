@@ -1,0 +1,105 @@
+/**
+ * Tools of the Claude Agent SDK. The handler is wrapped, not the hook: a hook can only deny, and a stored success told as
+ * a denial reads as a failure. A hook learns the session's id, which handlers are not given.
+ */
+import { guardTool } from "./guard-tool.ts";
+import { mcpCodec, mcpErrorMeaning, mcpResult, type ToolResult } from "./mcp-result.ts";
+import {
+  type AnyInput,
+  type AnyToolOptions,
+  checkToolNames,
+  type Guarding,
+  optionsOfTool,
+  type ToolsOptions,
+} from "./tool-options.ts";
+
+/** What `tool()` returns. */
+export interface ClaudeTool {
+  readonly name: string;
+  readonly annotations?: { readonly readOnlyHint?: boolean | undefined } | undefined;
+  readonly handler: (args: never, extra: unknown) => Promise<unknown>;
+}
+
+/** What a scope function gets. */
+export interface ClaudeCall {
+  /** Kept on resume, new on a fork; known when `hooks()` is installed. */
+  readonly sessionId: string | undefined;
+  readonly toolUseId: string | undefined;
+  readonly extra: unknown;
+}
+
+interface HookInput {
+  readonly session_id?: unknown;
+  readonly tool_use_id?: unknown;
+}
+
+type HookCallback = (input: HookInput, toolUseId?: string) => Promise<Record<string, never>>;
+
+export interface ClaudeHooks {
+  readonly PreToolUse: { hooks: HookCallback[] }[];
+}
+
+export interface ClaudeGuard {
+  /** One definition; options beside those of the guard. */
+  tool<T extends ClaudeTool>(definition: T, options?: AnyToolOptions): T;
+  /** The tools of `createSdkMcpServer`: createSdkMcpServer(guard.server({ name, tools })). */
+  server<O extends { readonly tools?: readonly ClaudeTool[] }>(options: O): O;
+  /** For `query({ options: { hooks } })`; hooks of your own stay beside it. */
+  hooks<H extends object>(yours?: H): H & ClaudeHooks;
+}
+
+// Calls whose session was learned and whose handler has not run yet; denied ones never do.
+const MOST_LEARNED = 10_000;
+
+/** The scope is the session unless `scope` says otherwise. */
+export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}): ClaudeGuard {
+  const sessions = new Map<string, string>();
+  const learn: HookCallback = async ({ session_id, tool_use_id }, given) => {
+    const id = typeof tool_use_id === "string" ? tool_use_id : given;
+    if (typeof session_id === "string" && id !== undefined) {
+      const [oldest] = sessions.keys();
+      if (sessions.size >= MOST_LEARNED && oldest !== undefined) sessions.delete(oldest);
+      sessions.set(id, session_id);
+    }
+    return {};
+  };
+  const tool = <T extends ClaudeTool>(definition: T, own: AnyToolOptions = {}): T => {
+    const chosen = optionsOfTool(options, definition.name);
+    const merged = { ...chosen, ...own };
+    const readOnly = merged.readOnly ?? definition.annotations?.readOnlyHint === true;
+    if (chosen === null || readOnly) return definition;
+    const guarded = guardTool<AnyInput, ClaudeCall, ToolResult>(
+      nt,
+      { scope: ({ sessionId }) => sessionId, ...merged, errors: mcpErrorMeaning(merged.errors), name: definition.name },
+      (args, { extra }) => definition.handler(args as never, extra) as Promise<ToolResult>,
+      mcpCodec,
+    );
+    const handler = async (args: never, extra: unknown) => {
+      const toolUseId = toolUseIdOf(extra);
+      const sessionId = toolUseId === undefined ? undefined : sessions.get(toolUseId);
+      return mcpResult(await guarded.answer(args as AnyInput, { sessionId, toolUseId, extra }));
+    };
+    return { ...definition, handler };
+  };
+  return {
+    tool,
+    server: (server) => {
+      const tools = server.tools ?? [];
+      checkToolNames(
+        options,
+        tools.map(({ name }) => name),
+        "claudeGuard",
+      );
+      return { ...server, tools: tools.map((one) => tool(one)) };
+    },
+    hooks: (yours) => {
+      const { PreToolUse = [] } = (yours ?? {}) as { PreToolUse?: ClaudeHooks["PreToolUse"] };
+      return { ...yours, PreToolUse: [...PreToolUse, { hooks: [learn] }] } as never;
+    },
+  };
+}
+
+function toolUseIdOf(extra: unknown): string | undefined {
+  const id = (extra as { _meta?: Record<string, unknown> } | null)?._meta?.["claudecode/toolUseId"];
+  return typeof id === "string" ? id : undefined;
+}

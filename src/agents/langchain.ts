@@ -1,0 +1,203 @@
+/** Tools of LangChain and LangGraph: a tool's own `_call`, or the calls of a whole agent by a middleware. */
+import { configError } from "../core/errors.ts";
+import { type Answer, guardTool, type ResultCodec } from "./guard-tool.ts";
+import {
+  type AnyInput,
+  type AnyToolOptions,
+  checkToolNames,
+  type Guarding,
+  type GuardOptions,
+  optionsOfTool,
+  type ToolsOptions,
+} from "./tool-options.ts";
+
+/** What LangChain hands to a tool beside its input. */
+export interface LangChainCall {
+  readonly configurable?: Readonly<Record<string, unknown>>;
+  readonly toolCall?: { readonly id?: string };
+  readonly [field: string]: unknown;
+}
+
+/** A StructuredTool, by shape. */
+export interface LangChainTool {
+  readonly name: string;
+  readonly responseFormat?: string;
+}
+
+interface Callable extends LangChainTool {
+  _call(input: unknown, runManager?: RunManager, config?: LangChainCall): unknown;
+}
+
+interface RunManager {
+  handleToolEvent?(chunk: unknown): unknown;
+}
+
+/** Several tools; the scope is the thread (`configurable.thread_id`) unless `scope` says otherwise. */
+export function guardLangChainTools<T extends readonly LangChainTool[]>(
+  nt: Guarding,
+  tools: T,
+  options: ToolsOptions<LangChainCall> = {},
+): T {
+  checkToolNames(
+    options,
+    tools.map(({ name }) => name),
+    "guardLangChainTools",
+  );
+  return tools.map((tool) => {
+    const own = optionsOfTool(options, tool.name);
+    return own === null ? tool : guardLangChainTool(nt, tool, own);
+  }) as unknown as T;
+}
+
+/** One tool: the same tool with a guarded `_call`. */
+export function guardLangChainTool<T extends LangChainTool>(
+  nt: Guarding,
+  tool: T,
+  options: AnyToolOptions & GuardOptions<LangChainCall> = {},
+): T {
+  const own = tool as unknown as Callable;
+  if (typeof own?._call !== "function") {
+    throw configError(
+      "guardLangChainTool: the second argument must be a tool made by tool() or a StructuredTool: it has no _call().",
+    );
+  }
+  if (options.readOnly === true) return tool;
+  const guarded = guardTool<AnyInput, { config: LangChainCall; runManager: RunManager | undefined }, unknown>(
+    nt,
+    { ...options, scope: scopeOf(options), tenant: tenantOf(options), name: tool.name },
+    (input, { config, runManager }) => finished(own._call(input, runManager, config), runManager),
+    messageCodec,
+  );
+  const _call = async (input: unknown, runManager?: RunManager, config: LangChainCall = {}) => {
+    const answer = await guarded.answer(input as AnyInput, { config, runManager });
+    if (answer.kind === "refused") return asContent(answer.text, tool);
+    return answer.note === null ? answer.result : noted(answer.result, answer.note, tool);
+  };
+  const copy = Object.create(Object.getPrototypeOf(tool), Object.getOwnPropertyDescriptors(tool)) as T;
+  Object.defineProperty(copy, "_call", { value: _call, writable: true, configurable: true });
+  return copy;
+}
+
+type Scoped = { readonly config: LangChainCall };
+
+function scopeOf({ scope }: GuardOptions<LangChainCall>): NonNullable<GuardOptions<Scoped>["scope"]> | null {
+  if (scope === null || typeof scope === "string") return scope;
+  return ({ config }) => (scope === undefined ? threadOf(config) : scope(config));
+}
+
+function tenantOf({ tenant }: GuardOptions<LangChainCall>): NonNullable<GuardOptions<Scoped>["tenant"]> {
+  return ({ config }) => (typeof tenant === "function" ? tenant(config) : tenant);
+}
+
+function threadOf({ configurable }: LangChainCall): string | undefined {
+  const thread = configurable?.thread_id;
+  return thread === undefined || thread === null ? undefined : String(thread);
+}
+
+/** A tool that yields shows its chunks to whoever listens; its return value is the result. */
+async function finished(value: unknown, runManager: RunManager | undefined): Promise<unknown> {
+  const given = (await value) as AsyncGenerator<unknown> | undefined;
+  if (typeof given !== "object" || given === null || typeof given.next !== "function") return given;
+  for (;;) {
+    const { done, value: chunk } = await given.next();
+    if (done) return chunk;
+    await runManager?.handleToolEvent?.(chunk);
+  }
+}
+
+function asContent(text: string, { responseFormat }: LangChainTool): unknown {
+  return responseFormat === "content_and_artifact" ? [text, undefined] : text;
+}
+
+function noted(result: unknown, note: string, { responseFormat }: LangChainTool): unknown {
+  if (responseFormat === "content_and_artifact" && Array.isArray(result)) return [withNote(result[0], note), result[1]];
+  return withNote(result, note);
+}
+
+function withNote(content: unknown, note: string): unknown {
+  if (Array.isArray(content)) return [{ type: "text", text: note }, ...content];
+  return `${note}\n${typeof content === "string" ? content : JSON.stringify(content)}`;
+}
+
+// ---- a whole agent -------------------------------------------------------------------------------------------------
+
+interface MessageFields {
+  readonly content: unknown;
+  readonly name?: string;
+  readonly status?: string;
+  readonly artifact?: unknown;
+  readonly tool_call_id: string;
+}
+
+interface ToolRequest {
+  readonly toolCall: { readonly name: string; readonly args: unknown; readonly id?: string };
+  readonly runtime?: LangChainCall;
+}
+
+export interface ToolCallsOptions extends ToolsOptions<LangChainCall> {
+  /** The class itself, from @langchain/core/messages: answers are made of it. */
+  readonly ToolMessage: new (
+    fields: never,
+  ) => object;
+}
+
+/** For `createMiddleware({ name: "nevertwice", wrapToolCall: guardToolCalls(nt, { ToolMessage }) })`. */
+export function guardToolCalls(nt: Guarding, { ToolMessage, ...options }: ToolCallsOptions) {
+  if (typeof ToolMessage !== "function") {
+    throw configError("guardToolCalls: pass the class ToolMessage of @langchain/core/messages: { ToolMessage }.");
+  }
+  const message = (fields: MessageFields) => new ToolMessage(fields as never);
+  return async <Q extends object, A>(request: Q, handler: (request: Q) => A | Promise<A>): Promise<A> => {
+    const { toolCall, runtime = {} } = request as unknown as ToolRequest;
+    const own = optionsOfTool(options, toolCall.name);
+    if (own === null || own.readOnly === true) return handler(request);
+    const guarded = guardTool<AnyInput, { config: LangChainCall }, unknown>(
+      nt,
+      {
+        ...own,
+        scope: scopeOf(options),
+        tenant: tenantOf(options),
+        name: toolCall.name,
+        classify: (error) => own.classify?.(error) ?? (isUnparsed(error) ? "refused" : undefined),
+      },
+      () => handler(request),
+      messageCodec,
+    );
+    const answer = await guarded.answer(toolCall.args as AnyInput, { config: runtime });
+    return messageOf(answer, toolCall, message) as A;
+  };
+}
+
+/** The arguments did not fit the tool's schema: it was not begun. */
+function isUnparsed(error: unknown): boolean {
+  const { name } = (error ?? {}) as { name?: unknown };
+  return name === "ToolInvocationError" || name === "ToolInputParsingException";
+}
+
+function messageOf(
+  answer: Answer<unknown>,
+  { name, id }: ToolRequest["toolCall"],
+  make: (fields: MessageFields) => object,
+): unknown {
+  const tool_call_id = id ?? "";
+  if (answer.kind === "refused") return make({ content: answer.text, name, tool_call_id, status: "error" });
+  if (answer.note === null) return answer.result;
+  const { content, artifact, status } = answer.result as MessageFields;
+  const kept = { ...(artifact !== undefined && { artifact }), ...(status !== undefined && { status }) };
+  return make({ content: withNote(content, answer.note), name, tool_call_id, ...kept });
+}
+
+/** ToolMessages, told by shape, are kept as their fields; anything else as it is. */
+const messageCodec: ResultCodec<unknown> = {
+  isError: (result) => isToolMessage(result) && result.status === "error",
+  said: (result) => (isToolMessage(result) && typeof result.content === "string" ? result.content : undefined),
+  pack: (result) => {
+    if (!isToolMessage(result)) return result;
+    const { content, artifact, status } = result;
+    return { content, ...(artifact !== undefined && { artifact }), ...(status !== undefined && { status }) };
+  },
+};
+
+function isToolMessage(value: unknown): value is MessageFields {
+  return typeof value === "object" && value !== null && "tool_call_id" in value && "content" in value;
+}

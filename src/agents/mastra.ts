@@ -1,0 +1,116 @@
+/** Tools of Mastra: `execute` is wrapped; a tool that suspends has not happened yet. */
+import { configError, NevertwiceError } from "../core/errors.ts";
+import { errorForOutcome } from "../core/outcome.ts";
+import { ControlFlow } from "./control-flow.ts";
+import { guardTool } from "./guard-tool.ts";
+import {
+  type AnyInput,
+  type AnyToolOptions,
+  checkToolNames,
+  type Guarding,
+  type GuardOptions,
+  optionsOfTool,
+  type ToolsOptions,
+} from "./tool-options.ts";
+
+/** What Mastra hands to `execute` beside its input. */
+export interface MastraCall {
+  readonly agent?: { readonly threadId?: string; readonly toolCallId?: string };
+  readonly threadId?: string;
+  readonly toolCallId?: string;
+  readonly workflow?: { readonly runId?: string };
+  readonly [field: string]: unknown;
+}
+
+/** A tool by shape: what createTool() returns. */
+export interface MastraTool {
+  readonly id: string;
+}
+
+interface Executable extends MastraTool {
+  execute?: (input: unknown, context: MastraCall) => unknown;
+}
+
+/** The tools of an agent, by the names they have there. */
+export function guardMastraTools<T extends Readonly<Record<string, MastraTool>>>(
+  nt: Guarding,
+  tools: T,
+  options: ToolsOptions<MastraCall> = {},
+): T {
+  checkToolNames(options, Object.keys(tools), "guardMastraTools");
+  const entries = Object.entries(tools).map(([name, tool]) => {
+    const own = optionsOfTool(options, name);
+    return [name, own === null ? tool : guardMastraTool(nt, tool, own)];
+  });
+  return Object.fromEntries(entries) as T;
+}
+
+/** One tool; the scope is the thread, or the workflow's run, unless `scope` says otherwise. */
+export function guardMastraTool<T extends MastraTool>(
+  nt: Guarding,
+  tool: T,
+  options: AnyToolOptions & GuardOptions<MastraCall> = {},
+): T {
+  const { execute } = tool as Executable;
+  if (typeof execute !== "function") {
+    throw configError("guardMastraTool: the second argument must be a tool made by createTool() that has execute().");
+  }
+  if (options.readOnly === true) return tool;
+  const guarded = guardTool<AnyInput, MastraCall, unknown>(
+    nt,
+    { scope: threadOf, ...options, errors: "not-done", name: tool.id },
+    (input, context) => untilSuspended(context, (watched) => execute.call(tool, input, watched)),
+    // What Mastra returns when the input does not fit the schema: the tool was not begun.
+    { isError: isValidationError },
+  );
+  const run = async (input: unknown, context: MastraCall = {}) => {
+    const answer = await guarded.answer(input as AnyInput, context);
+    if (answer.kind === "result") {
+      return answer.note === null ? answer.result : noted(answer.result, answer.note);
+    }
+    const { code } = errorForOutcome(answer.outcome, tool.id);
+    throw new NevertwiceError(code, answer.text, { key: answer.outcome.key, outcome: answer.outcome });
+  };
+  const copy = Object.create(Object.getPrototypeOf(tool), Object.getOwnPropertyDescriptors(tool)) as T;
+  return Object.assign(copy, { execute: run });
+}
+
+function threadOf({ agent, threadId, workflow }: MastraCall): string | undefined {
+  return agent?.threadId ?? threadId ?? workflow?.runId;
+}
+
+/** An object keeps its fields, with the note beside them; a text gets it in front. */
+function noted(result: unknown, note: string): unknown {
+  if (typeof result === "string") return `${note}\n${result}`;
+  return isPlain(result) ? { ...result, nevertwice: note } : result;
+}
+
+function isPlain(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isValidationError(result: unknown): boolean {
+  return isPlain(result) && (result as { error?: unknown }).error === true && "validationErrors" in result;
+}
+
+type Suspend = (...args: unknown[]) => unknown;
+
+/** suspend() ends the call in the middle; its return value means nothing, and the tool runs again when it is resumed. */
+async function untilSuspended(context: MastraCall, run: (watched: MastraCall) => unknown): Promise<unknown> {
+  let suspended = false;
+  const watch = <C extends object>(given: C | undefined): C | undefined => {
+    const { suspend } = (given ?? {}) as { suspend?: Suspend };
+    if (given === undefined || typeof suspend !== "function") return given;
+    const noticed: Suspend = (...args) => {
+      suspended = true;
+      return suspend(...args);
+    };
+    return { ...given, suspend: noticed };
+  };
+  const watched = watch({ ...context }) as MastraCall;
+  const inner = { agent: watch(context.agent), workflow: watch(context.workflow) };
+  const given = Object.fromEntries(Object.entries(inner).filter(([, value]) => value !== undefined));
+  const result = await run({ ...watched, ...given });
+  if (suspended) throw new ControlFlow("returned", result);
+  return result;
+}

@@ -1,0 +1,120 @@
+/** The proxy's config file: the same words as an action's options, per tool. */
+import { type Duration, durationMs } from "../core/duration.ts";
+import { configError } from "../core/errors.ts";
+import type { ErrorMeaning } from "./tool-options.ts";
+
+/** How to look whether a call happened: another tool of the same server that reads. */
+export interface VerifyConfig {
+  readonly tool: string;
+  /** "$title" stands for the call's own argument. */
+  readonly arguments?: Readonly<Record<string, unknown>>;
+  /** Fields an entry of the answer must have, likewise. */
+  readonly match: Readonly<Record<string, unknown>>;
+  /** How long an attempt under way may still arrive. */
+  readonly quietFor: Duration;
+}
+
+export interface ProxyToolConfig {
+  readonly key?: readonly string[];
+  readonly free?: readonly string[];
+  readonly keep?: Duration | "forever";
+  readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
+  readonly verify?: VerifyConfig;
+  readonly errors?: ErrorMeaning;
+  readonly timeout?: Duration;
+  readonly lease?: Duration;
+  readonly wait?: Duration;
+  readonly readOnly?: boolean;
+  /** The argument in which the server takes an idempotency key: filled by the proxy, never by the model. */
+  readonly keyArgument?: string;
+}
+
+export interface ProxyConfig {
+  /** The server's name in the ledger. */
+  readonly name?: string;
+  /** A session, run or project: the same call in another scope is another intent. */
+  readonly scope?: string;
+  /** How long identical calls of tools without a config of their own are made once. */
+  readonly window?: Duration;
+  /** Over HTTP: headers that say who calls. One principal never gets another's results. */
+  readonly principal?: readonly string[];
+  /** Adds the tool nevertwice_status to the server's own. */
+  readonly statusTool?: boolean;
+  readonly tools?: Readonly<Record<string, ProxyToolConfig>>;
+}
+
+export const DEFAULT_WINDOW = "15m";
+export const DEFAULT_PRINCIPAL: readonly string[] = ["authorization", "x-api-key", "cookie"];
+
+const TOP = ["name", "scope", "window", "principal", "statusTool", "tools"];
+const TOOL = "key free keep doubt verify errors timeout lease wait readOnly keyArgument".split(" ");
+const VERIFY = ["tool", "arguments", "match", "quietFor"];
+
+/** Checks what JSON.parse gave; `where` is the file's name. */
+export function readProxyConfig(value: unknown, where: string): ProxyConfig {
+  const config = plainObject(value, where, `{ "tools": { "<tool>": { "key": ["title"] } } }`);
+  known(config, TOP, where);
+  text(config.name, `${where}: name`);
+  text(config.scope, `${where}: scope`);
+  names(config.principal, `${where}: principal`);
+  flag(config.statusTool, `${where}: statusTool`);
+  if (config.window !== undefined) durationMs(config.window as Duration, `${where}: window`);
+  if (config.tools !== undefined) {
+    const tools = plainObject(config.tools, `${where}: tools`, `{ "<tool>": { "key": ["title"] } }`);
+    for (const [name, tool] of Object.entries(tools)) checkTool(tool, `${where}: tools.${name}`);
+  }
+  return config as ProxyConfig;
+}
+
+function checkTool(value: unknown, where: string): void {
+  const tool = plainObject(value, where, `{ "key": ["title"], "free": ["body"], "keep": "1d", "doubt": "hold" }`);
+  known(tool, TOOL, where);
+  names(tool.key, `${where}.key`);
+  names(tool.free, `${where}.free`);
+  flag(tool.readOnly, `${where}.readOnly`);
+  text(tool.keyArgument, `${where}.keyArgument`);
+  if (tool.errors !== undefined && !["doubt", "not-done", "answer"].includes(tool.errors as string)) {
+    throw configError(`${where}.errors is ${JSON.stringify(tool.errors)}; it takes "doubt", "not-done" or "answer".`);
+  }
+  if (tool.verify === undefined) return;
+  if (tool.doubt === "retry" || tool.doubt === "hold") {
+    throw configError(
+      `${where}: verify settles a doubt by looking, and doubt says ${JSON.stringify(tool.doubt)}. Keep one.`,
+    );
+  }
+  const example = `{ "tool": "list_issues", "match": { "title": "$title" }, "quietFor": "30s" }`;
+  const verify = plainObject(tool.verify, `${where}.verify`, example);
+  known(verify, VERIFY, `${where}.verify`);
+  if (typeof verify.tool !== "string" || verify.match === undefined || verify.quietFor === undefined) {
+    throw configError(`${where}.verify needs tool, match and quietFor: ${example}.`);
+  }
+  plainObject(verify.match, `${where}.verify.match`, `{ "title": "$title" }`);
+  durationMs(verify.quietFor as Duration, `${where}.verify.quietFor`);
+}
+
+function plainObject(value: unknown, where: string, example: string): Record<string, unknown> {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  throw configError(`${where} must be an object, such as ${example}.`);
+}
+
+function known(object: object, names: readonly string[], where: string): void {
+  const wrong = Object.keys(object).find((name) => !names.includes(name));
+  if (wrong === undefined) return;
+  throw configError(`${where}: there is no option ${JSON.stringify(wrong)}. The options are: ${names.join(", ")}.`);
+}
+
+function names(value: unknown, where: string): void {
+  if (value === undefined || (Array.isArray(value) && value.every((one) => typeof one === "string" && one !== "")))
+    return;
+  throw configError(`${where} takes a list of names, such as ["title"].`);
+}
+
+function text(value: unknown, where: string): void {
+  if (value === undefined || (typeof value === "string" && value.trim() !== "")) return;
+  throw configError(`${where} takes a text that is not blank.`);
+}
+
+function flag(value: unknown, where: string): void {
+  if (value === undefined || typeof value === "boolean") return;
+  throw configError(`${where} takes true or false.`);
+}

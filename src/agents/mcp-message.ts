@@ -1,0 +1,123 @@
+/** JSON-RPC as MCP speaks it: just enough to find the calls of tools; all else is passed on unread. */
+
+export type RequestId = string | number;
+
+export interface RpcError {
+  readonly code: number;
+  readonly message: string;
+  readonly data?: unknown;
+}
+
+export interface RpcMessage {
+  readonly jsonrpc: "2.0";
+  readonly id?: RequestId | null;
+  readonly method?: string;
+  readonly params?: Readonly<Record<string, unknown>>;
+  readonly result?: Readonly<Record<string, unknown>>;
+  readonly error?: RpcError;
+}
+
+export type RpcRequest = RpcMessage & { readonly id: RequestId; readonly method: string };
+
+export interface ToolCall extends RpcRequest {
+  readonly method: "tools/call";
+  readonly params: { readonly name: string; readonly arguments?: Readonly<Record<string, unknown>> } & Readonly<
+    Record<string, unknown>
+  >;
+}
+
+/** As a server lists it. */
+export interface ToolInfo {
+  readonly name: string;
+  readonly description?: string;
+  readonly annotations?: { readonly readOnlyHint?: boolean; readonly idempotentHint?: boolean };
+  readonly inputSchema?: unknown;
+}
+
+/** null: not JSON, or not an object. */
+export function parseMessage(text: string): RpcMessage | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as RpcMessage) : null;
+  } catch {
+    return null;
+  }
+}
+
+export function isRequest(message: RpcMessage): message is RpcRequest {
+  return typeof message.method === "string" && (typeof message.id === "string" || typeof message.id === "number");
+}
+
+export function isToolCall(message: RpcMessage): message is ToolCall {
+  return isRequest(message) && message.method === "tools/call" && typeof message.params?.name === "string";
+}
+
+export function isResponse(message: RpcMessage): boolean {
+  return message.method === undefined && message.id !== undefined && message.id !== null;
+}
+
+/** 1 and "1" are two ids. */
+export function idText(id: RequestId | null | undefined): string {
+  return JSON.stringify(id ?? null);
+}
+
+/** The request a `notifications/cancelled` is about; undefined: it is another message. */
+export function cancelledId(message: RpcMessage | null): string | undefined {
+  if (message?.method !== "notifications/cancelled") return undefined;
+  return idText(message.params?.requestId as RequestId | undefined);
+}
+
+/**
+ * The client only stopped waiting (60 s in the official SDK); nobody asked the tool to stop. Passed on, it would make
+ * the server keep its answer to itself, and what happened would never be known.
+ */
+export function onlyGaveUp(message: RpcMessage): boolean {
+  return /timed?[ -]?out|-32001/i.test(String(message.params?.reason ?? ""));
+}
+
+/** How long after a cancellation an answer is still waited for. Most servers send none; then nobody knows. */
+export const CANCEL_GRACE_MS = 5_000;
+
+/** An error answer, thrown on its way to the guard. The code says what is known about the effect. */
+export class RpcFailure extends Error {
+  override readonly name = "RpcFailure";
+  readonly code: number;
+  readonly data: unknown;
+
+  constructor(error: RpcError) {
+    super(error.message);
+    this.code = error.code;
+    this.data = error.data;
+  }
+}
+
+const METHOD_NOT_FOUND = -32_601;
+const INVALID_PARAMS = -32_602;
+export const INVALID_REQUEST = -32_600;
+const PARSE_ERROR = -32_700;
+
+/** Refused before the tool was begun; every other error says nothing certain. */
+export function isRefusedUnrun(error: unknown): boolean {
+  return (
+    error instanceof RpcFailure && [METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR].includes(error.code)
+  );
+}
+
+/**
+ * Calls of tools inside a batch, which the protocol had for one revision (2025-03-26). Passed on whole they would slip
+ * past the guard, so such a batch is refused. Gives the ids of its requests; none: it is no batch with a call in it.
+ */
+export function batchedCalls(text: string): readonly RequestId[] {
+  if (!text.trimStart().startsWith("[")) return [];
+  try {
+    const batch = JSON.parse(text) as readonly RpcMessage[];
+    return batch.some(isToolCall) ? batch.filter(isRequest).map(({ id }) => id) : [];
+  } catch {
+    return [];
+  }
+}
+
+export const NO_BATCHES: RpcError = {
+  code: INVALID_REQUEST,
+  message: "Not run: tool calls in a batch cannot be guarded one by one. Send each request by itself.",
+};

@@ -1,0 +1,106 @@
+import { Readable } from "node:stream";
+import { describe, expect, it } from "vitest";
+import { readProxyConfig } from "./mcp-config.ts";
+import { onLines } from "./mcp-lines.ts";
+import { batchedCalls, onlyGaveUp } from "./mcp-message.ts";
+import type { ToolResult } from "./mcp-result.ts";
+import { SseReader } from "./mcp-sse.ts";
+import { countMatches, verifyCall } from "./mcp-verify.ts";
+
+describe("lines", () => {
+  it("come out whole, however they were cut, blank ones dropped", async () => {
+    const lines: string[] = [];
+    const chunks = [Buffer.from('{"a":"é'), Buffer.from('"}\r\n\n{"b"'), Buffer.from(":2}\n"), Buffer.from("rest")];
+    await new Promise<void>((end) => {
+      onLines(Readable.from(chunks), { line: (line) => lines.push(line), end, error: () => {} });
+    });
+    expect(lines).toEqual(['{"a":"é"}', '{"b":2}']);
+  });
+});
+
+describe("server-sent events", () => {
+  it("are read one by one and kept as they came", () => {
+    const reader = new SseReader();
+    expect(reader.push("event: message\nda")).toEqual([]);
+    const [first, second] = reader.push('ta: {"a":\ndata: 1}\n\nid: 7\ndata: x\r\n\r\n: ping');
+    expect(first).toEqual({ raw: 'event: message\ndata: {"a":\ndata: 1}\n\n', data: '{"a":\n1}', resumable: false });
+    expect(second).toMatchObject({ data: "x", resumable: true });
+    expect(reader.rest).toBe(": ping");
+  });
+});
+
+describe("messages", () => {
+  it("a client that only gave up waiting is told from one that wants to stop", () => {
+    const cancelled = (reason: string) => ({
+      jsonrpc: "2.0" as const,
+      method: "notifications/cancelled",
+      params: { requestId: 1, reason },
+    });
+    expect(onlyGaveUp(cancelled("McpError: MCP error -32001: Request timed out"))).toBe(true);
+    expect(onlyGaveUp(cancelled("AbortError: the user pressed stop"))).toBe(false);
+  });
+
+  it("a batch is noticed only when a tool is called in it", () => {
+    const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "a" } };
+    expect(batchedCalls(JSON.stringify([call, { jsonrpc: "2.0", id: "x", method: "ping" }]))).toEqual([1, "x"]);
+    expect(batchedCalls(JSON.stringify([{ jsonrpc: "2.0", id: 1, method: "ping" }]))).toEqual([]);
+    expect(batchedCalls("[not json")).toEqual([]);
+  });
+});
+
+describe("verify", () => {
+  const verify = {
+    tool: "list",
+    arguments: { repo: "$repo", state: "open" },
+    match: { title: "$title" },
+    quietFor: "1s",
+  };
+  const args = { repo: "r", title: "Printer burns" };
+  const answering = (result: ToolResult) => async (name: string, given: object) => {
+    expect([name, given]).toEqual(["list", { repo: "r", state: "open" }]);
+    return result;
+  };
+  const text = (value: unknown) => ({ content: [{ type: "text", text: JSON.stringify(value) }] });
+
+  it("finds an entry anywhere in the answer", async () => {
+    const found = await verifyCall(verify, args, answering(text({ items: [{ number: 7, title: "Printer burns" }] })));
+    expect(found).toEqual({ as: "done", result: text({ number: 7, title: "Printer burns" }) });
+    const structured = { structuredContent: { issues: [{ title: "Printer burns" }, { title: "Printer burns" }] } };
+    expect(await countMatches(verify, args, answering(structured))).toBe(2);
+  });
+
+  it("not there is not done; an error, or a text that is no data, is unknown", async () => {
+    expect(await verifyCall(verify, args, answering(text([{ title: "another" }])))).toBe("not-done");
+    expect(await verifyCall(verify, args, answering({ isError: true, content: [] }))).toBe("unknown");
+    expect(await verifyCall(verify, args, answering({ content: [{ type: "text", text: "1. Printer burns" }] }))).toBe(
+      "unknown",
+    );
+  });
+});
+
+describe("the proxy's config", () => {
+  const read = (value: unknown) => () => readProxyConfig(value, "tools.json");
+
+  it("takes the words of an action", () => {
+    const config = { tools: { create_issue: { key: ["title"], free: ["body"], keep: "1d", doubt: "hold" } } };
+    expect(readProxyConfig(config, "tools.json")).toEqual(config);
+  });
+
+  it("says what is wrong, and where", () => {
+    expect(read([])).toThrow(/tools\.json must be an object, such as/);
+    expect(read({ tool: {} })).toThrow(/tools\.json: there is no option "tool"\. The options are: name, scope/);
+    expect(read({ window: "soon" })).toThrow(/tools\.json: window: "soon" is not a duration/);
+    expect(read({ tools: { a: { key: "title" } } })).toThrow(/tools\.json: tools\.a\.key takes a list of names/);
+    expect(read({ tools: { a: { errors: "retry" } } })).toThrow(
+      /tools\.a\.errors is "retry"; it takes "doubt", "not-done" or "answer"/,
+    );
+    expect(read({ tools: { a: { verify: { tool: "list" } } } })).toThrow(
+      /tools\.a\.verify needs tool, match and quietFor/,
+    );
+    expect(read({ tools: { a: { doubt: "retry", verify: {} } } })).toThrow(
+      /verify settles a doubt by looking, and doubt says "retry"\. Keep one/,
+    );
+    expect(read({ statusTool: "yes" })).toThrow(/statusTool takes true or false/);
+    expect(read({ name: " " })).toThrow(/name takes a text that is not blank/);
+  });
+});

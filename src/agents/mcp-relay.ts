@@ -1,0 +1,254 @@
+/**
+ * The guard between one client and one server that exchange single messages (stdio). Only calls of guarded tools are
+ * held back; every other message goes through as the very text that came, in both directions and in order.
+ */
+import type { McpGuard, ProxyCall } from "./mcp-guard.ts";
+import { refusalOfError } from "./mcp-guard.ts";
+import {
+  batchedCalls,
+  CANCEL_GRACE_MS,
+  cancelledId,
+  INVALID_REQUEST,
+  idText,
+  isResponse,
+  isToolCall,
+  NO_BATCHES,
+  onlyGaveUp,
+  parseMessage,
+  type RequestId,
+  RpcFailure,
+  type RpcMessage,
+  type ToolCall,
+} from "./mcp-message.ts";
+import { mcpResult, type ToolResult } from "./mcp-result.ts";
+
+export interface RelayOptions {
+  readonly guard: McpGuard;
+  toClient(line: string): void;
+  toServer(line: string): void;
+}
+
+interface Waiting {
+  resolve(answer: { readonly message: RpcMessage; readonly line: string }): void;
+  reject(error: Error): void;
+}
+
+/** One call of a guarded tool, from the client's message to the answer it gets. */
+interface Held {
+  cancelled: boolean;
+  /** Settled when it was sent on, or answered without. */
+  readonly sent: Promise<void>;
+  leave(): void;
+  /** The server's answer as it came, if this very call got one. */
+  line: string | null;
+}
+
+export class McpRelay {
+  readonly #options: RelayOptions;
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #held = new Map<string, Held>();
+  readonly #calls = new Set<Promise<void>>();
+  /** Lists the client asked for, whose answers get the added tools. */
+  readonly #lists = new Set<string>();
+  #listing: Promise<void> | null = null;
+  #closed: Error | null = null;
+  #count = 0;
+
+  constructor(options: RelayOptions) {
+    this.#options = options;
+  }
+
+  fromClient(line: string): void {
+    const batched = batchedCalls(line);
+    if (batched.length > 0) return void this.#refuseBatch(batched);
+    const message = parseMessage(line);
+    if (message !== null && isToolCall(message)) return void this.#hold(message, line);
+    if (message?.method === "tools/list") this.#lists.add(idText(message.id));
+    const cancelled = cancelledId(message);
+    if (cancelled !== undefined && this.#held.has(cancelled))
+      return void this.#cancel(cancelled, message as RpcMessage, line);
+    this.#options.toServer(line);
+  }
+
+  #cancel(id: string, message: RpcMessage, line: string): void {
+    const held = this.#held.get(id) as Held;
+    held.cancelled = true;
+    if (onlyGaveUp(message)) return;
+    this.#options.toServer(line);
+    const timer = setTimeout(() => {
+      this.#waiting.get(id)?.reject(new Error("the client cancelled it, and no answer came"));
+      this.#waiting.delete(id);
+    }, CANCEL_GRACE_MS);
+    timer.unref();
+  }
+
+  fromServer(line: string): void {
+    const message = parseMessage(line);
+    if (message === null) return void this.#options.toClient(line);
+    if (message.method === "notifications/tools/list_changed") this.#options.guard.forget();
+    if (!isResponse(message)) return void this.#options.toClient(line);
+    const id = idText(message.id);
+    const waiting = this.#waiting.get(id);
+    if (waiting !== undefined) {
+      this.#waiting.delete(id);
+      return void waiting.resolve({ message, line });
+    }
+    this.#options.toClient(this.#lists.delete(id) ? this.#listed(message, line) : line);
+  }
+
+  /** The server is gone: nobody will answer what was sent. */
+  serverGone(why: Error): void {
+    this.#closed = why;
+    for (const waiting of this.#waiting.values()) waiting.reject(why);
+    this.#waiting.clear();
+  }
+
+  /** When every call is settled. */
+  async idle(): Promise<void> {
+    while (this.#calls.size > 0) await Promise.all(this.#calls);
+  }
+
+  /** When every call that came has been sent on, or answered. */
+  async sent(): Promise<void> {
+    await Promise.all([...this.#held.values()].map(({ sent }) => sent));
+  }
+
+  #hold(message: ToolCall, line: string): void {
+    let leave = () => {};
+    const sent = new Promise<void>((left) => {
+      leave = left;
+    });
+    const held: Held = { cancelled: false, line: null, sent, leave };
+    const id = idText(message.id);
+    this.#held.set(id, held);
+    const call = this.#call(message, line, held)
+      .catch((error: unknown) => this.#answerError(message.id, error))
+      .finally(() => {
+        held.leave();
+        this.#held.delete(id);
+        this.#calls.delete(call);
+      });
+    this.#calls.add(call);
+  }
+
+  async #call(message: ToolCall, line: string, held: Held): Promise<void> {
+    const { guard, toServer } = this.#options;
+    const { name } = message.params;
+    const status = await guard.status(message);
+    if (status !== null) return void this.#answer(message.id, status);
+    if (guard.needsList(name)) await this.#learnTools();
+    if (!guard.guarded(name)) return void toServer(line);
+    let sends = 0;
+    const call: ProxyCall = {
+      message,
+      forward: async (sent) => {
+        sends += 1;
+        // The first time the very line that came; a second attempt of one call may not use its id again.
+        const first =
+          sends === 1 ? { line: sent === message ? line : JSON.stringify(sent), id: message.id } : undefined;
+        const answering = this.#send(sent, held, first);
+        held.leave();
+        const answer = await answering;
+        held.line = first === undefined ? null : answer.line;
+        return resultOf(answer.message);
+      },
+    };
+    const answer = await guard.answer(call, (tool, args) => this.#callTool(tool, args));
+    const asItCame = answer.kind === "result" && answer.note === null ? held.line : null;
+    if (asItCame !== null) return void this.#options.toClient(asItCame);
+    // Whoever cancelled waits for no answer.
+    if (!held.cancelled) this.#answer(message.id, mcpResult(answer));
+  }
+
+  async #send(message: ToolCall, held: Held, first: { line: string; id: RequestId } | undefined) {
+    if (held.cancelled && first !== undefined) throw new CancelledUnsent();
+    const id = first?.id ?? this.#ownId();
+    return this.#request(id, first?.line ?? JSON.stringify({ ...message, id }));
+  }
+
+  #request(id: RequestId, line: string): Promise<{ readonly message: RpcMessage; readonly line: string }> {
+    if (this.#closed !== null) return Promise.reject(this.#closed);
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(idText(id), { resolve, reject });
+      this.#options.toServer(line);
+    });
+  }
+
+  /** A call of the proxy's own, to look whether another happened. */
+  async #callTool(name: string, args: Readonly<Record<string, unknown>>): Promise<ToolResult> {
+    const id = this.#ownId();
+    const params = { name, arguments: args };
+    const { message } = await this.#request(id, JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params }));
+    return resultOf(message);
+  }
+
+  /** Which tools are read-only, asked once by the proxy itself when the client has not. */
+  #learnTools(): Promise<void> {
+    this.#listing ??= this.#list().finally(() => {
+      this.#listing = null;
+    });
+    return this.#listing;
+  }
+
+  async #list(): Promise<void> {
+    const tools: unknown[] = [];
+    let cursor: unknown;
+    for (let page = 0; page < MOST_PAGES; page += 1) {
+      const id = this.#ownId();
+      const params = cursor === undefined ? {} : { cursor };
+      const { message } = await this.#request(id, JSON.stringify({ jsonrpc: "2.0", id, method: "tools/list", params }));
+      tools.push(...((message.result?.tools as unknown[] | undefined) ?? []));
+      cursor = message.result?.nextCursor;
+      if (cursor === undefined) break;
+    }
+    this.#options.guard.learn(tools);
+  }
+
+  #listed(message: RpcMessage, line: string): string {
+    const { guard } = this.#options;
+    guard.learn(message.result?.tools);
+    const added = guard.addedTools;
+    if (added.length === 0 || message.result === undefined || message.result.nextCursor !== undefined) return line;
+    const tools = [...((message.result.tools as unknown[] | undefined) ?? []), ...added];
+    return JSON.stringify({ ...message, result: { ...message.result, tools } });
+  }
+
+  #answer(id: RequestId, result: ToolResult): void {
+    this.#options.toClient(JSON.stringify({ jsonrpc: "2.0", id, result }));
+  }
+
+  #answerError(id: RequestId, error: unknown): void {
+    const held = this.#held.get(idText(id));
+    const refusal = refusalOfError(error);
+    if (refusal !== null) return void this.#answer(id, refusal);
+    // A cancelled request gets no answer.
+    if (error instanceof CancelledUnsent) return;
+    if (held !== undefined && held.line !== null) return void this.#options.toClient(held.line);
+    const { code = -32_603, message, data } = error as { code?: number; message: string; data?: unknown };
+    const shown = { code: typeof code === "number" ? code : -32_603, message, ...(data !== undefined && { data }) };
+    this.#options.toClient(JSON.stringify({ jsonrpc: "2.0", id, error: shown }));
+  }
+
+  #refuseBatch(requests: readonly RequestId[]): void {
+    for (const id of requests) this.#options.toClient(JSON.stringify({ jsonrpc: "2.0", id, error: NO_BATCHES }));
+  }
+
+  #ownId(): string {
+    this.#count += 1;
+    return `nevertwice:${this.#count}`;
+  }
+}
+
+const MOST_PAGES = 100;
+
+/** The client took its request back before it was sent on. */
+class CancelledUnsent extends RpcFailure {
+  constructor() {
+    super({ code: INVALID_REQUEST, message: "cancelled before it was sent" });
+  }
+}
+
+function resultOf(message: RpcMessage): ToolResult {
+  if (message.error !== undefined) throw new RpcFailure(message.error);
+  return (message.result ?? {}) as ToolResult;
+}

@@ -1,0 +1,40 @@
+/** Looking before trying again: a tool that tells a model what became of an earlier call. It never runs anything. */
+import { isKey } from "../core/key.ts";
+import { tellStatus } from "./tell.ts";
+import type { Guarding } from "./tool-options.ts";
+
+export const STATUS_TOOL = "nevertwice_status";
+
+export interface StatusTool {
+  readonly name: string;
+  readonly description: string;
+  /** JSON Schema of the input. */
+  readonly parameters: {
+    readonly type: "object";
+    readonly properties: { readonly reference: { readonly type: "string"; readonly description: string } };
+    readonly required: string[];
+    readonly additionalProperties: false;
+  };
+  execute(input: { readonly reference?: unknown }): Promise<string>;
+}
+
+const REFERENCE = "the reference that the earlier call's answer gave: nt1_ and 52 characters";
+
+export function statusTool(nt: Pick<Guarding, "status">, { name = STATUS_TOOL }: { name?: string } = {}): StatusTool {
+  return {
+    name,
+    description:
+      "Says what became of an earlier tool call that was answered with a reference (nt1_…): done, in progress, may have happened, did not happen. Ask it before you repeat a call. It changes nothing.",
+    parameters: {
+      type: "object",
+      properties: { reference: { type: "string", description: REFERENCE } },
+      required: ["reference"],
+      additionalProperties: false,
+    },
+    async execute({ reference }) {
+      const key = typeof reference === "string" ? reference.trim() : "";
+      if (!isKey(key)) return `That is no reference. Give ${REFERENCE}.`;
+      return tellStatus(await nt.status({ key }));
+    },
+  };
+}

@@ -1,0 +1,107 @@
+/** What a model is told. Plain sentences: a model that is told "error" tries again, one that is told what happened does not. */
+import { messageOf } from "../core/errors.ts";
+import type { Absent, Outcome } from "../core/outcome.ts";
+
+export interface Telling {
+  /** The tool's name, as the model knows it. */
+  readonly tool: string;
+  /** The tool that answers questions about earlier calls, if the model has one. */
+  readonly statusTool?: string | undefined;
+  /** What the tool itself said when it failed. */
+  readonly said?: string | undefined;
+}
+
+type Done = Extract<Outcome<unknown>, { readonly status: "done" }>;
+
+/** Stands before the result of a repeat. */
+export function tellReplay(outcome: Done, { tool }: Telling): string {
+  const differs = outcome.differs ?? [];
+  const reworded =
+    differs.length === 0
+      ? ""
+      : ` Your ${listOf(differs)} differs from what was sent then; what was sent first stands, and the new text was not sent.`;
+  return `Already done at ${when(outcome.at)}; this is that result. ${tool} was not run again.${reworded}`;
+}
+
+/** A repeat whose first result could not be kept. */
+export function tellResultNotKept(outcome: Done, why: string, { tool }: Telling): string {
+  return `Already done at ${when(outcome.at)}. ${tool} was not run again, and its result was not kept (${why}). Reference: ${outcome.key}`;
+}
+
+/** Everything that is not done. */
+export function tellRefusal(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): string {
+  return [...sentences(outcome, telling), `Reference: ${outcome.key}`].join(" ");
+}
+
+function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): string[] {
+  const { tool } = telling;
+  const ask = askFirst(telling, outcome.key);
+  switch (outcome.status) {
+    case "in_flight":
+      return [
+        `In progress: ${tool} has been running for this since ${when(outcome.since)}, and was not started again.`,
+        `Do not repeat it, and do not try another way to the same end.`,
+        ask,
+      ];
+    case "queued":
+      return [
+        `Recorded: ${tool} will be run by a worker, due ${when(outcome.dueAt)}.`,
+        `There is nothing to repeat.`,
+        ask,
+      ];
+    case "unknown":
+      return [
+        ...(telling.said === undefined ? [] : [`${tool} failed: ${telling.said}.`]),
+        `It may have happened all the same (attempt ${outcome.attempt}, ${when(outcome.since)}: ${outcome.why}), and it will not be run again by itself.`,
+        `Do not repeat it, and do not try another way to the same end. Until a person or a check has settled it, treat it as open.`,
+        ask,
+      ];
+    case "conflict":
+      return [
+        `Refused, and nothing was done: ${tool} was already called for this with another ${listOf(outcome.differs)}.`,
+        `The first call stands. Do not vary the values to get past this; if the first call was wrong, say so to a person.`,
+      ];
+    case "failed":
+      return [
+        outcome.final
+          ? `Refused for good, and it did not happen: ${telling.said ?? messageOf(outcome.error)}. ${tool} was not run again.`
+          : `It did not happen: ${telling.said ?? messageOf(outcome.error)}. You may call ${tool} again.`,
+      ];
+  }
+}
+
+/** The answer of the status tool. */
+export function tellStatus(outcome: Outcome<unknown> | Absent): string {
+  switch (outcome.status) {
+    case "absent":
+      return "Not known: there is no call with this reference. It has not been made, or its record is past its time.";
+    case "done":
+      return `Done at ${when(outcome.at)} (attempt ${outcome.attempt}). Do not repeat it.`;
+    case "in_flight":
+      return `In progress since ${when(outcome.since)}. Do not repeat it; ask again after ${when(outcome.until)} at the latest.`;
+    case "queued":
+      return `Recorded, due ${when(outcome.dueAt)}. Do not repeat it.`;
+    case "failed":
+      return outcome.final
+        ? `Refused for good; it did not happen: ${messageOf(outcome.error)}.`
+        : `It did not happen: ${messageOf(outcome.error)}. It may be called again.`;
+    case "unknown":
+      return `It may have happened (attempt ${outcome.attempt}, ${when(outcome.since)}: ${outcome.why}). Do not repeat it: a person or a check has to settle it.`;
+    case "conflict":
+      return `Refused: the same intent was called before with another ${listOf(outcome.differs)}.`;
+  }
+}
+
+function askFirst({ statusTool }: Telling, key: string): string {
+  return statusTool === undefined
+    ? "Go on with something else, or ask a person."
+    : `Ask for its status with ${statusTool} {"reference":"${key}"}.`;
+}
+
+function when(at: number): string {
+  return new Date(at).toISOString();
+}
+
+function listOf(names: readonly string[]): string {
+  return names.length < 2 ? (names[0] ?? "input") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+}

@@ -1,0 +1,162 @@
+/**
+ * For loops of your own: within one trace, the same call gets the first answer. On a ledger the memory outlives the
+ * process; without one it lasts as long as the loop.
+ */
+import { canonicalInput } from "../core/canonical.ts";
+import { classify } from "../core/classify.ts";
+import { configError, messageOf } from "../core/errors.ts";
+import { deriveKey } from "../core/key.ts";
+import type { Outcome } from "../core/outcome.ts";
+import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
+import { tellRefusal, tellReplay } from "./tell.ts";
+import type { AnyToolOptions, Guarding } from "./tool-options.ts";
+
+export interface ToolMemoryOptions {
+  /** The trace, run or session: what is remembered is remembered there. */
+  readonly scope: string;
+  /** The ledger; without it the memory is the process's own. */
+  readonly nt?: Guarding;
+  /** How many more times a tool may really run for the same call, by its name: { roll_dice: 9 }. Infinity: always. */
+  readonly repeats?: Readonly<Record<string, number>>;
+  /** With a ledger: key, free, keep, doubt … by tool. */
+  readonly tools?: Readonly<Record<string, AnyToolOptions>>;
+  readonly now?: () => number;
+}
+
+export interface ToolMemory {
+  /** Runs the tool, or gives the first answer. `callId` tells the same call delivered twice from a second one. */
+  call<R>(tool: string, args: unknown, run: () => R | Promise<R>, callId?: string): Promise<Answer<Awaited<R>>>;
+}
+
+interface Numbered {
+  readonly args: unknown;
+  /** 1, and more where repeats are allowed. */
+  readonly turn: number;
+}
+
+// A trace longer than this is a runaway loop; the oldest answers go first.
+const MOST_CALLS = 10_000;
+
+export function toolMemory(options: ToolMemoryOptions): ToolMemory {
+  const { scope, nt, repeats = {}, now = Date.now } = options;
+  if (typeof scope !== "string" || scope.trim() === "") {
+    throw configError("toolMemory: scope is missing. Give the id of the run or session whose calls are remembered.");
+  }
+  for (const [tool, count] of Object.entries(repeats)) {
+    if (count >= 0 && (Number.isInteger(count) || count === Number.POSITIVE_INFINITY)) continue;
+    throw configError(`toolMemory: repeats.${tool} is ${String(count)}; it takes a whole number, or Infinity.`);
+  }
+  const turns = new Turns(repeats);
+  const answer = nt === undefined ? inProcess(scope, now) : onLedger(nt, options);
+  return {
+    async call(tool, args, run, callId) {
+      if (repeats[tool] === Number.POSITIVE_INFINITY) return { kind: "result", result: await run(), note: null };
+      const turn = turns.of(tool, args, callId);
+      return (await answer(tool, { args, turn }, run)) as Answer<Awaited<ReturnType<typeof run>>>;
+    },
+  };
+}
+
+type AnswerCall = (tool: string, input: Numbered, run: () => unknown) => Promise<Answer<unknown>>;
+
+/** Which of its allowed turns a call is: a new one while there are any, otherwise the last. */
+class Turns {
+  readonly #repeats: Readonly<Record<string, number>>;
+  readonly #counts = new Map<string, number>();
+  readonly #byId = new Map<string, number>();
+
+  constructor(repeats: Readonly<Record<string, number>>) {
+    this.#repeats = repeats;
+  }
+
+  of(tool: string, args: unknown, callId: string | undefined): number {
+    const call = callText(tool, args);
+    const id = callId === undefined ? null : `${callId} ${call}`;
+    const known = id === null ? undefined : this.#byId.get(id);
+    if (known !== undefined) return known;
+    const turn = Math.min((this.#counts.get(call) ?? 0) + 1, 1 + (this.#repeats[tool] ?? 0));
+    remember(this.#counts, call, turn);
+    if (id !== null) remember(this.#byId, id, turn);
+    return turn;
+  }
+}
+
+function callText(tool: string, args: unknown): string {
+  return JSON.stringify([tool, args === undefined ? "" : canonicalInput(args, "arguments")]);
+}
+
+function remember<V>(map: Map<string, V>, key: string, value: V): void {
+  const [oldest] = map.keys();
+  if (map.size >= MOST_CALLS && oldest !== undefined && !map.has(key)) map.delete(oldest);
+  map.set(key, value);
+}
+
+/** A tool's own key and free fields are those of its arguments; the turn stands beside them in the key. */
+function onLedger(nt: Guarding, { scope, tools = {} }: ToolMemoryOptions): AnswerCall {
+  const guards = new Map<string, GuardedTool<Record<string, unknown>, () => unknown, unknown>>();
+  const guardOf = (tool: string) => {
+    const { key, ...own } = tools[tool] ?? {};
+    return guardTool<Record<string, unknown>, () => unknown, unknown>(
+      nt,
+      { ...own, name: tool, scope, key: (input) => [...partsOf(input, key, own.free ?? []), input[TURN]] },
+      (_input, run) => run(),
+    );
+  };
+  return (tool, { args, turn }, run) => {
+    const guard = guards.get(tool) ?? guardOf(tool);
+    guards.set(tool, guard);
+    const fields = typeof args === "object" && args !== null && !Array.isArray(args) ? args : { arguments: args };
+    return guard.answer({ ...fields, [TURN]: turn }, run);
+  };
+}
+
+const TURN = "(turn)";
+
+function partsOf(
+  input: Record<string, unknown>,
+  key: AnyToolOptions["key"],
+  free: readonly string[],
+): readonly unknown[] {
+  const { [TURN]: _, ...args } = input;
+  if (typeof key === "function") return key(args);
+  if (key !== undefined) return (key as readonly string[]).map((name) => args[name]);
+  const guarded = Object.fromEntries(
+    Object.entries(args).filter(([name, value]) => !free.includes(name) && value !== undefined),
+  );
+  return Object.keys(guarded).length === 0 ? ["no arguments"] : [JSON.parse(canonicalInput(guarded, "arguments"))];
+}
+
+/** The same answers from a map: a result is kept, a doubt is kept, what surely did not happen is forgotten. */
+function inProcess(scope: string, now: () => number): AnswerCall {
+  const known = new Map<string, Promise<Outcome<unknown>>>();
+  return async (tool, { args, turn }, run) => {
+    const call = callText(tool, args);
+    const key = deriveKey({ tenant: "", action: tool, version: turn, scope, parts: [call], secret: undefined });
+    const earlier = known.get(key);
+    if (earlier !== undefined) return repeated(await earlier, tool);
+    let thrown: { readonly error: unknown } | null = null;
+    const work = (async (): Promise<Outcome<unknown>> => {
+      try {
+        const result = await run();
+        return { status: "done", key, result, replayed: false, attempt: 1, at: now() };
+      } catch (error) {
+        thrown = { error };
+        const verdict = classify(error, now());
+        if (verdict.kind === "doubt") return { status: "unknown", key, since: now(), attempt: 1, why: verdict.why };
+        known.delete(key);
+        return { status: "failed", key, error, final: false };
+      }
+    })();
+    remember(known, key, work);
+    const outcome = await work;
+    if (outcome.status === "done") return { kind: "result", result: outcome.result, note: null };
+    const { error } = thrown as unknown as { error: unknown };
+    if (outcome.status === "failed") throw error;
+    return { kind: "refused", text: tellRefusal(outcome, { tool, said: messageOf(error) }), outcome };
+  };
+}
+
+function repeated(outcome: Outcome<unknown>, tool: string): Answer<unknown> {
+  if (outcome.status === "done") return { kind: "result", result: outcome.result, note: tellReplay(outcome, { tool }) };
+  return { kind: "refused", text: tellRefusal(outcome, { tool }), outcome };
+}

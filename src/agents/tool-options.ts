@@ -1,0 +1,106 @@
+/** The options of a guarded tool: the words of an action, and what only tools have. */
+import { configError } from "../core/errors.ts";
+import type { KeyOption } from "../core/key-parts.ts";
+import type { Absent, Outcome } from "../core/outcome.ts";
+import type { PolicyOptions } from "../core/policy.ts";
+import type { Action } from "../engine/action.ts";
+import type { ActionOptions, Probe, Verdictish } from "../engine/definition.ts";
+
+/** What the guards need of `nevertwice()`. */
+export interface Guarding {
+  action<I, R>(name: string, options: ActionOptions<I, R>): Action<I, R>;
+  status(target: { readonly key: string }): Promise<Outcome<unknown> | Absent>;
+}
+
+/**
+ * What a result that says "error" means (MCP's isError), where the tool did not throw:
+ * doubt: it may have happened · not-done: it did not, and may be called again · answer: an answer like any other.
+ */
+export type ErrorMeaning = "doubt" | "not-done" | "answer";
+
+export interface ToolOptions<I = never, R = unknown> extends PolicyOptions<Probe<I, R>> {
+  /** What makes two calls the same intent: field names, or a function of the input. Without it, every field that is not free. */
+  readonly key?: KeyOption<I>;
+  /** Fields a model may reword; all others must match on a repeat. */
+  readonly free?: readonly (I extends object ? keyof I & string : string)[];
+  /** The action's name in the ledger; the tool's name unless given. */
+  readonly action?: string;
+  /** True: passes through, unguarded. */
+  readonly readOnly?: boolean;
+  readonly errors?: ErrorMeaning | ((result: R) => ErrorMeaning);
+  /** A second opinion on an error that the tool threw; undefined leaves it to the built-in rules. */
+  readonly classify?: (error: unknown) => Verdictish | undefined;
+}
+
+/** Options for all tools of a wrapper. */
+export interface GuardOptions<X> {
+  /**
+   * A run, session or thread id: the same intent in another scope is another intent. A function gets what the framework
+   * hands to the tool. null: no scope, so that an intent happens once in any session.
+   */
+  readonly scope?: string | null | ((extra: X) => string | null | undefined);
+  readonly tenant?: string | ((extra: X) => string | undefined);
+  /** The name of the status tool, if the model has one: refusals then say to ask it. */
+  readonly statusTool?: string;
+}
+
+/** For a set of tools: options per tool by its name. `false` leaves a tool alone. */
+export interface ToolsOptions<X> extends GuardOptions<X> {
+  readonly tools?: Readonly<Record<string, AnyToolOptions | false>>;
+  /** For tools that `tools` does not name; false: those are left alone. */
+  readonly otherTools?: AnyToolOptions | false;
+}
+
+/** A tool's input as a wrapper sees it. */
+export type AnyInput = Readonly<Record<string, unknown>>;
+
+// biome-ignore lint/suspicious/noExplicitAny: options of many tools at once, each with an input of its own
+export type AnyToolOptions = ToolOptions<any, any>;
+
+const GUARD = ["scope", "tenant", "statusTool"] as const;
+const POLICY = ["keep", "lease", "timeout", "wait", "doubt", "retry", "whenStoreDown"] as const;
+const TOOL = [...POLICY, "key", "free", "action", "readOnly", "errors", "classify"] as const;
+const MEANINGS: ReadonlySet<unknown> = new Set(["doubt", "not-done", "answer"]);
+
+export function checkToolOptions(options: object, tool: string, extra: readonly string[] = []): void {
+  const known = [...TOOL, ...GUARD, ...extra];
+  const wrong = Object.keys(options).find((name) => !known.includes(name));
+  if (wrong !== undefined) {
+    throw configError(
+      `tool ${JSON.stringify(tool)}: there is no option ${JSON.stringify(wrong)}. The options are: ${known.join(", ")}.`,
+    );
+  }
+  const { errors, action } = options as AnyToolOptions;
+  if (errors !== undefined && typeof errors !== "function" && !MEANINGS.has(errors)) {
+    throw configError(
+      `tool ${JSON.stringify(tool)}: errors is ${JSON.stringify(errors)}; it takes "doubt", "not-done", "answer", or a function of the result that returns one of them.`,
+    );
+  }
+  if (action !== undefined && (typeof action !== "string" || action.trim() === "")) {
+    throw configError(`tool ${JSON.stringify(tool)}: action must be a name that is not blank.`);
+  }
+}
+
+/** The options of one tool out of a set; null: it is left alone. */
+export function optionsOfTool<X>(
+  { tools, otherTools, ...guard }: ToolsOptions<X>,
+  name: string,
+): (AnyToolOptions & GuardOptions<X>) | null {
+  const own = tools !== undefined && Object.hasOwn(tools, name) ? tools[name] : otherTools;
+  return own === false ? null : { ...own, ...guard };
+}
+
+/** A misspelled name would leave the tool it meant with other options than intended. */
+export function checkToolNames<X>({ tools }: ToolsOptions<X>, there: readonly string[], where: string): void {
+  const missing = Object.keys(tools ?? {}).filter((name) => !there.includes(name));
+  if (missing.length === 0) return;
+  throw configError(
+    `${where}: options are given for ${missing.join(", ")}, but there is no such tool. The tools are: ${there.join(", ") || "none"}.`,
+  );
+}
+
+export function policyOf(options: AnyToolOptions): PolicyOptions<Probe<unknown, unknown>> {
+  return Object.fromEntries(
+    POLICY.filter((name) => options[name] !== undefined).map((name) => [name, options[name]]),
+  ) as PolicyOptions<Probe<unknown, unknown>>;
+}

@@ -1,0 +1,71 @@
+import type { Command, Context } from "../command.ts";
+import { UsageError } from "../exit.ts";
+import { runProbe } from "../mcp-probe-report.ts";
+import { runProxy } from "../mcp-proxy.ts";
+import { runServe } from "../mcp-serve.ts";
+import { SIGNATURE_FLAGS } from "../signature.ts";
+import { oneLine } from "../text.ts";
+
+export const mcp: Command = {
+  name: "mcp",
+  summary: "guard any MCP server's tools: each call is made once",
+  usage: [
+    "[--config <file>] -- <server command>",
+    "[--config <file>] --url <url> [--listen <port>]",
+    "probe [--call <tool=json>] -- <server command>",
+    "serve [--allow-resolve] [--allow-resend --actions <module>]",
+  ],
+  about:
+    "Stands in front of an MCP server, on stdio or on streamable HTTP, and passes everything on unchanged but repeated calls: those get the first answer. Read-only tools pass. Without a config, identical calls are made once within 15 minutes, also across a restart of the proxy. `probe` shows which tools of a server act again when a call is repeated. `serve` is an MCP server for operators: it lists and shows, and settles or sends again only where a flag allows it.",
+  flags: {
+    config: { takes: "value", value: "file", about: 'JSON: { "tools": { "create_issue": { "key": ["title"] } } }' },
+    url: { takes: "value", value: "url", about: "the server's URL, instead of a command" },
+    listen: {
+      takes: "value",
+      value: "port",
+      about: "with --url: where clients connect to, [host:]port (default: 127.0.0.1:0)",
+    },
+    name: { takes: "value", value: "name", about: "the server's name in the ledger" },
+    scope: {
+      takes: "value",
+      value: "id",
+      about: "a session or project: the same call in another one is another intent",
+    },
+    window: { takes: "value", value: "duration", about: "for tools without a config (default: 15m)" },
+    "status-tool": { takes: "nothing", about: "add the tool nevertwice_status to the server's own" },
+    call: { takes: "values", value: "tool=json", about: "probe: call this tool with these arguments, three times" },
+    "allow-resolve": { takes: "nothing", about: "serve: resolve and retry too, not only look" },
+    "allow-resend": { takes: "nothing", about: "serve: resend too; needs --actions" },
+    actions: { takes: "value", value: "module", about: "serve: an ES module that exports the actions" },
+    by: SIGNATURE_FLAGS.by,
+  },
+  operands: 1_000,
+  examples: [
+    ["mcp --config tools.json -- npx -y @modelcontextprotocol/server-memory", "in front of a command"],
+    ["mcp --url https://mcp.example.com/mcp --listen 8931", "in front of a URL"],
+    [`mcp probe --call 'create_entities={"entities":[]}' -- npx -y some-server`, "does it act twice?"],
+  ],
+  run,
+};
+
+async function run(context: Context): Promise<number> {
+  const { operands, behindDashes } = context.args;
+  const [what, ...extra] = operands.slice(0, operands.length - behindDashes.length);
+  if (extra.length > 0) {
+    throw new UsageError(
+      `mcp: this is too much: ${extra.map((word) => JSON.stringify(oneLine(word))).join(", ")}. The server's command stands behind --: nevertwice mcp -- npx some-server`,
+    );
+  }
+  switch (what) {
+    case undefined:
+      return runProxy(context);
+    case "probe":
+      return runProbe(context);
+    case "serve":
+      return runServe(context);
+    default:
+      throw new UsageError(
+        `mcp: there is no "${oneLine(what)}". It takes probe, serve, or a server's command behind --: nevertwice mcp -- npx some-server`,
+      );
+  }
+}

@@ -1,0 +1,121 @@
+/** `nevertwice mcp probe`: starts a server, repeats calls, prints what it did. */
+import { spawn } from "node:child_process";
+import type { Readable, Writable } from "node:stream";
+import { onLines } from "../agents/mcp-lines.ts";
+import { type ProbedTool, type ProbeReport, probeServer, type Tried, type Wire } from "../agents/mcp-probe.ts";
+import { messageOf } from "../core/errors.ts";
+import { nevertwice } from "../nevertwice.ts";
+import type { Context } from "./command.ts";
+import { EXIT, ProblemError, UsageError } from "./exit.ts";
+import { plural } from "./format.ts";
+import { configOf } from "./mcp-proxy.ts";
+import { packageVersion } from "./package-version.ts";
+import { type Column, renderTable } from "./table.ts";
+import { oneLine, wrap } from "./text.ts";
+
+export async function runProbe(context: Context): Promise<number> {
+  const { args, io } = context;
+  const [program, ...words] = args.behindDashes;
+  if (program === undefined) {
+    throw new UsageError("mcp probe needs the server's command behind --: nevertwice mcp probe -- npx -y some-server");
+  }
+  const calls = args.all("call").map(callOf);
+  const child = spawn(program, words, { env: io.env, cwd: io.cwd, stdio: ["pipe", "pipe", "inherit"] });
+  const nt = nevertwice({ store: "memory:", sweep: false });
+  try {
+    const wire = wireOf(child.stdin, child.stdout, new Promise((_, failed) => child.once("error", failed)));
+    const report = await probeServer({ wire, nt, config: configOf(context), version: packageVersion(), calls });
+    unknownTools(calls, report);
+    tell(context, report);
+    return report.tools.some(({ verdict }) => verdict === "acts-again") ? EXIT.problem : EXIT.ok;
+  } catch (error) {
+    throw error instanceof UsageError
+      ? error
+      : new ProblemError(`the server could not be probed: ${messageOf(error)}`, { cause: error });
+  } finally {
+    child.kill();
+    await nt.close();
+  }
+}
+
+function wireOf(input: Writable, output: Readable, failed: Promise<never>): Wire {
+  let to: Parameters<Wire["listen"]>[0] = { line: () => {}, gone: () => {} };
+  input.on("error", () => {});
+  onLines(output, {
+    line: (line) => to.line(line),
+    end: () => to.gone(new Error("it ended")),
+    error: (e) => to.gone(e),
+  });
+  failed.catch((error: Error) => to.gone(error));
+  return {
+    send: (line) => void input.write(`${line}\n`),
+    listen: (on) => {
+      to = on;
+    },
+  };
+}
+
+function callOf(text: string): { tool: string; args: Record<string, unknown> } {
+  const [, tool, json = "{}"] = /^([^=]+)(?:=(.*))?$/s.exec(text) ?? [];
+  try {
+    const args: unknown = JSON.parse(json);
+    if (tool !== undefined && typeof args === "object" && args !== null && !Array.isArray(args)) {
+      return { tool, args: args as Record<string, unknown> };
+    }
+  } catch {
+    // Said below.
+  }
+  throw new UsageError(
+    `--call ${oneLine(text)}: it takes a tool and its arguments as JSON: --call 'create_issue={"title":"x"}'.`,
+  );
+}
+
+function unknownTools(calls: readonly { tool: string }[], { tools }: ProbeReport): void {
+  const missing = calls.find(({ tool }) => !tools.some((one) => one.tool === tool));
+  if (missing === undefined) return;
+  throw new UsageError(
+    `--call ${oneLine(missing.tool)}: the server has no such tool. It has: ${tools.map(({ tool }) => tool).join(", ")}.`,
+  );
+}
+
+const VERDICTS: Readonly<Record<ProbedTool["verdict"], string>> = {
+  "acts-again": "acts again on a repeat",
+  once: "acts once",
+  "no-sign": "no sign either way",
+  failed: "the call failed",
+  "not-called": "not called",
+  "read-only": "read-only by its own word",
+};
+
+function tell(context: Context, report: ProbeReport): void {
+  if (context.args.on("json")) return void context.json(report);
+  context.line(`${oneLine(report.server)}: ${report.tools.length} tools`);
+  context.line();
+  const columns: Column[] = [{ title: "tool" }, { title: "bare" }, { title: "guarded" }, { title: "verdict" }];
+  const rows = report.tools.map((tool) => [
+    oneLine(tool.tool),
+    shown(tool.bare),
+    shown(tool.guarded),
+    VERDICTS[tool.verdict],
+  ]);
+  for (const line of renderTable(columns, rows, context)) context.line(line);
+  context.line();
+  for (const line of wrap(advice(report), context.width)) context.line(line);
+}
+
+function shown(tried: Tried | null): string {
+  if (tried === null) return "";
+  if (tried.error !== null) return "error";
+  const seen = tried.effects === null ? plural(tried.answers, "answer") : plural(tried.effects, "effect");
+  return `${tried.calls} calls, ${seen}`;
+}
+
+function advice({ tools }: ProbeReport): string {
+  const open = tools.filter(({ verdict }) => verdict === "not-called").length;
+  const called = tools.some(({ bare }) => bare !== null);
+  const again = tools.filter(({ verdict }) => verdict === "acts-again").map(({ tool }) => oneLine(tool));
+  if (again.length > 0) return `${again.join(", ")}: a retry acts again. Put nevertwice mcp in front of this server.`;
+  if (!called)
+    return `${plural(open, "tool")} may act and ${open === 1 ? "was" : "were"} not called, since a probe has real effects. Name those that may be: --call 'tool={"argument":"value"}'. Each is called 3 times bare and 3 times guarded.`;
+  return "A tool that answers the same each time may still have acted each time: give its verify in --config to count what it did.";
+}

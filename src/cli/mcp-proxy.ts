@@ -1,0 +1,115 @@
+/** `nevertwice mcp`: the proxy, put together. */
+import { readFileSync } from "node:fs";
+import { basename, resolve } from "node:path";
+import { type ProxyConfig, readProxyConfig } from "../agents/mcp-config.ts";
+import { McpGuard } from "../agents/mcp-guard.ts";
+import { httpProxy } from "../agents/mcp-http.ts";
+import { stdioProxy } from "../agents/mcp-stdio.ts";
+import { messageOf } from "../core/errors.ts";
+import { type Nevertwice, nevertwice } from "../nevertwice.ts";
+import type { Context, Streams } from "./command.ts";
+import { EXIT, UsageError } from "./exit.ts";
+import { oneLine } from "./text.ts";
+
+export async function runProxy(context: Context): Promise<number> {
+  const { args, io } = context;
+  const [url, command] = [args.text("url"), args.behindDashes];
+  if ((url === undefined) === (command.length === 0)) {
+    throw new UsageError(
+      "mcp needs the server it stands in front of: its command behind --, or --url; one of them. For example: nevertwice mcp -- npx -y @modelcontextprotocol/server-memory",
+    );
+  }
+  const streams = io.takeOver?.();
+  if (streams === undefined) throw new UsageError("mcp runs as a program of its own, not inside another.");
+  const config = configOf(context);
+  const nt = nevertwice({ ...storeOf(context) });
+  try {
+    if (url !== undefined) return await onHttp(context, nt, config, urlOf(url), streams);
+    const identity = JSON.stringify(command);
+    const guard = new McpGuard({ nt, config, server: config.name ?? nameOfCommand(command), identity });
+    return await stdioProxy({ guard, command, env: io.env, cwd: io.cwd, ...streams });
+  } finally {
+    await nt.close();
+  }
+}
+
+async function onHttp(context: Context, nt: Nevertwice, config: ProxyConfig, url: URL, streams: Streams) {
+  const guard = new McpGuard({ nt, config, server: config.name ?? url.host, identity: url.href });
+  const ended = new Promise<void>((end) => streams.onSignal(() => end()));
+  const proxy = await httpProxy({ guard, config, url, ...listenOf(context.args.text("listen") ?? "127.0.0.1:0") });
+  context.note(`guarding ${url.href}; clients connect to ${proxy.url}`);
+  await ended;
+  await proxy.close();
+  return EXIT.ok;
+}
+
+function storeOf({ args }: Context): { store?: string; tenant?: string } {
+  const [store, tenant] = [args.text("store"), args.text("tenant")];
+  return { ...(store !== undefined && { store }), ...(tenant !== undefined && { tenant }) };
+}
+
+/** What stands on the command line wins over the file. */
+export function configOf({ args, io }: Context): ProxyConfig {
+  const file = args.text("config");
+  const [name, scope, window] = [args.text("name"), args.text("scope"), args.text("window")];
+  const given = {
+    ...(file === undefined ? {} : readProxyConfig(parsed(resolve(io.cwd, file), file), file)),
+    ...(name !== undefined && { name }),
+    ...(scope !== undefined && { scope }),
+    ...(window !== undefined && { window }),
+    ...(args.on("status-tool") && { statusTool: true }),
+  };
+  return readProxyConfig(given, "nevertwice mcp");
+}
+
+function parsed(path: string, shown: string): unknown {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    throw new UsageError(`--config ${oneLine(shown)} cannot be read: ${oneLine(messageOf(error))}`);
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new UsageError(`--config ${oneLine(shown)} is not JSON: ${oneLine(messageOf(error))}`);
+  }
+}
+
+function urlOf(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url !== null && (url.protocol === "http:" || url.protocol === "https:")) return url;
+  throw new UsageError(
+    `--url ${oneLine(text)}: it takes the URL of an MCP server, such as https://mcp.example.com/mcp.`,
+  );
+}
+
+function listenOf(text: string): { host: string; port: number } {
+  const [, host = "127.0.0.1", digits] = /^(?:(.+):)?(\d{1,5})$/.exec(text) ?? [];
+  const port = Number(digits);
+  if (digits !== undefined && port <= 65_535) return { host: host.replace(/^\[|\]$/g, ""), port };
+  throw new UsageError(`--listen ${oneLine(text)}: it takes a port, or a host and a port: 8931, 127.0.0.1:8931.`);
+}
+
+const RUNNERS = new Set([
+  "node",
+  "npx",
+  "bunx",
+  "bun",
+  "deno",
+  "uvx",
+  "uv",
+  "python",
+  "python3",
+  "docker",
+  "sh",
+  "bash",
+  "run",
+]);
+
+/** The server in a command line, for people who read the ledger: npx -y @acme/mail-server → mail-server. */
+function nameOfCommand(command: readonly string[]): string {
+  const word = command.find((one) => !one.startsWith("-") && !RUNNERS.has(basename(one)));
+  const name = basename(word ?? command[0] ?? "mcp").replace(/@[^@/]*$|\.[cm]?[jt]s$/g, "");
+  return name.slice(0, 60) || "mcp";
+}

@@ -1,0 +1,89 @@
+/** Every text that a store sends where it may only send known ones: asked for here as the store itself asks for them. */
+import type { LedgerRecord } from "../core/record.ts";
+import type { ListQuery } from "../core/store.ts";
+import type { Connection } from "./postgres-connection.ts";
+import { inspectServer } from "./postgres-inspect.ts";
+import { leaseDue, leaseLapsed } from "./postgres-lease.ts";
+import { listStatement } from "./postgres-list.ts";
+import { look } from "./postgres-migrate.ts";
+import { checkOptions } from "./postgres-options.ts";
+import type { Row } from "./postgres-row.ts";
+import { quoteName } from "./postgres-schema.ts";
+import { ledgerStats } from "./postgres-stats.ts";
+import { sweepStatement, watchStatement } from "./postgres-sweep.ts";
+import { uniformRead, uniformWrite } from "./postgres-uniform.ts";
+import { planPut } from "./postgres-write.ts";
+
+export async function knownStatements(schema: string): Promise<readonly string[]> {
+  const name = quoteName(schema);
+  const tables = { table: `${name}.records`, meta: `${name}.meta` };
+  const texts = new Set<string>();
+  /** Answers as a small ledger does, or as a large one, and keeps what it was asked. */
+  const listener = (pages: string): Connection => ({
+    uniform: true,
+    query: async (text) => {
+      texts.add(text);
+      return [{ c0: pages, c1: "1", c2: "1", c3: "true" } as Row];
+    },
+  });
+  const note = ({ text }: { readonly text: string }) => texts.add(text);
+  const settings = checkOptions({ url: "postgres://localhost/", schema });
+  await inspectServer(listener("1"), { tables, settings, listening: false });
+  await look(listener("1"), schema);
+  note(watchStatement(tables, 0));
+  note(uniformRead(tables.table, [{ hex: "00", tenant: undefined }]));
+  note(uniformWrite(tables.table, [planPut({ record: BLANK, expected: null }, { hex: "00", now: 0, before: null })]));
+  for (const query of LISTS) note(listStatement(tables, query, 0));
+  for (const tenant of [undefined, "t"]) {
+    note(sweepStatement(tables, { limit: 1, now: 0, tenant }));
+    for (const pages of ["1", "1000000"]) await ledgerStats(listener(pages), tables, 0, tenant);
+    for (const actions of [undefined, ["a"]])
+      for (const to of ["claimed", "sent"] as const) {
+        const asked = { holder: "h", limit: 1, leaseMs: 1, to, ...(tenant && { tenant }), ...(actions && { actions }) };
+        note(leaseDue(tables, asked, 0));
+        note(leaseLapsed(tables, asked, 0));
+      }
+  }
+  return [...texts];
+}
+
+const SOURCES: readonly Partial<ListQuery>[] = [{}, { lapsed: true }, { scope: "s" }, { states: ["unknown"] }];
+const LISTS = SOURCES.flatMap((source) =>
+  (["newest", "oldest"] as const).map((order): ListQuery => ({ limit: 1, order, ...source })),
+);
+
+const BLANK: LedgerRecord = {
+  key: "",
+  tenant: "",
+  action: "",
+  version: 1,
+  scope: null,
+  state: "confirmed",
+  attempt: 1,
+  fence: 1,
+  tries: 1,
+  holder: null,
+  lease: null,
+  queued: false,
+  terms: null,
+  createdAt: 0,
+  updatedAt: 0,
+  dueAt: null,
+  firstSentAt: null,
+  lastSentAt: null,
+  firstSentMark: null,
+  doubted: false,
+  doubtSince: null,
+  doubtMark: null,
+  why: null,
+  settledAt: 0,
+  expiresAt: null,
+  keepMs: null,
+  final: false,
+  fingerprint: { guarded: "", free: null, fields: {} },
+  input: null,
+  draft: null,
+  result: null,
+  error: null,
+  history: [],
+};

@@ -1,0 +1,57 @@
+/**
+ * Reads and swaps in one text each, whatever they carry: for clients that may only run statements known before
+ * (postgres-supabase.ts). More is sent than where the statement is made for its batch, and nothing else differs.
+ */
+import { arrayText, Parameters } from "./postgres-arrays.ts";
+import { CLOCK } from "./postgres-migrate.ts";
+import { FIXED, MOVING, type SqlText, selectList } from "./postgres-row.ts";
+import type { PlannedPut, Statement } from "./postgres-write.ts";
+
+const COLUMNS = [...FIXED, ...MOVING, { name: "expected", type: "bigint" }] as const;
+const ALL = COLUMNS.slice(0, -1);
+const NAMING = new Set(["key", "tenant"]);
+
+type Column = { readonly name: string; readonly type: string };
+
+function source(parameters: Parameters, columns: readonly Column[], rows: readonly (readonly SqlText[])[]): string {
+  const arrays = columns.map(({ type }, at) => `${parameters.add(arrayText(type, rows, at))}::${type}[] AS a${at}`);
+  const all = columns.map((_, at) => `p.a${at}`).join(", ");
+  const names = columns.map(({ name }) => name).join(", ");
+  return `(SELECT ${arrays.join(", ")} OFFSET 0) p CROSS JOIN LATERAL unnest(${all}) AS i(${names})`;
+}
+
+/** Every put names all of its record. Answers as batchWrite does. */
+export function uniformWrite(table: string, puts: readonly PlannedPut[]): Statement {
+  const parameters = new Parameters();
+  const rows = puts.map(({ fixed, moving, put }) => {
+    return [...fixed, ...moving, put.expected === null ? null : String(put.expected)];
+  });
+  const from = source(parameters, COLUMNS, rows);
+  const names = ALL.map(({ name }) => name).join(", ");
+  const set = ALL.filter(({ name }) => !NAMING.has(name)).map(({ name }) => `${name} = i.${name}`);
+  const size = parameters.add(String(puts.length));
+  return {
+    text: `WITH i AS MATERIALIZED (SELECT i.* FROM ${from}),
+inserted AS (INSERT INTO ${table} AS r (${names}) SELECT ${names} FROM i WHERE expected IS NULL ON CONFLICT (key, tenant) DO NOTHING RETURNING r.key),
+replaced AS (UPDATE ${table} r SET ${set.join(", ")} FROM i WHERE r.key = i.key AND r.tenant = i.tenant AND r.rev = i.expected RETURNING r.key),
+won AS (SELECT key FROM inserted UNION ALL SELECT key FROM replaced)
+SELECT ${CLOCK} AS clock, count(*)::text AS c1, CASE WHEN count(*) < ${size}::bigint THEN string_agg(encode(key, 'hex'), ',') END AS c2 FROM won`,
+    values: parameters.values,
+  };
+}
+
+export interface RowNames {
+  readonly hex: string;
+  /** Undefined: whosever it is. */
+  readonly tenant: string | undefined;
+}
+
+export function uniformRead(table: string, names: readonly RowNames[]): Statement {
+  const parameters = new Parameters();
+  const rows = names.map(({ hex, tenant }) => [hex, tenant ?? null]);
+  const from = source(parameters, FIXED.slice(0, 2), rows);
+  return {
+    text: `SELECT ${CLOCK} AS clock, ${selectList("r")} FROM ${from} JOIN ${table} r ON r.key = i.key AND (i.tenant IS NULL OR r.tenant = i.tenant)`,
+    values: parameters.values,
+  };
+}

@@ -1,0 +1,76 @@
+// An agent on the OpenAI Agents SDK with a scripted model.
+import { Agent, Runner, RunState, tool as sdkTool, setTracingDisabled, Usage } from "@openai/agents";
+import { z } from "zod";
+import { guardOpenAiTools } from "../../../../dist/agents/openai-agents.js";
+import { deliver, fresh, mailOptions } from "./mail-tool.mjs";
+
+setTracingDisabled(true);
+
+function scripted(steps) {
+  const left = [...steps];
+  return {
+    seen: [],
+    async getResponse({ input }) {
+      this.seen = input;
+      const step = left.shift();
+      const output =
+        step === undefined
+          ? [
+              {
+                type: "message",
+                role: "assistant",
+                status: "completed",
+                content: [{ type: "output_text", text: "finished" }],
+              },
+            ]
+          : step.map(({ id, ...mail }) => ({
+              type: "function_call",
+              callId: id ?? fresh(),
+              name: "send_mail",
+              status: "completed",
+              arguments: JSON.stringify({ amount: null, ...mail }),
+            }));
+      return { usage: new Usage(), output };
+    },
+    async *getStreamedResponse() {},
+  };
+}
+
+function agentOf(world, model) {
+  const tool =
+    world.nt === null
+      ? sdkTool
+      : guardOpenAiTools(world.nt, sdkTool, {
+          scope: ({ runContext }) => runContext.context.thread,
+          tools: { send_mail: mailOptions },
+        });
+  const send = tool({
+    name: "send_mail",
+    description: "sends a mail",
+    parameters: z.object({ to: z.string(), body: z.string(), amount: z.number().nullable() }),
+    needsApproval: world.approval === true,
+    execute: async (mail) => deliver(world, mail),
+  });
+  return new Agent({ name: "mailer", instructions: "mail them", model, tools: [send] });
+}
+
+export async function run(world, steps) {
+  const model = scripted(steps);
+  await new Runner().run(agentOf(world, model), "mail them", { context: { thread: world.thread } });
+  return model.seen.filter(({ type }) => type === "function_call_result").map(({ output }) => JSON.stringify(output));
+}
+
+/** Interrupted for approval; the stored state is then approved and resumed twice. */
+export async function resumedTwice(world) {
+  const asking = { ...world, approval: true };
+  const first = agentOf(asking, scripted([[{ to: "ada", body: "Hello" }]]));
+  const { state, interruptions } = await new Runner().run(first, "mail them", { context: { thread: world.thread } });
+  if (interruptions.length !== 1) throw new Error("nobody was asked");
+  const stored = state.toString();
+  for (let time = 0; time < 2; time += 1) {
+    const agent = agentOf(asking, scripted([]));
+    const again = await RunState.fromString(agent, stored);
+    again.approve(again.getInterruptions()[0]);
+    await new Runner().run(agent, again);
+  }
+}

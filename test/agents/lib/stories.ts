@@ -1,0 +1,108 @@
+/** The stories every framework is told, bare and guarded: without nevertwice they must show duplicates. */
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { expect, it, onTestFinished } from "vitest";
+import { type Nevertwice, nevertwice } from "../../../dist/index.js";
+import { type MailProvider, startMailProvider } from "./mail-provider.ts";
+import { folder } from "./mcp.ts";
+
+export interface World {
+  readonly url: string;
+  readonly nt: Nevertwice | null;
+  /** The session, thread or run. */
+  readonly thread: string;
+  readonly crash?: boolean;
+}
+
+export interface Mail {
+  readonly id?: string;
+  readonly to: string;
+  readonly body: string;
+  readonly amount?: number;
+}
+
+/** One run of a scripted agent; what the model was told by each tool call. */
+export type Run = (world: World, steps: readonly (readonly Mail[])[]) => Promise<string[]>;
+
+export const WAYS = [
+  { way: "bare", guarded: false },
+  { way: "guarded", guarded: true },
+] as const;
+
+export async function world(guarded: boolean): Promise<{ provider: MailProvider; world: World }> {
+  const provider = await startMailProvider();
+  const nt = guarded ? nevertwice({ store: "memory:", sweep: false }) : null;
+  onTestFinished(async () => nt?.close());
+  return { provider, world: { url: provider.url, nt, thread: "thread-1" } };
+}
+
+const crash = fileURLToPath(new URL("./crash.mjs", import.meta.url));
+
+export function tellStories(run: Run, { agent }: { agent?: string } = {}): void {
+  const hello = { to: "ada", body: "Hello" };
+
+  it.each(WAYS)("A3: a re-planned call with a new id and reworded text, $way", async ({ guarded }) => {
+    const { provider, world: at } = await world(guarded);
+    const told = await run(at, [[hello], [{ ...hello, body: "Good day" }]]);
+    expect(provider.mails).toHaveLength(guarded ? 1 : 2);
+    if (!guarded) return;
+    expect(told.at(-1)).toMatch(/Already done at .*Your body differs/s);
+    expect(told.at(-1)).toContain("mail_1");
+  });
+
+  it.each(WAYS)("A1: the same call twice in one turn, $way", async ({ guarded }) => {
+    const { provider, world: at } = await world(guarded);
+    const told = await run(at, [[hello, hello]]);
+    expect(provider.mails).toHaveLength(guarded ? 1 : 2);
+    if (guarded) for (const answer of told) expect(answer).toContain("mail_1");
+  });
+
+  it.each(WAYS)("A3: the run is started again in the same session, $way", async ({ guarded }) => {
+    const { provider, world: at } = await world(guarded);
+    await run(at, [[hello]]);
+    await run(at, [[hello]]);
+    expect(provider.mails).toHaveLength(guarded ? 1 : 2);
+  });
+
+  it.each(WAYS)(
+    "O5: the provider took it and its answer was lost; the model tries again, $way",
+    async ({ guarded }) => {
+      const { provider, world: at } = await world(guarded);
+      provider.dropNext();
+      const told = await run(at, [[hello], [hello]]);
+      expect(provider.mails).toHaveLength(guarded ? 1 : 2);
+      if (guarded) for (const answer of told) expect(answer).toMatch(/It may have happened all the same/);
+    },
+  );
+
+  it("F2: a changed amount reaches the model as a clear refusal", async () => {
+    const { provider, world: at } = await world(true);
+    const told = await run(at, [[{ ...hello, amount: 5 }], [{ ...hello, amount: 6 }]]);
+    expect(told.at(-1)).toMatch(
+      /Refused, and nothing was done: send_mail was already called for this with another amount/,
+    );
+    expect(provider.mails).toHaveLength(1);
+  });
+
+  it("K2: another session is another intent, another addressee too", async () => {
+    const { provider, world: at } = await world(true);
+    await run(at, [[hello, { to: "bob", body: "Hello" }]]);
+    await run({ ...at, thread: "thread-2" }, [[hello]]);
+    expect(provider.mails.map(({ to }) => to).toSorted()).toEqual(["ada", "ada", "bob"]);
+  });
+
+  if (agent === undefined) return;
+  it.each(WAYS)("F6: the process is killed in the tool, and the run resumed in another, $way", async ({ guarded }) => {
+    const provider = await startMailProvider();
+    const store = guarded ? `sqlite:${join(folder(), "ledger.db")}` : "bare";
+    const env = { ...process.env, AGENT_HOME: folder() };
+    const start = (how: string) =>
+      promisify(execFile)(process.execPath, [crash, agent, provider.url, store, how], { env });
+    await expect(start("crash")).rejects.toMatchObject({ signal: "SIGKILL" });
+    const { stdout } = await start("resume");
+    expect(provider.mails).toHaveLength(guarded ? 1 : 2);
+    if (guarded) expect(stdout).toMatch(/It may have happened all the same/);
+  });
+}

@@ -1,0 +1,42 @@
+import { describe, expect, it } from "vitest";
+import { mailTool, run } from "./lib/agents/mastra.mjs";
+import { tellStories, world } from "./lib/stories.ts";
+
+describe("Mastra", () => {
+  tellStories(run, { agent: "mastra" });
+
+  it("a tool that suspends has not happened: it runs when it is resumed, and resumed twice it runs once", async () => {
+    const { provider, world: at } = await world(true);
+    const { send_mail } = mailTool({ ...at, ask: true }) as {
+      send_mail: { execute: (input: object, context: object) => Promise<unknown> };
+    };
+    const asked: unknown[] = [];
+    const agent = {
+      agentId: "a",
+      toolCallId: "c",
+      messages: [],
+      suspend: async (what: unknown) => void asked.push(what),
+    };
+    const mail = { to: "ada", body: "Hello" };
+    await send_mail.execute(mail, { agent });
+    expect(asked).toEqual([{ may: "I?" }]);
+    expect(provider.mails).toHaveLength(0);
+    const resumed = { agent: { ...agent, resumeData: { yes: true } } };
+    expect(await send_mail.execute(mail, resumed)).toEqual({ id: "mail_1" });
+    expect(await send_mail.execute(mail, resumed)).toMatchObject({
+      id: "mail_1",
+      nevertwice: expect.stringMatching(/^Already done/),
+    });
+    expect(provider.mails).toHaveLength(1);
+  });
+
+  it("an input that does not fit the schema was not run, and a corrected one may follow", async () => {
+    const { provider, world: at } = await world(true);
+    const { send_mail } = mailTool(at) as {
+      send_mail: { execute: (input: object, context: object) => Promise<unknown> };
+    };
+    expect(await send_mail.execute({ to: "ada" }, {})).toMatchObject({ error: true });
+    expect(await send_mail.execute({ to: "ada", body: "Hello" }, {})).toEqual({ id: "mail_1" });
+    expect(provider.mails).toHaveLength(1);
+  });
+});

@@ -1,0 +1,95 @@
+/** What the compiler must still know after a tool was guarded; `tsc -p test/agents` reads this file, vitest runs it. */
+import { tool as claudeTool, createSdkMcpServer } from "@anthropic-ai/claude-agent-sdk";
+import { ToolMessage } from "@langchain/core/messages";
+import { tool as langchainTool } from "@langchain/core/tools";
+import { createTool } from "@mastra/core/tools";
+import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
+import { McpServer as McpServer2 } from "@modelcontextprotocol/server";
+import { tool as openaiTool } from "@openai/agents";
+import { tool as aiTool, type InferToolInput, type InferToolOutput } from "ai";
+import { tool as aiTool6, type InferToolOutput as InferToolOutput6 } from "ai-6";
+import { createMiddleware } from "langchain";
+import { expect, expectTypeOf, it, onTestFinished } from "vitest";
+import { z } from "zod";
+import { guardAiTools } from "../../dist/agents/ai-sdk.js";
+import { claudeGuard } from "../../dist/agents/claude-agent-sdk.js";
+import { guardTool } from "../../dist/agents/index.js";
+import { guardLangChainTool, guardToolCalls } from "../../dist/agents/langchain.js";
+import { guardMastraTools } from "../../dist/agents/mastra.js";
+import { guardMcpServer } from "../../dist/agents/mcp-server-tools.js";
+import { guardOpenAiTools } from "../../dist/agents/openai-agents.js";
+import { nevertwice } from "../../dist/index.js";
+
+function open() {
+  const nt = nevertwice({ store: "memory:", sweep: false });
+  onTestFinished(() => nt.close());
+  return nt;
+}
+
+const mail = z.object({ to: z.string(), body: z.string() });
+
+it("guardTool: input, what the framework hands over, and result", async () => {
+  const tool = guardTool(
+    open(),
+    { name: "send", key: ["to"], free: ["body"], scope: (extra: { thread: string }) => extra.thread },
+    async (input: z.infer<typeof mail>, extra) => ({ id: `${input.to}-${extra.thread}` }),
+  );
+  expectTypeOf(tool).parameter(0).toEqualTypeOf<{ to: string; body: string }>();
+  expect(await tool({ to: "ada", body: "Hello" }, { thread: "t" })).toEqual({ id: "ada-t" });
+  // @ts-expect-error a field that the input has not
+  guardTool(open(), { name: "send", key: ["recipient"] }, async (input: z.infer<typeof mail>) => input);
+});
+
+it("AI SDK 7 and 6: input and output of each tool", () => {
+  const tools = guardAiTools(open(), {
+    send: aiTool({ inputSchema: mail, execute: async ({ to }) => ({ id: to }) }),
+    now: aiTool({ inputSchema: z.object({}), execute: async () => 1 }),
+  });
+  expectTypeOf<InferToolInput<typeof tools.send>>().toEqualTypeOf<{ to: string; body: string }>();
+  expectTypeOf<InferToolOutput<typeof tools.send>>().toEqualTypeOf<{ id: string }>();
+  const old = guardAiTools(open(), { send: aiTool6({ inputSchema: mail, execute: async ({ to }) => ({ id: to }) }) });
+  expectTypeOf<InferToolOutput6<typeof old.send>>().toEqualTypeOf<{ id: string }>();
+  expect(Object.keys(tools)).toEqual(["send", "now"]);
+  expect(() => guardAiTools(open(), { send: tools.send }, { tools: { sned: {} } })).toThrow(
+    /sned, but there is no such tool/,
+  );
+});
+
+it("OpenAI Agents: the factory infers as before", () => {
+  const tool = guardOpenAiTools(open(), openaiTool);
+  expectTypeOf(tool).toEqualTypeOf<typeof openaiTool>();
+  const send = tool({ name: "send", description: "sends", parameters: mail, execute: async ({ to }) => to.length });
+  expect(send.name).toBe("send");
+});
+
+it("Claude Agent SDK: a definition stays what it was, and fits createSdkMcpServer", () => {
+  const guard = claudeGuard(open());
+  const send = claudeTool("send", "sends", mail.shape, async ({ to }) => ({ content: [{ type: "text", text: to }] }));
+  expectTypeOf(guard.tool(send)).toEqualTypeOf(send);
+  expect(createSdkMcpServer(guard.server({ name: "mail", tools: [send] })).name).toBe("mail");
+  const own = { Stop: [{ hooks: [] }] };
+  expect(Object.keys(guard.hooks(own))).toEqual(["Stop", "PreToolUse"]);
+});
+
+it("MCP servers, LangChain, Mastra: the same types in and out", () => {
+  const server = guardMcpServer(open(), new McpServer({ name: "a", version: "1" }));
+  expectTypeOf(server).toEqualTypeOf<McpServer>();
+  server.registerTool("send", { inputSchema: mail.shape }, async ({ to }) => ({
+    content: [{ type: "text", text: to }],
+  }));
+  server.tool("old", mail.shape, async ({ to }) => ({ content: [{ type: "text", text: to }] }));
+  const two = guardMcpServer(open(), new McpServer2({ name: "a", version: "1" }));
+  two.registerTool("send", { inputSchema: mail }, async ({ to }) => ({ content: [{ type: "text", text: to }] }));
+
+  const send = langchainTool(async ({ to }) => to, { name: "send", description: "sends", schema: mail });
+  expectTypeOf(guardLangChainTool(open(), send)).toEqualTypeOf(send);
+  createMiddleware({ name: "nevertwice", wrapToolCall: guardToolCalls(open(), { ToolMessage }) });
+
+  const made = createTool({
+    id: "send",
+    description: "sends",
+    inputSchema: mail,
+    execute: async ({ to }) => ({ id: to }),
+  });
+  expectTypeOf(guardMastraTools(open(), { made })).toEqualTypeOf<{ made: typeof made }>();
+});

@@ -1,0 +1,23 @@
+/** F3–F9 on Redis: its clients are killed, at each point of an attempt and at random moments. */
+import { expect, it } from "vitest";
+import { flushableRedisDb, freshPrefix } from "../services/addresses.ts";
+import { runFleet } from "./lib/fleet.mjs";
+import { describeKillPoints } from "./lib/kill-points.ts";
+
+const KILLS = 40;
+const MAX_ROUNDS = 30;
+
+const url = await flushableRedisDb();
+/** A prefix of its own: a ledger of its own. */
+const newLedger = () => `${url}?prefix=${freshPrefix().slice(0, -1)}`;
+
+describeKillPoints("redis", newLedger);
+
+it("F3 F9: a fleet killed at random moments: no effect twice, nothing acknowledged lost", async () => {
+  const seed = Number(process.env.NEVERTWICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
+  const enough = ({ kills, rounds }: { kills: number; rounds: number }) => kills >= KILLS || rounds >= MAX_ROUNDS;
+  const sum = await runFleet({ seed, ledger: newLedger(), enough });
+  console.log(`seed ${seed}: ${sum.kills} kills, ${sum.intents} intents, ${sum.effects} effects, ${sum.unknown} held`);
+  expect(sum.violations).toEqual([]);
+  expect(sum.kills).toBeGreaterThanOrEqual(KILLS);
+}, 180_000);

@@ -1,0 +1,124 @@
+/**
+ * What stands between supabase-js and PostgreSQL, as far as functions go: PostgREST's way of calling them. Each call is
+ * one transaction of the real server, under the role that the key stands for; errors come back as PostgREST words them.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import pg from "pg";
+import { afterwards } from "../services/on-demand.ts";
+
+export interface Postgrest {
+  readonly url: string;
+  readonly keys: Readonly<Record<Role, string>>;
+  /** Until told otherwise nothing answers but 503. */
+  down(is: boolean): void;
+}
+
+export type Role = "anon" | "authenticated" | "service_role";
+
+const ROLES: readonly Role[] = ["anon", "authenticated", "service_role"];
+
+/** The roles of every Supabase project, and what it grants them without being asked. As a superuser. */
+export async function supabaseRoles(adminUrl: string): Promise<void> {
+  const client = new pg.Client({ connectionString: adminUrl });
+  await client.connect();
+  try {
+    // Roles belong to the whole server, and two test files may come at once.
+    await client.query("BEGIN; SELECT pg_advisory_xact_lock(7531)");
+    for (const role of ROLES) {
+      await client.query(
+        `DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '${role}') THEN CREATE ROLE ${role} NOLOGIN${role === "service_role" ? " BYPASSRLS" : ""}; END IF; END $$`,
+      );
+    }
+    const everybody = ROLES.join(", ");
+    await client.query(`GRANT USAGE ON SCHEMA public TO ${everybody}`);
+    for (const owner of ["postgres", "nevertwice"])
+      for (const kind of ["FUNCTIONS", "TABLES"])
+        await client.query(
+          `ALTER DEFAULT PRIVILEGES FOR ROLE ${owner} IN SCHEMA public GRANT ALL ON ${kind} TO ${everybody}`,
+        );
+    await client.query(`GRANT CREATE ON SCHEMA public TO nevertwice; COMMIT`);
+  } finally {
+    await client.end();
+  }
+}
+
+export async function startPostgrest(adminUrl: string): Promise<Postgrest> {
+  const pool = new pg.Pool({ connectionString: adminUrl, max: 8 });
+  pool.on("error", () => {});
+  const keys = { anon: "key-of-anon", authenticated: "key-of-a-user", service_role: "key-of-the-service" };
+  let isDown = false;
+  const server = createServer((request, response) => {
+    if (isDown) return reply(response, 503, { code: "PGRST000", message: "Could not connect with the database" });
+    serve(pool, keys, request, response).catch((error: unknown) => reply(response, 500, { message: String(error) }));
+  });
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  afterwards(async () => {
+    server.closeAllConnections();
+    await new Promise((closed) => server.close(closed));
+    await pool.end();
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    keys,
+    down: (is) => {
+      isDown = is;
+    },
+  };
+}
+
+async function serve(pool: pg.Pool, keys: Postgrest["keys"], request: IncomingMessage, response: ServerResponse) {
+  const [, name] = /^\/rest\/v1\/rpc\/([^/?]+)$/.exec(request.url ?? "") ?? [];
+  if (name === undefined || request.method !== "POST")
+    return reply(response, 404, { code: "PGRST125", message: "Invalid path specified in request URL" });
+  const token = String(request.headers.authorization ?? "").replace(/^Bearer /, "");
+  const role = ROLES.find((one) => keys[one] === token);
+  if (role === undefined || request.headers.apikey !== token)
+    return reply(response, 401, { message: "Invalid API key", hint: "Double check your Supabase API key." });
+  const args = JSON.parse(await textOf(request)) as Record<string, unknown>;
+  const { status, body } = await callAs(pool, role, decodeURIComponent(name), args);
+  reply(response, status, body);
+}
+
+async function callAs(pool: pg.Pool, role: Role, name: string, args: Record<string, unknown>) {
+  const client = await pool.connect();
+  const names = Object.keys(args);
+  const list = names.map((arg, at) => `${quoted(arg)} => $${at + 1}`).join(", ");
+  try {
+    await client.query(`BEGIN; SET LOCAL ROLE ${role}`);
+    const { rows } = await client.query(
+      `SELECT x.answer FROM public.${quoted(name)}(${list}) AS x(answer)`,
+      Object.values(args),
+    );
+    await client.query("COMMIT");
+    return { status: 200, body: rows.map(({ answer }) => answer) };
+  } catch (error) {
+    await client.query("ROLLBACK").catch(() => {});
+    return failure(error as { code?: string; message: string }, name, role);
+  } finally {
+    client.release();
+  }
+}
+
+function failure({ code, message }: { code?: string; message: string }, name: string, role: Role) {
+  if (code === "42883")
+    return { status: 404, body: { code: "PGRST202", message: `Could not find the function public.${name}` } };
+  const status = code === "42501" ? (role === "anon" ? 401 : 403) : 400;
+  return { status, body: { code, message, details: null, hint: null } };
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+function reply(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+}
+
+async function textOf(request: IncomingMessage): Promise<string> {
+  let text = "";
+  request.setEncoding("utf8");
+  for await (const chunk of request) text += chunk;
+  return text;
+}
