@@ -58,13 +58,19 @@ export function ledgerFile(
   given: string | undefined,
   option: "store" | "--store",
   around: Surroundings = surroundings(),
-): { readonly path: string; readonly why: string } | null {
+): { readonly path: string; readonly why: string; readonly scheme: "sqlite" | "file" } | null {
   const named = nameOf(given, option, around);
-  if (named === null) return defaultLocation(around);
+  if (named === null) return { ...defaultLocation(around), scheme: "sqlite" };
   const { scheme, rest } = splitName(named.name);
   const isFile =
     scheme === null ? looksLikeFile(rest) : (scheme === "sqlite" || scheme === "file") && rest.trim() !== "";
-  return isFile ? { path: resolve(around.cwd, decodePath(rest)), why: `named by ${named.from}` } : null;
+  return isFile
+    ? {
+        path: resolve(around.cwd, decodePath(rest)),
+        why: `named by ${named.from}`,
+        scheme: scheme === "file" ? scheme : "sqlite",
+      }
+    : null;
 }
 
 /** A single letter is a drive of Windows, not a scheme. */

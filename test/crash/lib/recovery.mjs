@@ -1,6 +1,7 @@
 /** What a program does after a crash: open the ledger, wait until dead holders' leases are over, sweep, call again. */
 import { nevertwice } from "nevertwice";
 import { kindOf, makeActions } from "./actions.mjs";
+import { storeAt } from "./store-at.mjs";
 import { storeOf } from "./stores.mjs";
 
 const POLL_MS = 20;
