@@ -7,6 +7,7 @@ import { fileStore } from "nevertwice/file";
 
 const LOOKUPS = 20_000;
 const CALLS = 200;
+const WARM_UP = 5_000;
 
 async function fill(path, count) {
   const nt = nevertwice({ store: fileStore({ path }), sweep: false });
@@ -34,6 +35,7 @@ async function measure(count) {
     await store.read([keys[0]]);
     const startMs = performance.now() - opened;
     const heapMb = Math.round(process.memoryUsage().heapUsed / 1_000_000);
+    for (let i = 0; i < WARM_UP; i += 1) await store.read([keys[i % keys.length]]);
     const began = performance.now();
     for (let i = 0; i < LOOKUPS; i += 1) await store.read([keys[i % keys.length]]);
     const lookups = LOOKUPS / ((performance.now() - began) / 1_000);

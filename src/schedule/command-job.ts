@@ -13,7 +13,7 @@ import type { AttemptContext } from "../engine/context.ts";
 import type { ActionOptions } from "../engine/definition.ts";
 import { type CommandEnd, GatedChild } from "./gated-child.ts";
 import { jobAction } from "./job-action.ts";
-import { groupStanding, type ProcessGroup } from "./process-group.ts";
+import { groupStanding, type ProcessGroup, signalGroup } from "./process-group.ts";
 import { seed } from "./seed.ts";
 
 /** What of nevertwice() a command job needs. */
@@ -113,6 +113,8 @@ async function open(child: GatedChild, context: AttemptContext, options: Command
     const end = await child.run();
     const { exitCode, durationMs, lastLines } = end;
     if (exitCode === 0) return { exitCode, durationMs, lastLines };
+    // What a failed command left running would meet the next attempt.
+    signalGroup(child.group.group, "SIGTERM");
     const failure = new CommandFailed(end);
     throw options.failed === "hold" ? failure : notSent(failure);
   } finally {

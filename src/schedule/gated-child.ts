@@ -30,6 +30,8 @@ const GATE = 'IFS= read -r word <&3 || exit 125; exec 3<&-; exec "$@"';
 const GATE_FD = 3;
 const KEPT_LINES = 20;
 const KEPT_BYTES = 8_192;
+// What the command itself printed is in the pipe when it ends; this long is waited for it to come out.
+const DRAIN_MS = 500;
 
 export class GatedChild {
   readonly group: ProcessGroup;
@@ -66,9 +68,7 @@ export class GatedChild {
     (child.stdio[GATE_FD] as Writable).on("error", () => {});
     this.#listen(child.stdout as Readable, options.stdout);
     this.#listen(child.stderr as Readable, options.stderr);
-    this.#ended = new Promise((resolve) => {
-      child.once("close", (code, signal) => resolve({ code, signal }));
-    });
+    this.#ended = endOf(child);
   }
 
   /** Lets the command begin, and waits for its end. */
@@ -106,4 +106,20 @@ export class GatedChild {
     if (lines.at(-1) === "") lines.pop();
     return lines.slice(-KEPT_LINES);
   }
+}
+
+/** What it started in the background may hold its output open: the command itself has ended all the same. */
+function endOf(child: ChildProcess): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
+  return new Promise((resolve) => {
+    child.once("exit", (code, signal) => {
+      const drained = () => {
+        clearTimeout(timer);
+        child.stdout?.destroy();
+        child.stderr?.destroy();
+        resolve({ code, signal });
+      };
+      const timer = setTimeout(drained, DRAIN_MS);
+      child.once("close", drained);
+    });
+  });
 }
