@@ -19,7 +19,7 @@ export function replaced(path: string): NevertwiceError {
 
 export function cutShort(path: string, found: number, expected: number): NevertwiceError {
   return unavailable(
-    `the ledger ${path} is shorter than it was (it ends at ${found}, and ${expected} was acknowledged). Lines are lost, so nothing was run: what they guard would run again. Restore it from a backup; nevertwice doctor tells more.`,
+    `the ledger ${path} is shorter than it was (it ends at ${found}, and ${expected} was acknowledged). Lines are lost, so nothing was run: what they guard would run again. Restore it from a backup; if this is the backup you mean to go on with, remove ${path}.id.`,
   );
 }
 

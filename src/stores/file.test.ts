@@ -129,6 +129,31 @@ describe("D3: the file", () => {
   });
 });
 
+describe("by name", () => {
+  it("file: names no file; file:x.jsonl is the file, and a lost one says what to do", async () => {
+    expect(() => nevertwice({ store: "file:" })).toThrow('"file:" names no file. Write file:path/to/ledger.jsonl');
+    const path = join(temporaryFolder(), "ledger.jsonl");
+    const nt = nevertwice({ store: `file://${path}`, sweep: false });
+    expect(nt.store).toMatchObject({ name: `file:${path}`, traits: { hosts: "one", survives: "power-loss" } });
+    await nt.close();
+    expect(() => fileStore({ path: " " })).toThrow(/give the path of a file, such as ".\/ledger.jsonl"/);
+  });
+
+  it("a backup that is older than what was acknowledged is refused, and taken once its id file is removed", async () => {
+    const path = await filled(["nt1_a"]);
+    const backup = readFileSync(path);
+    const { store } = open({ path });
+    await store.write([put("nt1_b")]);
+    await store.close();
+    writeFileSync(path, backup);
+    await expect(open({ path }).store.read(["nt1_a"])).rejects.toThrow(
+      /the backup you mean to go on with, remove .*\.id/,
+    );
+    rmSync(`${path}.id`);
+    expect((await open({ path }).store.read(["nt1_a", "nt1_b"])).map((row) => row?.version)).toEqual([1, undefined]);
+  });
+});
+
 describe("compaction", () => {
   it("keeps every record and its version, drops what was overwritten or removed, and others follow", async () => {
     const { path, store } = open({ compactAfterLines: 10 });

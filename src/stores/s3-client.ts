@@ -18,6 +18,7 @@ export interface S3ClientOptions {
   readonly fetch: FetchLike;
   readonly timeoutMs: number;
   readonly random: () => number;
+  readonly monotonic: () => number;
   readonly pause: (ms: number) => Promise<void>;
   /** Told of each answer's own time, so that clocks can be compared. */
   readonly onDate: (serverMs: number) => void;
@@ -47,6 +48,8 @@ const FIRST_PAUSE_MS = 40;
 const LONGEST_PAUSE_MS = 2_000;
 /** HTTP dates are whole seconds: an age is uncertain by one. */
 const SECOND_MS = 1_000;
+/** An answer that took longer says little about what time it is. */
+const PROMPT_MS = 1_000;
 
 interface Answer {
   readonly response: Response;
@@ -147,6 +150,7 @@ export class S3Client {
       credentials === null
         ? headers
         : signed({ method, url, headers, body: body ?? "" }, await credentials(), place.region, new Date());
+    const asked = this.#options.monotonic();
     const response = await fetch(url.href, {
       method,
       headers: all,
@@ -154,8 +158,9 @@ export class S3Client {
       signal: AbortSignal.timeout(timeoutMs),
     });
     const text = await response.text();
+    const promptly = this.#options.monotonic() - asked <= PROMPT_MS;
     const date = Date.parse(response.headers.get("date") ?? "");
-    if (Number.isFinite(date)) onDate(date);
+    if (Number.isFinite(date) && promptly) onDate(date);
     return { response, text };
   }
 

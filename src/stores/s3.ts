@@ -85,6 +85,7 @@ class S3Store implements Store {
       fetch: options.fetch ?? ((url, init) => fetch(url, init)),
       timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
       random: Math.random,
+      monotonic: () => performance.now(),
       pause: (ms) => new Promise((done) => setTimeout(done, ms)),
       onDate: (serverMs) => {
         const off = serverMs + 500 - Date.now();
