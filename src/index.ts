@@ -67,6 +67,7 @@ export type { EachOptions, EachProgress, EachReport, EachTrouble } from "./engin
 export type { Enqueued, EnqueueOptions } from "./engine/enqueue.ts";
 export type { EngineEvent, EventListener } from "./engine/events.ts";
 export type { Resolution, Signature } from "./engine/operate.ts";
+export type { RetryFilter, RetryReport } from "./engine/retry-all.ts";
 export type { StandardSchema } from "./engine/standard-schema.ts";
 export type { SweepReport } from "./engine/sweeper.ts";
 export { type Nevertwice, type NevertwiceOptions, nevertwice, type OnceOptions } from "./nevertwice.ts";

@@ -18,6 +18,7 @@ import { Ledger } from "./engine/ledger.ts";
 import { type Resolution, resolveDoubt, retryFailed, type Signature } from "./engine/operate.ts";
 import { Payloads } from "./engine/payloads.ts";
 import { Heart } from "./engine/pulse.ts";
+import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all.ts";
 import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
 import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
 import { Untold } from "./engine/untold.ts";
@@ -73,6 +74,8 @@ export interface Nevertwice {
   resolve(target: { readonly key: string }, resolution: Resolution<unknown>): Promise<Outcome<unknown> | Absent>;
   /** Brings a failed record back. */
   retry(target: { readonly key: string }, signature: Signature): Promise<Outcome<unknown> | Absent>;
+  /** Brings back every failed record, or those that fit; `dryRun` only says which. */
+  retryAll(filter: RetryFilter, signature: Signature): Promise<RetryReport>;
   /** Runs what is queued (action.enqueue). Stopped by close(), if not before. */
   worker(options?: WorkerOptions): Worker;
   /** A named queue that agents take tasks from, the longest due first, and hand tasks to each other by. */
@@ -263,6 +266,10 @@ class Instance implements Nevertwice {
 
   retry({ key }: { readonly key: string }, signature: Signature) {
     return retryFailed(this.#engine, { key, tenant: this.#defaults.tenant }, signature);
+  }
+
+  retryAll(filter: RetryFilter, signature: Signature): Promise<RetryReport> {
+    return retryAll(this.#engine, filter, signature);
   }
 
   queue<I, R = unknown>(name: string, options: QueueOptions<I> = {}): WorkQueue<I, R> {

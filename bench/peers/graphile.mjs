@@ -7,6 +7,7 @@ const silent = { logger: new (await import("graphile-worker")).Logger(() => () =
 export async function graphile(connectionString, { connections, concurrency }) {
   const pgPool = new pg.Pool({ connectionString, max: connections });
   pgPool.on("error", () => {});
+  pgPool.on("connect", (client) => client.on("error", () => {}));
   const utils = await makeWorkerUtils({ pgPool, ...silent });
   await utils.migrate();
   return {

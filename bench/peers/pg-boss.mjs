@@ -1,7 +1,7 @@
-// pg-boss with batches as large as our own worker's.
+// pg-boss by its own work(), at the shortest polling interval it takes, and by hand: fetch and complete in a loop.
 import PgBoss from "pg-boss";
 
-export async function pgBoss(connectionString, { connections, concurrency }) {
+export async function pgBoss(connectionString, { connections, batch }) {
   const boss = new PgBoss({ connectionString, max: connections, supervise: false, schedule: false });
   boss.on("error", () => {});
   await boss.start();
@@ -9,26 +9,35 @@ export async function pgBoss(connectionString, { connections, concurrency }) {
   return {
     enqueue: (i) => boss.send("bench", { id: `job-${i}` }),
     enqueueMany: (ids) => boss.insert(ids.map((id) => ({ name: "bench", data: { id } }))),
+    /** Two workers of a batch each, until `total` jobs have run. */
     async drain(total) {
       let ran = 0;
       let done;
       const all = new Promise((resolve) => {
         done = resolve;
       });
-      // Two loops of half the batch each, so that one half runs while the other is fetched.
+      const options = { batchSize: batch, pollingIntervalSeconds: 0.5 };
+      const work = async (jobs) => {
+        ran += jobs.length;
+        if (ran >= total) done();
+      };
+      for (let i = 0; i < 2; i += 1) await boss.work("bench", options, work);
+      await all;
+      await boss.offWork("bench");
+    },
+    async drainByHand(total) {
+      let ran = 0;
+      // Two loops, so that one batch is completed while the other is fetched.
       const loop = async () => {
         while (ran < total) {
-          const jobs = await boss.fetch("bench", { batchSize: concurrency / 2 });
+          const jobs = await boss.fetch("bench", { batchSize: batch });
           if (jobs.length === 0) continue;
-          await boss.complete(
-            "bench",
-            jobs.map(({ id }) => id),
-          );
+          const ids = jobs.map(({ id }) => id);
+          await boss.complete("bench", ids);
           ran += jobs.length;
-          if (ran >= total) done();
         }
       };
-      await Promise.all([loop(), loop(), all]);
+      await Promise.all([loop(), loop()]);
     },
     close: () => boss.stop({ graceful: false }),
   };

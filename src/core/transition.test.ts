@@ -1,14 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { HISTORY_LIMIT, type Instant, type LedgerRecord } from "./record.ts";
-import {
-  type Change,
-  type Intent,
-  type LedgerEvent,
-  quietInMs,
-  type Refusal,
-  transition,
-  windowOver,
-} from "./transition.ts";
+import type { Refusal } from "./refusal.ts";
+import { type Change, type Intent, type LedgerEvent, quietInMs, transition, windowOver } from "./transition.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -20,6 +20,7 @@ import {
   type StoredError,
   type WorkTerms,
 } from "./record.ts";
+import type { Refusal } from "./refusal.ts";
 
 /** What a record needs to begin. */
 export interface Intent {
@@ -110,21 +111,6 @@ export type LedgerEvent =
       readonly reason: string;
     }
   | { readonly type: "retry"; readonly by: string; readonly reason: string };
-
-export type Refusal =
-  | "absent" // there is no record
-  | "exists" // there is one already
-  | "leased" // another attempt holds a live lease
-  | "not-due" // queued for later
-  | "final" // confirmed, or failed for good
-  | "in-doubt" // sent or unknown: a claim could double the effect
-  | "not-in-doubt" // nothing to settle
-  | "not-failed" // only a failed record can be retried
-  | "stale" // the fence or the holder is not the present one
-  | "lease-lost" // ours, but the lease is over
-  | "no-room" // the lease is shorter than the attempt may take
-  | "too-early" // an earlier attempt could still arrive
-  | "window-over"; // the provider has forgotten the key
 
 export type Change =
   | { readonly ok: true; readonly record: LedgerRecord }

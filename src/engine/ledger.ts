@@ -4,8 +4,9 @@
  */
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { Instant, LedgerRecord, Payload } from "../core/record.ts";
+import type { Refusal } from "../core/refusal.ts";
 import { type GuardedPolicy, instantOf, type Put, type PutResult, type Store, type Stored } from "../core/store.ts";
-import { type LedgerEvent, type Refusal, transition } from "../core/transition.ts";
+import { type LedgerEvent, transition } from "../core/transition.ts";
 import { Breaker } from "./breaker.ts";
 import type { Clock } from "./clock.ts";
 import { Coalescer } from "./coalescer.ts";

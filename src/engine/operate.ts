@@ -1,8 +1,8 @@
 /** What people and programs do to the ledger by key, without the action's code: settle a doubt, bring back a dead letter. */
 import { NevertwiceError } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
+import type { Refusal } from "../core/refusal.ts";
 import type { Stored } from "../core/store.ts";
-import type { Refusal } from "../core/transition.ts";
 import type { Engine } from "./engine.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 

@@ -26,7 +26,7 @@ import { openDriver } from "./postgres-driver.ts";
 import { storeError } from "./postgres-errors.ts";
 import { inspectServer } from "./postgres-inspect.ts";
 import { keyHex } from "./postgres-key.ts";
-import { leaseDue, leaseLapsed } from "./postgres-lease.ts";
+import { FROM_THE_BEGINNING, inDueOrder, leaseDue, leaseLapsed } from "./postgres-lease.ts";
 import { LeaseFloor } from "./postgres-lease-floor.ts";
 import { listStatement, pageOf } from "./postgres-list.ts";
 import { ready } from "./postgres-migrate.ts";
@@ -148,7 +148,8 @@ class PostgresStore implements TransactionalStore<unknown> {
       const due = await this.#leaseDue(run, confined, now);
       if (due.length >= query.limit || now - this.#lookedForLapsedAt < LOOK_FOR_LAPSED_MS) return due;
       const limit = query.limit - due.length;
-      const lapsed = await this.#rows(survey, leaseLapsed(this.#tables, { ...confined, limit }, now));
+      const { text, values } = leaseLapsed(this.#tables, { ...confined, limit }, now);
+      const lapsed = inDueOrder(await survey.query(text, values)).map((row) => this.#swaps.seen(row));
       // Where there was as much as asked for there may be more.
       if (lapsed.length < limit) this.#lookedForLapsedAt = now;
       return [...due, ...lapsed];
@@ -157,8 +158,8 @@ class PostgresStore implements TransactionalStore<unknown> {
 
   async #leaseDue(run: Connection, query: LeaseQuery, now: number): Promise<Stored[]> {
     const from = this.#leaseFloor.of(query, now);
-    const { text, values } = leaseDue(this.#tables, query, now, from);
-    const rows = await run.query(text, values);
+    const { text, values } = leaseDue(this.#tables, query, now, from ?? FROM_THE_BEGINNING);
+    const rows = inDueOrder(await run.query(text, values));
     if (rows.length === query.limit) this.#leaseFloor.reached(query, Number(rows.at(-1)?.since), from, now);
     else this.#leaseFloor.forget(query);
     const due = rows.map((row) => this.#swaps.seen(row));
