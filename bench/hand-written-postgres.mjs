@@ -1,6 +1,7 @@
 // What careful users write by hand on PostgreSQL: one statement and one commit each, or the same coalesced in a loop.
 import { createHash, randomUUID } from "node:crypto";
 import pg from "pg";
+import { keyByHand } from "./key-by-hand.mjs";
 
 const TABLE = `CREATE TABLE IF NOT EXISTS done (
   key text PRIMARY KEY, state text NOT NULL, result text, created_at timestamptz NOT NULL DEFAULT now())`;
@@ -12,7 +13,8 @@ export async function handWritten(connectionString, { connections }) {
   const claim = "INSERT INTO done (key, state) VALUES ($1, 'claimed') ON CONFLICT (key) DO NOTHING";
   const settle = "UPDATE done SET state = 'done', result = $2 WHERE key = $1";
   return {
-    async once(key, run) {
+    async once(id, run) {
+      const key = keyByHand(id);
       const { rowCount } = await pool.query({ name: "claim", text: claim, values: [key] });
       if (rowCount === 0) return JSON.parse((await read(pool, key)).result);
       const result = await run();
@@ -20,7 +22,7 @@ export async function handWritten(connectionString, { connections }) {
       return result;
     },
     /** What a repeat cannot do without: one look at the key. */
-    look: (key) => read(pool, key),
+    look: (id) => read(pool, keyByHand(id)),
     close: () => pool.end(),
   };
 }

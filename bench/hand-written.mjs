@@ -1,5 +1,7 @@
-// What a careful user writes by hand: claim by INSERT … ON CONFLICT, run, UPDATE; one commit each, WAL and FULL.
+// What a careful user writes by hand: a key hashed from the input, claim by INSERT … ON CONFLICT, run, UPDATE; one commit
+// each, WAL and FULL.
 import { createRequire } from "node:module";
+import { keyByHand } from "./key-by-hand.mjs";
 
 const require = createRequire(import.meta.url);
 
@@ -24,7 +26,8 @@ export function handWritten(path) {
   const settle = db.prepare("UPDATE done SET state = 'done', result = ? WHERE key = ?");
   const read = db.prepare("SELECT state, result FROM done WHERE key = ?");
   return {
-    async once(key, run) {
+    async once(input, run) {
+      const key = keyByHand(input);
       if (Number(claim.run(key, Date.now()).changes) === 0) return JSON.parse(read.all(key)[0].result);
       const result = await run();
       settle.run(JSON.stringify(result), key);

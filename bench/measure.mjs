@@ -13,7 +13,7 @@ export async function inFolder(work) {
   }
 }
 
-/** `callers` loops share `total` calls; the loop's delay is watched meanwhile. */
+/** `callers` loops share `total` calls; the loop's delay and this process's work are watched meanwhile. */
 export async function drive({ total, callers, call }) {
   const delay = monitorEventLoopDelay({ resolution: 1 });
   let next = 0;
@@ -25,29 +25,33 @@ export async function drive({ total, callers, call }) {
     }
   };
   delay.enable();
+  const before = process.cpuUsage();
   const started = performance.now();
   await Promise.all(Array.from({ length: callers }, caller));
   const seconds = (performance.now() - started) / 1_000;
+  const { user, system } = process.cpuUsage(before);
   delay.disable();
   const loop = { p50: delay.percentile(50) / 1e6, p99: delay.percentile(99) / 1e6 };
-  return { rate: total / seconds, loop };
+  return { rate: total / seconds, loop, cpuMicros: (user + system) / total };
 }
 
-const SLICES = 5;
+// Long enough that 256 callers are busy for most of it.
+const SLICE = 2_000;
 
 /** A slice of the calls on one side, then on the other, and so on: what else the machine does meets both alike. */
 export async function inTurns(total, callers, sides) {
   const slices = sides.map(() => []);
-  const size = total / SLICES;
+  const size = Math.min(total, SLICE);
   for (let from = 0; from < total; from += size) {
     for (const [side, call] of sides.entries()) {
       slices[side].push(await drive({ total: size, callers, call: (i) => call(from + i) }));
     }
   }
   return slices.map((driven) => ({
-    rate: SLICES / driven.reduce((seconds, { rate }) => seconds + 1 / rate, 0),
+    rate: driven.length / driven.reduce((seconds, { rate }) => seconds + 1 / rate, 0),
+    cpuMicros: driven.reduce((sum, { cpuMicros }) => sum + cpuMicros, 0) / driven.length,
     loop: {
-      p50: driven.map(({ loop }) => loop.p50).toSorted((a, b) => a - b)[SLICES >> 1],
+      p50: driven.map(({ loop }) => loop.p50).toSorted((a, b) => a - b)[driven.length >> 1],
       p99: Math.max(...driven.map(({ loop }) => loop.p99)),
     },
   }));

@@ -34,8 +34,8 @@ async function rows(url, total) {
     Object.keys(runs[0]).map((name) => [name, median(runs.map((results) => results[name]))]),
   );
   const row = (name, base = null, target = null) => {
-    const { rate, loop } = results[name];
-    return { name, rate, loop, ratio: base === null ? null : rate / results[base].rate, target };
+    const { rate, loop, cpuMicros } = results[name];
+    return { name, rate, loop, cpuMicros, ratio: base === null ? null : rate / results[base].rate, target };
   };
   return [
     row(ONE.hand),
@@ -83,6 +83,9 @@ async function oneRound(url, total) {
   await drive({ total: total / 2, callers: 256, call: (i) => guarded({ id: `warm-${i}` }) });
   await drive({ total: total / 2, callers: 256, call: (i) => loop.once(`loop-warm-${i}`, effect) });
 
+  // A lone caller's statements are others than a crowd's.
+  await drive({ total: total / 10, callers: 1, call: (i) => hand.once(`lone-${i}`, effect) });
+  await drive({ total: total / 10, callers: 1, call: (i) => guarded({ id: `lone-${i}` }) });
   [results[ONE.hand], results[ONE.ours]] = await inTurns(total / 4, 1, [
     (i) => hand.once(`one-${i}`, effect),
     (i) => guarded({ id: `one-${i}` }),

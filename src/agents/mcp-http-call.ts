@@ -4,7 +4,7 @@ import { messageOf } from "../core/errors.ts";
 import type { ProxyCall } from "./mcp-guard.ts";
 import { idText, isResponse, parseMessage, RpcFailure, type RpcMessage, type ToolCall } from "./mcp-message.ts";
 import type { ToolResult } from "./mcp-result.ts";
-import { bodyOf, eventsOf, forwardable, isEventStream, send, type UpstreamRequest } from "./mcp-upstream.ts";
+import { bodyOf, eventsOf, forwardable, isEventStream, send, type UpstreamRequest, writeTo } from "./mcp-upstream.ts";
 
 /** By session and request id; called with the answer, it resolves when the ledger knows. */
 export type PendingAnswers = Map<string, (answer: RpcMessage) => Promise<void>>;
@@ -104,7 +104,7 @@ export class HttpCall implements ProxyCall {
           found = { message, raw };
           break;
         }
-        response.write(raw);
+        await writeTo(response, raw);
       }
     } catch (error) {
       if (!resumable) throw error;

@@ -21,7 +21,7 @@ import {
   type ToolCall,
 } from "./mcp-message.ts";
 import { mcpResult } from "./mcp-result.ts";
-import { bodyOf, eventsOf, forwardable, isEventStream, send } from "./mcp-upstream.ts";
+import { bodyOf, eventsOf, forwardable, isEventStream, send, writeTo } from "./mcp-upstream.ts";
 
 const LOOPBACK: ReadonlySet<string> = new Set(["127.0.0.1", "localhost", "::1"]);
 
@@ -181,9 +181,8 @@ class Front {
       const key = message !== null && isResponse(message) ? pendingKey(headers, message.id) : null;
       if (key !== null) await this.#pending.get(key)?.(message as RpcMessage);
       const added = message === null ? null : this.#listWithAdded(message.result);
-      response.write(
-        added === null ? event.raw : `event: message\ndata: ${JSON.stringify({ ...message, result: added })}\n\n`,
-      );
+      const changed = `event: message\ndata: ${JSON.stringify({ ...message, result: added })}\n\n`;
+      await writeTo(response, added === null ? event.raw : changed);
     }
     response.end();
   }

@@ -1,5 +1,5 @@
 /** Requests to the MCP server behind the HTTP proxy. */
-import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { type SseEvent, SseReader } from "./mcp-sse.ts";
 
@@ -30,6 +30,8 @@ export function send({ url, method, headers, body }: UpstreamRequest, signal?: A
     const length = body === null ? {} : { "content-length": String(body.length) };
     const outgoing = make(url, {
       method,
+      // A connection of its own: a kept one that the server has just closed would turn a call that never arrived into a doubt.
+      agent: false,
       // Answers are read here: compressed ones could not be.
       headers: { ...forwardable(headers), ...length, "accept-encoding": "identity" },
       ...(signal !== undefined && { signal }),
@@ -37,6 +39,18 @@ export function send({ url, method, headers, body }: UpstreamRequest, signal?: A
     outgoing.once("response", resolve);
     outgoing.once("error", reject);
     outgoing.end(body ?? undefined);
+  });
+}
+
+/** Writes to a client at the client's pace; one that is gone is not waited for. */
+export async function writeTo(response: ServerResponse, text: string): Promise<void> {
+  if (response.destroyed || response.writableEnded || response.write(text)) return;
+  await new Promise<void>((ready) => {
+    const done = () => {
+      response.off("drain", done).off("close", done);
+      ready();
+    };
+    response.on("drain", done).on("close", done);
   });
 }
 

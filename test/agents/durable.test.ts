@@ -38,6 +38,23 @@ describe.each(["dbos", "openworkflow"])("%s on PostgreSQL", (engine) => {
   });
 });
 
+describe("Vercel Workflow in its local world", () => {
+  it.each(WAYS)(
+    "F21: a step whose answer was lost is retried by the engine, $way",
+    { timeout: 150_000 },
+    async ({ guarded }) => {
+      const provider = await startMailProvider();
+      provider.dropNext();
+      const argv = [fileURLToPath(new URL("./vercel-workflow/run.mjs", import.meta.url)), provider.url];
+      // Its compiler writes into the working directory.
+      const way = guarded ? "guarded" : "bare";
+      const { stdout } = await promisify(execFile)(process.execPath, [...argv, way], { cwd: folder() });
+      expect(provider.mails).toHaveLength(guarded ? 1 : 2);
+      expect(stdout).toMatch(guarded ? /ended: .*may or may not have happened/ : /ended: .*mail_2/);
+    },
+  );
+});
+
 describe("LangGraph tasks", () => {
   it.each(WAYS)("a task whose answer was lost, retried and resumed, $way", async ({ guarded }) => {
     const provider = await startMailProvider();

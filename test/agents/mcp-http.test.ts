@@ -100,7 +100,9 @@ describe("the proxy on streamable HTTP", () => {
   });
 
   it("the proxy is killed in the middle of a call and started again: held as unknown, one mail", async () => {
-    const config = { tools: { send_mail: { key: ["to"], free: ["body"], lease: "1s", timeout: "900ms", wait: "4s" } } };
+    const config = {
+      tools: { send_mail: { key: ["to"], free: ["body"], lease: "3s", timeout: "2500ms", wait: "30s" } },
+    };
     const { provider, server, url, proxy, place } = await both("guarded", config);
     const first = await connectHttp(url);
     provider.hold();

@@ -156,7 +156,9 @@ describe("calls in trouble", () => {
   it("the proxy is killed in the middle of a call and started again: held as unknown, one mail", async () => {
     const provider = await startMailProvider();
     const place = folder();
-    const quick = { tools: { send_mail: { key: ["to"], free: ["body"], lease: "1s", timeout: "900ms", wait: "4s" } } };
+    const quick = {
+      tools: { send_mail: { key: ["to"], free: ["body"], lease: "3s", timeout: "2500ms", wait: "30s" } },
+    };
     const argv = proxied(place, [MAIL_SERVER, "stdio", provider.url], quick);
     const first = await connect(argv);
     provider.hold();
@@ -176,7 +178,7 @@ describe("calls in trouble", () => {
     const place = folder();
     const verify = { tool: "list_mails", match: { to: "$to" }, quietFor: "200ms" };
     const quick = {
-      tools: { send_mail: { key: ["to"], free: ["body"], lease: "1s", timeout: "900ms", wait: "8s", verify } },
+      tools: { send_mail: { key: ["to"], free: ["body"], lease: "3s", timeout: "2500ms", wait: "30s", verify } },
     };
     const argv = proxied(place, [MAIL_SERVER, "stdio", provider.url], quick);
     const first = await connect(argv);

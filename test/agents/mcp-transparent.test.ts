@@ -16,7 +16,7 @@ import { EVERYTHING, folder, httpProxyOf, MEMORY, proxied, started } from "./lib
 /** Everything that crosses the client's wire, in both directions. */
 function recorded(transport: Transport): { transport: Transport; log: string[] } {
   const log: string[] = [];
-  const note = (direction: string, message: JSONRPCMessage) => log.push(`${direction} ${stable(message)}`);
+  const note = (direction: string, message: JSONRPCMessage) => log.push(`${direction} ${stable(direction, message)}`);
   const send = transport.send.bind(transport);
   transport.send = (message, options) => {
     note("→", message);
@@ -37,9 +37,13 @@ function recorded(transport: Transport): { transport: Transport; log: string[] }
   return { transport, log };
 }
 
-/** Times and process ids differ between any two runs. */
-function stable(message: JSONRPCMessage): string {
-  return JSON.stringify(message)
+/**
+ * Times differ between any two runs, and so does the order in which a server asks for something by itself, on a timer:
+ * the ids it gives to its own requests say nothing.
+ */
+function stable(direction: string, message: JSONRPCMessage): string {
+  const asked = direction === "←" ? "method" in message && "id" in message : "result" in message;
+  return JSON.stringify(asked ? { ...message, id: "<its own>" } : message)
     .replace(/\d{1,2}:\d{2}:\d{2} [AP]M/g, "<time>")
     .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "<time>");
 }

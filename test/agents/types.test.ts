@@ -1,5 +1,5 @@
 /** What the compiler must still know after a tool was guarded; `tsc -p test/agents` reads this file, vitest runs it. */
-import { tool as claudeTool, createSdkMcpServer } from "@anthropic-ai/claude-agent-sdk";
+import { tool as claudeTool, createSdkMcpServer, type Options } from "@anthropic-ai/claude-agent-sdk";
 import { ToolMessage } from "@langchain/core/messages";
 import { tool as langchainTool } from "@langchain/core/tools";
 import { createTool } from "@mastra/core/tools";
@@ -68,6 +68,8 @@ it("Claude Agent SDK: a definition stays what it was, and fits createSdkMcpServe
   expectTypeOf(guard.tool(send)).toEqualTypeOf(send);
   expect(createSdkMcpServer(guard.server({ name: "mail", tools: [send] })).name).toBe("mail");
   const own = { Stop: [{ hooks: [] }] };
+  const options: Options = { hooks: guard.hooks(own) };
+  expect(options.hooks?.PreToolUse).toHaveLength(1);
   expect(Object.keys(guard.hooks(own))).toEqual(["Stop", "PreToolUse"]);
 });
 

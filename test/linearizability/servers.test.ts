@@ -7,14 +7,14 @@ import { describeHistories } from "./describe-histories.ts";
 describeHistories({
   postgres: async () => {
     const { url } = await freshDatabase();
-    return () => postgresStore({ url });
+    return () => postgresStore({ url, timeout: "60s" });
   },
   "postgres through PgBouncer": async () => {
     const { pgbouncerUrl } = await freshDatabase();
-    return () => postgresStore({ url: pgbouncerUrl });
+    return () => postgresStore({ url: pgbouncerUrl, timeout: "60s" });
   },
   redis: async () => {
     const url = await flushableRedisDb();
-    return () => redisStore({ url });
+    return () => redisStore({ url, timeoutMs: 60_000 });
   },
 });

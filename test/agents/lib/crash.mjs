@@ -4,7 +4,7 @@ import { nevertwice } from "../../../dist/index.js";
 const [name, url, store, how] = process.argv.slice(2);
 const { run } = await import(`./agents/${name}.mjs`);
 const nt = store === "bare" ? null : nevertwice({ store, sweep: false });
-const answers = await run({ url, nt, thread: "thread-1", crash: how === "crash" }, [
+const answers = await run({ url, nt, thread: "thread-1", soon: true, crash: how === "crash" }, [
   [{ to: "ada", body: `Hello, ${how}` }],
 ]);
 console.log(JSON.stringify(answers));

@@ -45,7 +45,7 @@ export function agent(version) {
       }),
     };
     if (world.nt === null) return tools;
-    return guardAiTools(world.nt, tools, { scope: world.thread, tools: { send_mail: mailOptions } });
+    return guardAiTools(world.nt, tools, { scope: world.thread, tools: { send_mail: mailOptions(world) } });
   };
   return {
     ai,

@@ -84,7 +84,7 @@ function sessionOf(world) {
 
 export async function run(world, steps) {
   const api = await scriptedApi(steps);
-  const guard = world.nt === null ? null : claudeGuard(world.nt, { tools: { send_mail: mailOptions } });
+  const guard = world.nt === null ? null : claudeGuard(world.nt, { tools: { send_mail: mailOptions(world) } });
   const shape = { to: z.string(), body: z.string(), amount: z.number().optional() };
   const send = tool("send_mail", "sends a mail", shape, async (mail) => ({
     content: [{ type: "text", text: JSON.stringify(await deliver(world, mail)) }],

@@ -46,7 +46,7 @@ function mailTool(world) {
 export function agentOf(world, model, { by = "tool", checkpointer } = {}) {
   const plain = mailTool(world);
   const guarding = world.nt !== null;
-  const options = { tools: { send_mail: mailOptions } };
+  const options = { tools: { send_mail: mailOptions(world) } };
   const tools = guarding && by === "tool" ? guardLangChainTools(world.nt, [plain], options) : [plain];
   // An error of a tool ends a bare run; here the model hears of it, as most people set it up.
   const handled = createMiddleware({

@@ -5,7 +5,11 @@ export async function deliver({ url, crash }, mail) {
   return response.json();
 }
 
-/** What each guarded agent declares: who gets it decides, the text may be reworded. */
-export const mailOptions = { key: ["to"], free: ["body"], lease: "1s", timeout: "900ms", wait: "3s" };
+/** What each guarded agent declares: who gets it decides, the text may be reworded. A dead process is noticed soon. */
+export const mailOptions = ({ soon }) => ({
+  key: ["to"],
+  free: ["body"],
+  ...(soon && { lease: "3s", timeout: "2500ms", wait: "20s" }),
+});
 
 export const fresh = () => `call_${Math.random().toString(36).slice(2)}`;

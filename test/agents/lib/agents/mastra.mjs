@@ -62,7 +62,11 @@ export function mailTool(world) {
     },
   });
   if (world.nt === null) return { send_mail };
-  return guardMastraTools(world.nt, { send_mail }, { scope: () => world.thread, tools: { send_mail: mailOptions } });
+  return guardMastraTools(
+    world.nt,
+    { send_mail },
+    { scope: () => world.thread, tools: { send_mail: mailOptions(world) } },
+  );
 }
 
 export async function run(world, steps) {

@@ -16,7 +16,7 @@ async function connected(world, version) {
   const server =
     world.nt === null
       ? bare
-      : guardMcpServer(world.nt, bare, { scope: world.thread, tools: { send_mail: mailOptions } });
+      : guardMcpServer(world.nt, bare, { scope: world.thread, tools: { send_mail: mailOptions(world) } });
   const inputSchema = version === 1 ? shape : z.object(shape);
   server.registerTool("send_mail", { description: "sends a mail", inputSchema }, async (mail) => ({
     content: [{ type: "text", text: JSON.stringify(await deliver(world, mail)) }],

@@ -42,13 +42,14 @@ function agentOf(world, model) {
       ? sdkTool
       : guardOpenAiTools(world.nt, sdkTool, {
           scope: ({ runContext }) => runContext.context.thread,
-          tools: { send_mail: mailOptions },
+          tools: { send_mail: mailOptions(world) },
         });
   const send = tool({
     name: "send_mail",
     description: "sends a mail",
     parameters: z.object({ to: z.string(), body: z.string(), amount: z.number().nullable() }),
     needsApproval: world.approval === true,
+    ...(world.timeoutMs !== undefined && { timeoutMs: world.timeoutMs }),
     execute: async (mail) => deliver(world, mail),
   });
   return new Agent({ name: "mailer", instructions: "mail them", model, tools: [send] });

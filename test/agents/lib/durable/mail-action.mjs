@@ -9,7 +9,7 @@ export function world([url, store, how]) {
   };
   if (store === "bare") return { deliver, action: null, how };
   const nt = nevertwice({ store, sweep: false });
-  const quick = { lease: "1s", timeout: "900ms", wait: "3s" };
+  const quick = { lease: "3s", timeout: "2500ms", wait: "20s" };
   return { deliver, how, action: nt.action("send_mail", { key: ["to"], ...quick, run: (mail) => deliver(mail) }) };
 }
 
