@@ -24,8 +24,8 @@ export class FileIndex {
   readonly #open = new Map<State, Map<string, Entry>>(
     STATES.filter((state) => state !== "confirmed").map((state) => [state, new Map()]),
   );
-  /** The same few names stand in every row: kept once. */
-  readonly #names = new Map<string, string>();
+  /** While a whole file is read most states are passed through: what is open is gathered at the end. */
+  #loading = true;
   #rotation: MapIterator<Entry> | null = null;
 
   get size(): number {
@@ -38,7 +38,13 @@ export class FileIndex {
 
   apply(change: Change, at: number, length: number): void {
     if (change.kind === "gone") for (const key of change.keys) this.#remove(key);
-    else this.#put(new Entry(this.#lean(change.head), change.rev, at, length));
+    else this.#put(new Entry(change.head, change.rev, at, length));
+  }
+
+  /** The file has been read. */
+  loaded(): void {
+    this.#loading = false;
+    for (const entry of this.#rows.values()) this.#open.get(entry.record.state)?.set(entry.record.key, entry);
   }
 
   all(): MapIterator<Entry> {
@@ -70,6 +76,10 @@ export class FileIndex {
 
   #put(entry: Entry): void {
     const { key, state } = entry.record;
+    if (this.#loading) {
+      this.#rows.set(key, entry);
+      return;
+    }
     const before = this.#rows.get(key);
     if (before !== undefined && before.record.state !== state) this.#open.get(before.record.state)?.delete(key);
     this.#rows.set(key, entry);
@@ -81,20 +91,5 @@ export class FileIndex {
     if (entry === undefined) return;
     this.#rows.delete(key);
     this.#open.get(entry.record.state)?.delete(key);
-  }
-
-  #lean(head: Scanned): Scanned {
-    return Object.assign(head, {
-      action: this.#once(head.action),
-      tenant: this.#once(head.tenant),
-      state: this.#once(head.state),
-    });
-  }
-
-  #once(name: string): string {
-    const known = this.#names.get(name);
-    if (known !== undefined) return known;
-    this.#names.set(name, name);
-    return name;
   }
 }

@@ -183,17 +183,17 @@ function readHead({ bytes, from, to }: Span): Change | null {
   const head: Scanned = {
     // A string of its own: a slice would keep the whole text it was cut from.
     key: bytes.toString("latin1", from + keyAt, from + keyAt + key.length),
-    state: state as Scanned["state"],
-    action,
-    tenant: reader.text(',"tenant":') ?? "",
-    scope: reader.text(',"scope":'),
+    state: shared(state) as Scanned["state"],
+    action: shared(action),
+    tenant: shared(reader.text(',"tenant":') ?? ""),
+    scope: ownOrNull(reader.text(',"scope":')),
     createdAt: reader.number(',"createdAt":') ?? Number.NaN,
     updatedAt: reader.number(',"updatedAt":') ?? Number.NaN,
     queued: reader.flag(',"queued":true'),
     // Rare, and nested: parsed the plain way.
     terms: null,
     dueAt: reader.number(',"dueAt":'),
-    lease: reader.object(',"lease":'),
+    lease: reader.lease(),
     doubtSince: reader.number(',"doubtSince":'),
     settledAt: reader.number(',"settledAt":'),
     expiresAt: reader.number(',"expiresAt":'),
@@ -242,13 +242,40 @@ class HeadReader {
     return found;
   }
 
-  object(name: string): Scanned["lease"] {
+  /** {"until":12345.678,"epoch":"0f3c9a1b"} */
+  lease(): Scanned["lease"] {
+    const name = ',"lease":{"until":';
     if (!this.#text.startsWith(name, this.at)) return null;
     const start = this.at + name.length;
-    const end = this.#text.indexOf("}", start) + 1;
-    this.at = end;
-    return JSON.parse(this.#text.slice(start, end));
+    this.at = this.#text.indexOf(",", start);
+    const until = Number(this.#text.slice(start, this.at));
+    const epoch = this.text(',"epoch":');
+    // Anything else behind it, and the head is parsed the plain way.
+    if (epoch === null || this.#text.charCodeAt(this.at) !== BRACE) return null;
+    this.at += 1;
+    return { until, epoch };
   }
+}
+
+// The same few names stand in every row: kept once, and no more than these, whatever a program calls its actions.
+const MOST_SHARED = 1_000;
+const names = new Map<string, string>();
+
+/** A string of its own: a slice would keep the whole text it was cut from. */
+function ownText(text: string): string {
+  return Buffer.from(text, "latin1").toString("latin1");
+}
+
+function ownOrNull(text: string | null): string | null {
+  return text === null ? null : ownText(text);
+}
+
+function shared(name: string): string {
+  const known = names.get(name);
+  if (known !== undefined) return known;
+  const own = ownText(name);
+  if (names.size < MOST_SHARED) names.set(own, own);
+  return own;
 }
 
 /** The whole record of an intact line. */

@@ -242,6 +242,7 @@ export class FileLog {
       if (scanned.damage !== null) throw damaged(this.path, scanned.damage);
       if (before !== null && scanned.lastRev < before.lastRev)
         throw cutShort(this.path, scanned.lastRev, before.lastRev);
+      index.loaded();
       const { end, lastRev, lines } = scanned;
       this.#opened = { file, identity, id: header.id, index, end, lastRev, lines };
       if (before !== null) this.#disk.close(before.file);
