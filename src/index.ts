@@ -74,3 +74,7 @@ export { type Nevertwice, type NevertwiceOptions, nevertwice, type OnceOptions }
 export type { QueueOptions, Task, WorkQueue } from "./outbox/work-queue.ts";
 export type { Worker, WorkerEvent, WorkerStatus } from "./outbox/worker.ts";
 export type { WorkerOptions } from "./outbox/worker-options.ts";
+export type { RunId, RunOptions } from "./runs/run.ts";
+export type { Sequence, SequenceOptions, SequenceStep, StepOf, SubjectStatus } from "./runs/sequence.ts";
+export type { Run, StepOptions } from "./runs/steps.ts";
+export type { Job, JobContext, JobOptions, JobRun, PlanContext } from "./schedule/job.ts";

@@ -26,6 +26,10 @@ import { openStore } from "./open-store.ts";
 import { createQueue, type QueueOptions, type WorkQueue } from "./outbox/work-queue.ts";
 import { createWorker, type Worker } from "./outbox/worker.ts";
 import type { WorkerOptions } from "./outbox/worker-options.ts";
+import { type RunId, type RunOptions, type RunServices, startRun } from "./runs/run.ts";
+import { createSequence, type Sequence, type SequenceOptions, type SequenceStep } from "./runs/sequence.ts";
+import type { Run } from "./runs/steps.ts";
+import { createJob, type Job, type JobOptions, type JobServices } from "./schedule/job.ts";
 
 export interface NevertwiceOptions {
   /** A store, or where one is: "sqlite:app.db", "memory:". Default: $NEVERTWICE_STORE, else SQLite at .nevertwice/ledger.db. */
@@ -56,6 +60,16 @@ export interface Nevertwice {
     run: (context: AttemptContext) => R | Promise<R>,
     options?: OnceOptions,
   ): Promise<R>;
+  /** A function that runs once per scheduled instant, on however many hosts. start() it, or tick() it yourself. */
+  job<R, P = undefined>(name: string, options: JobOptions<R, P>): Job<R>;
+  /** Steps for one subject after another in time, each once, served by the worker. */
+  sequence<I = undefined, R = unknown>(
+    name: string,
+    steps: readonly SequenceStep[],
+    options: SequenceOptions<I, R>,
+  ): Sequence<I, R>;
+  /** Several steps that together are one piece of work: called again, it goes on where it stopped. */
+  run<R>(name: string, id: RunId, body: (run: Run) => R | Promise<R>, options?: RunOptions): Promise<R>;
   status(target: { readonly key: string }): Promise<Outcome<unknown> | Absent>;
   resolve(target: { readonly key: string }, resolution: Resolution<unknown>): Promise<Outcome<unknown> | Absent>;
   /** Brings a failed record back. */
@@ -114,6 +128,7 @@ class Instance implements Nevertwice {
   readonly #sweeper: Sweeper;
   readonly #loop: SweepLoop | null;
   readonly #services;
+  readonly #loops: { stop(): Promise<void> }[] = [];
   readonly #queues = new Set<string>();
   readonly #workers: Worker[] = [];
   #closing: Promise<void> | null = null;
@@ -196,6 +211,51 @@ class Instance implements Nevertwice {
     return createAction<undefined, R>(definition, this.#services)(undefined, set as CallOptions);
   }
 
+  job<R, P = undefined>(name: string, options: JobOptions<R, P>): Job<R> {
+    const { loop, ...job } = createJob(name, options, this.#jobServices());
+    this.#loops.push(loop);
+    return job;
+  }
+
+  run<R>(name: string, id: RunId, body: (run: Run) => R | Promise<R>, options?: RunOptions): Promise<R> {
+    return startRun(this.#runServices(), name, id, body, options);
+  }
+
+  sequence<I = undefined, R = unknown>(
+    name: string,
+    steps: readonly SequenceStep[],
+    options: SequenceOptions<I, R>,
+  ): Sequence<I, R> {
+    return createSequence(name, steps, options, {
+      ...this.#services,
+      action: (action, given) => this.#define(action, given),
+    });
+  }
+
+  #runServices(): RunServices {
+    return {
+      ...this.#services,
+      adHoc: (action, options) => {
+        const definition = defineAction(action, options);
+        this.#warnOnce(definition);
+        return createAction(definition, this.#services);
+      },
+    };
+  }
+
+  #jobServices(): JobServices {
+    const { clock, logger, payloads } = this.#engine.services;
+    return {
+      store: this.store,
+      clock,
+      logger,
+      payloads,
+      tenant: this.#defaults.tenant,
+      action: (action, options) => this.#define(action, options),
+      once: (action, parts, run, options) => this.once(action, parts, run, options),
+    };
+  }
+
   status({ key }: { readonly key: string }) {
     return this.#engine.status(key, this.#defaults.tenant);
   }
@@ -238,6 +298,7 @@ class Instance implements Nevertwice {
   }
 
   async #close(): Promise<void> {
+    await Promise.all(this.#loops.map((loop) => loop.stop()));
     await Promise.all(this.#workers.map((worker) => worker.stop()));
     const idle = this.#engine.close();
     await this.#loop?.stop();

@@ -2,9 +2,11 @@
 import { resolve } from "node:path";
 import { configError } from "./core/errors.ts";
 import type { Store } from "./core/store.ts";
+import { fileStore } from "./stores/file.ts";
 import { memoryStore } from "./stores/memory.ts";
 import { postgresStore } from "./stores/postgres.ts";
 import { redisStore } from "./stores/redis.ts";
+import { s3Store } from "./stores/s3.ts";
 import { sqliteStore } from "./stores/sqlite.ts";
 import { defaultLocation, prepareFolder, type Surroundings, surroundings } from "./stores/sqlite-location.ts";
 
@@ -56,12 +58,19 @@ export function ledgerFile(
   given: string | undefined,
   option: "store" | "--store",
   around: Surroundings = surroundings(),
-): { readonly path: string; readonly why: string } | null {
+): { readonly path: string; readonly why: string; readonly scheme: "sqlite" | "file" } | null {
   const named = nameOf(given, option, around);
-  if (named === null) return defaultLocation(around);
+  if (named === null) return { ...defaultLocation(around), scheme: "sqlite" };
   const { scheme, rest } = splitName(named.name);
-  const isFile = scheme === null ? looksLikeFile(rest) : scheme === "sqlite" && rest.trim() !== "";
-  return isFile ? { path: resolve(around.cwd, decodePath(rest)), why: `named by ${named.from}` } : null;
+  const isFile =
+    scheme === null ? looksLikeFile(rest) : (scheme === "sqlite" || scheme === "file") && rest.trim() !== "";
+  return isFile
+    ? {
+        path: resolve(around.cwd, decodePath(rest)),
+        why: `named by ${named.from}`,
+        scheme: scheme === "file" ? scheme : "sqlite",
+      }
+    : null;
 }
 
 /** A single letter is a drive of Windows, not a scheme. */
@@ -80,15 +89,20 @@ function byName(name: string, from: string, cwd: string, migrate: "auto" | "manu
     case "sqlite":
       if (rest.trim() === "") throw configError(`${from}: "${name}" names no file. Write sqlite:path/to/ledger.db`);
       return sqliteStore({ path: resolve(cwd, decodePath(rest)) });
+    case "file":
+      if (rest.trim() === "") throw configError(`${from}: "${name}" names no file. Write file:path/to/ledger.jsonl`);
+      return fileStore({ path: resolve(cwd, decodePath(rest)) });
     case "postgres":
     case "postgresql":
       return postgresStore({ url: name, migrate });
     case "redis":
     case "rediss":
       return redisStore({ url: name });
+    case "s3":
+      return s3Store({ url: name });
     default:
       throw configError(
-        `${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db, postgres://user:password@host/database, redis://host:6379 or memory:, or a Store object.`,
+        `${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db, file:path/to/ledger.jsonl, postgres://user:password@host/database, redis://host:6379, s3://bucket/prefix or memory:, or a Store object.`,
       );
   }
 }

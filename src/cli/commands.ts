@@ -2,12 +2,15 @@
 import type { Command } from "./command.ts";
 import { doctor } from "./commands/doctor.ts";
 import { each } from "./commands/each.ts";
+import { importLedger } from "./commands/import.ts";
 import { ls } from "./commands/ls.ts";
 import { mcp } from "./commands/mcp.ts";
 import { migrate } from "./commands/migrate.ts";
 import { resend } from "./commands/resend.ts";
 import { resolve } from "./commands/resolve.ts";
 import { retry } from "./commands/retry.ts";
+import { run } from "./commands/run.ts";
+import { runs } from "./commands/runs.ts";
 import { show } from "./commands/show.ts";
 import { stats } from "./commands/stats.ts";
 import { status } from "./commands/status.ts";
@@ -27,5 +30,8 @@ export const COMMANDS: readonly Command[] = [
   stats,
   doctor,
   migrate,
+  run,
+  runs,
+  importLedger,
   mcp,
 ];

@@ -11,7 +11,7 @@ export function findLedger(given: string | undefined, io: Io): Ledger {
     const file = ledgerFile(given, "--store", around);
     // With its id file still there, a missing ledger is a lost one: opening it says so.
     if (file !== null && !existsSync(file.path) && !existsSync(`${file.path}.id`)) {
-      return { exists: false, path: file.path, name: `sqlite:${file.path}`, why: file.why };
+      return { exists: false, path: file.path, name: `${file.scheme}:${file.path}`, why: file.why };
     }
     const { store, why } = chooseStore(given, "--store", around);
     return { exists: true, store, name: store.name === "memory" ? "memory:" : store.name, why };

@@ -144,7 +144,7 @@ export interface LedgerRecord {
   readonly history: readonly HistoryEntry[];
 }
 
-export function leaseAlive(record: LedgerRecord, at: Instant): boolean {
+export function leaseAlive(record: Pick<LedgerRecord, "lease">, at: Instant): boolean {
   return record.lease !== null && record.lease.epoch === at.epoch && record.lease.until > at.steady;
 }
 
@@ -164,7 +164,9 @@ export function elapsed(since: number, mark: SteadyMark | null, at: Instant): { 
 }
 
 /** When the record began to want attention: due work, doubts, dead letters. A plain claim and confirm never set it. */
-export function attentionAt(record: LedgerRecord): number | null {
+export function attentionAt(
+  record: Pick<LedgerRecord, "state" | "dueAt" | "updatedAt" | "terms" | "doubtSince" | "settledAt">,
+): number | null {
   switch (record.state) {
     case "pending":
       return placeInQueue(record);
@@ -178,7 +180,7 @@ export function attentionAt(record: LedgerRecord): number | null {
 }
 
 /** Where pending work stands among its like: by its due time, with the head start of its priority if it is due already. */
-function placeInQueue({ dueAt, updatedAt, terms }: LedgerRecord): number | null {
+function placeInQueue({ dueAt, updatedAt, terms }: Pick<LedgerRecord, "dueAt" | "updatedAt" | "terms">): number | null {
   const priority = terms?.priority ?? 0;
   // What is due later must not be found early; it takes its place by the time it is due.
   return dueAt === null || priority === 0 || dueAt > updatedAt ? dueAt : dueAt - priority * PRIORITY_STEP_MS;

@@ -4,7 +4,30 @@
  */
 import { configError } from "./errors.ts";
 import { attentionAt, type Instant, type LedgerRecord, leaseAlive, type State } from "./record.ts";
-import type { ActionStats, LeaseQuery, LedgerStats, ListQuery, Page, Stored, SweepQuery } from "./store.ts";
+import type { ActionStats, LeaseQuery, LedgerStats, ListQuery, SweepQuery } from "./store.ts";
+
+/** What a query looks at: a store may keep this much of each row at hand and fetch the rest of those it hands out. */
+export type Scanned = Pick<
+  LedgerRecord,
+  | "key"
+  | "tenant"
+  | "action"
+  | "scope"
+  | "state"
+  | "queued"
+  | "terms"
+  | "lease"
+  | "createdAt"
+  | "updatedAt"
+  | "dueAt"
+  | "doubtSince"
+  | "settledAt"
+  | "expiresAt"
+>;
+
+export interface ScannedRow {
+  readonly record: Scanned;
+}
 
 /** Where a page ended. Creation time and key never change, so rows added meanwhile shift nothing. */
 export interface Position {
@@ -37,7 +60,7 @@ function cursorParts(cursor: string): readonly unknown[] {
 }
 
 /** Queued work that may be handed out now, the longest due first. */
-export function dueRows(rows: readonly Stored[], query: LeaseQuery, at: Instant): Stored[] {
+export function dueRows<R extends ScannedRow>(rows: readonly R[], query: LeaseQuery, at: Instant): R[] {
   checkLimit(query.limit, "lease");
   return rows
     .filter(({ record }) => wanted(record, query) && ready(record, at))
@@ -45,23 +68,27 @@ export function dueRows(rows: readonly Stored[], query: LeaseQuery, at: Instant)
     .slice(0, query.limit);
 }
 
-function wanted(record: LedgerRecord, query: LeaseQuery): boolean {
+function wanted(record: Scanned, query: LeaseQuery): boolean {
   if (!record.queued) return false;
   if (query.tenant !== undefined && record.tenant !== query.tenant) return false;
   return query.actions === undefined || query.actions.includes(record.action);
 }
 
-function ready(record: LedgerRecord, at: Instant): boolean {
+function ready(record: Scanned, at: Instant): boolean {
   if (record.state === "pending") return (record.dueAt ?? 0) <= at.now;
   return record.state === "claimed" && !leaseAlive(record, at);
 }
 
 /** A claim clears `dueAt`; what fell back to us through a lapsed lease queues by its last sign of life. */
-function dueSince(record: LedgerRecord): number {
+function dueSince(record: Scanned): number {
   return attentionAt(record) ?? record.updatedAt;
 }
 
-export function pageOf(rows: readonly Stored[], query: ListQuery, at: Instant): Page {
+export function pageOf<R extends ScannedRow>(
+  rows: readonly R[],
+  query: ListQuery,
+  at: Instant,
+): { items: R[]; cursor: string | null } {
   checkLimit(query.limit, "list");
   const after = query.cursor === undefined ? null : decodeCursor(query.cursor);
   const sign = query.order === "oldest" ? 1 : -1;
@@ -73,7 +100,7 @@ export function pageOf(rows: readonly Stored[], query: ListQuery, at: Instant): 
   return { items, cursor: last === undefined || found.length === items.length ? null : encodeCursor(last.record) };
 }
 
-function listed(record: LedgerRecord, query: ListQuery, at: Instant): boolean {
+function listed(record: Scanned, query: ListQuery, at: Instant): boolean {
   if (query.tenant !== undefined && record.tenant !== query.tenant) return false;
   if (query.action !== undefined && record.action !== query.action) return false;
   if (query.scope !== undefined && record.scope !== query.scope) return false;
@@ -88,11 +115,11 @@ function byCreation(a: Position, b: Position): number {
   return a.key < b.key ? -1 : 1;
 }
 
-function lapsed(record: LedgerRecord, at: Instant): boolean {
+function lapsed(record: Scanned, at: Instant): boolean {
   return (record.state === "claimed" || record.state === "sent") && !leaseAlive(record, at);
 }
 
-export function statsOf(rows: readonly Stored[], at: Instant): LedgerStats {
+export function statsOf(rows: readonly ScannedRow[], at: Instant): LedgerStats {
   const states = noStates();
   const actions = new Map<string, Record<State, number>>();
   for (const { record } of rows) {
@@ -119,7 +146,7 @@ function actionStats([action, states]: [string, Record<State, number>]): ActionS
   return { action, states, total: Object.values(states).reduce((sum, count) => sum + count, 0) };
 }
 
-function oldestAttention(rows: readonly Stored[], state: State): number | null {
+function oldestAttention(rows: readonly ScannedRow[], state: State): number | null {
   let oldest: number | null = null;
   for (const { record } of rows) {
     const since = record.state === state ? attentionAt(record) : null;
@@ -129,9 +156,9 @@ function oldestAttention(rows: readonly Stored[], state: State): number | null {
 }
 
 /** Settled and past `keep`. The state is checked too: a doubt must never be swept, whatever its row says. */
-export function sweepableRows(rows: readonly Stored[], query: SweepQuery, now: number): Stored[] {
+export function sweepableRows<R extends ScannedRow>(rows: readonly R[], query: SweepQuery, now: number): R[] {
   checkLimit(query.limit, "sweep");
-  const over = ({ record }: Stored) =>
+  const over = ({ record }: R) =>
     (record.state === "confirmed" || record.state === "failed") && record.expiresAt !== null && record.expiresAt <= now;
   return rows.filter(over).slice(0, query.limit);
 }

@@ -10,7 +10,7 @@
 import { nevertwice } from "nevertwice";
 import { kindOf, makeActions } from "./lib/actions.mjs";
 import { recover } from "./lib/recovery.mjs";
-import { storeAt } from "./lib/store-at.mjs";
+import { storeOf } from "./lib/stores.mjs";
 
 const spec = JSON.parse(process.argv[2]);
 
@@ -27,7 +27,7 @@ async function pause(point, id) {
 }
 
 async function callAll() {
-  const nt = nevertwice({ store: storeAt(spec.ledger), sweep: false });
+  const nt = nevertwice({ store: storeOf(spec), sweep: false });
   const actions = makeActions(nt, spec, pause);
   await nt.store.stats();
   say({ event: "opened" });

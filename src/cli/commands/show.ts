@@ -5,7 +5,8 @@ import { EXIT } from "../exit.ts";
 import { findRecord } from "../find-record.ts";
 import { age, localIso, moment, shortKey, span } from "../format.ts";
 import { ledgerJson, requireStore } from "../ledger.ts";
-import { fullRecordJson } from "../record-json.ts";
+import { fullRecordJson, recordJson } from "../record-json.ts";
+import { drawSteps, stepsOfRun } from "../run-steps.ts";
 import { actionLabel, leaseLeftMs, paintState, plainWords, standingOf } from "../standing.ts";
 import { renderTable } from "../table.ts";
 import { oneLine, padEnd, visible, wrap } from "../text.ts";
@@ -27,9 +28,18 @@ export const show: Command = {
 
 async function run(context: Context): Promise<number> {
   const { record } = await findRecord(context, "show");
-  const at = instantOf(requireStore(context));
+  const store = requireStore(context);
+  const at = instantOf(store);
+  const steps = await stepsOfRun(store, record);
   if (context.args.on("json")) {
-    context.json({ ledger: ledgerJson(context.ledger()), record: fullRecordJson(record, at) });
+    const drawn = steps.map(({ name, path, place, record: step }) => ({
+      step: name,
+      path,
+      place,
+      ...recordJson(step, at),
+    }));
+    const document = { ledger: ledgerJson(context.ledger()), record: fullRecordJson(record, at) };
+    context.json(steps.length === 0 ? document : { ...document, steps: drawn });
     return EXIT.ok;
   }
   const { bold } = context.paint;
@@ -37,6 +47,11 @@ async function run(context: Context): Promise<number> {
   context.line();
   for (const [name, text, paint] of facts(context, record, at)) fact(context, name, text, paint);
   for (const field of ["input", "draft", "result"] as const) payload(context, field, record[field]);
+  if (steps.length > 0) {
+    context.line();
+    context.line(bold("Steps"));
+    for (const line of drawSteps(steps, at, context)) context.line(line);
+  }
   history(context, record.history);
   const commands = sensible(record, at);
   if (commands.length > 0) context.line();

@@ -2,13 +2,14 @@
 import { nevertwice } from "nevertwice";
 import { kindOf, makeActions } from "./actions.mjs";
 import { storeAt } from "./store-at.mjs";
+import { storeOf } from "./stores.mjs";
 
 const POLL_MS = 20;
 const MAX_POLLS = 1_000;
 
 /** Opens, sweeps and calls every id again, until each is settled as far as its policy allows. */
 export async function recover(spec, pause) {
-  const nt = nevertwice({ store: storeAt(spec.ledger), sweep: false });
+  const nt = nevertwice({ store: storeOf(spec), sweep: false });
   try {
     const actions = makeActions(nt, spec, pause);
     const outcomes = {};

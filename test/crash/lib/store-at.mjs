@@ -1,4 +1,5 @@
-/** Where a ledger is: the path of a SQLite file, or the URL of a server. */
+/** Where a ledger is: the path of a SQLite or a JSONL file, or the URL of a server. */
 export function storeAt(ledger) {
-  return ledger.includes("://") ? ledger : `sqlite:${ledger}`;
+  if (ledger.includes("://")) return ledger;
+  return `${ledger.endsWith(".jsonl") ? "file" : "sqlite"}:${ledger}`;
 }

@@ -1,0 +1,261 @@
+import { constants } from "node:os";
+import { performance } from "node:perf_hooks";
+import { StringDecoder } from "node:string_decoder";
+import { isNevertwiceError, messageOf } from "../../core/errors.ts";
+import type { Outcome } from "../../core/outcome.ts";
+import type { Store } from "../../core/store.ts";
+import { nevertwice } from "../../nevertwice.ts";
+import { chooseStore } from "../../open-store.ts";
+import { CommandFailed, type CommandResult, groupOf, runCommandJob } from "../../schedule/command-job.ts";
+import { groupStanding } from "../../schedule/process-group.ts";
+import { slotOf } from "../../schedule/slot.ts";
+import { slotOfInstant, timetable } from "../../schedule/timetable.ts";
+import type { Command, Context, Sink } from "../command.ts";
+import { EXIT, exitOfStatus, UsageError } from "../exit.ts";
+import { moment, shortKey } from "../format.ts";
+import { oneLine } from "../text.ts";
+
+export const run: Command = {
+  name: "run",
+  summary: "run a command once per slot, whatever cron, systemd or a person does",
+  usage: [
+    "--job <name> --per <day|week|month|hour|15m> [--tz <zone>] [flags] -- <command> [arguments]",
+    "--job <name> --cron <expression> [--tz <zone>] [flags] -- <command> [arguments]",
+    "--job <name> --slot <text> [flags] -- <command> [arguments]",
+  ],
+  about:
+    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over when its lease is over and nothing of its process group is left (--on-stale hold leaves it to a person).\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _ATTEMPT, _FENCE and _SEED in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt.",
+  flags: {
+    job: { takes: "value", value: "name", about: "the job; part of the key" },
+    per: { takes: "value", value: "window", about: "one run per day, week, month, hour or duration (15m)" },
+    cron: { takes: "value", value: "expression", about: "one run per scheduled instant: the last one up to now" },
+    slot: { takes: "value", value: "text", about: "one run per this text, such as a deployment's commit" },
+    tz: { takes: "value", value: "zone", about: "the zone of --per and --cron: UTC unless given" },
+    lease: { takes: "value", value: "duration", about: "how long a silent runner keeps its slot: 60s unless given" },
+    timeout: { takes: "value", value: "duration", about: "the longest a run may take: 5/6 of the lease unless given" },
+    keep: { takes: "value", value: "duration", about: "how long a finished slot is remembered: 30d, or forever" },
+    "on-stale": { takes: "value", value: "what", about: "take-over (unless given) or hold" },
+    "on-failure": {
+      takes: "value",
+      value: "what",
+      about: "retry (unless given): the next call runs it again; hold: a doubt",
+    },
+    "on-skip": { takes: "value", value: "code", about: "the exit code where nothing was run: 0 unless given" },
+  },
+  // The command line behind the two dashes counts as words too.
+  operands: 1_000,
+  examples: [
+    ["run --job digest --per day --tz Europe/Berlin --lease 15m -- node publish.js", "in a crontab, every minute"],
+    ["run --job deploy --slot $(git rev-parse HEAD) --on-skip 75 -- ./deploy.sh", "one deployment per commit"],
+  ],
+  run: runJob,
+};
+
+async function runJob(context: Context): Promise<number> {
+  const { args, io } = context;
+  const job = args.text("job");
+  if (job === undefined || job.trim() === "")
+    throw new UsageError("run needs --job <name>: it names the work, and is part of the key of each run.");
+  const extra = args.operands.slice(0, args.operands.length - args.behindDashes.length);
+  if (extra.length > 0)
+    throw new UsageError(
+      `this is too much in front of the two dashes: ${extra.map(oneLine).join(" ")}. The command stands behind them.`,
+    );
+  if (args.behindDashes.length === 0)
+    throw new UsageError(
+      "run needs a command behind two dashes: nevertwice run --job digest --per day -- node publish.js",
+    );
+  const stale = choice(context, "on-stale", ["take-over", "hold"] as const);
+  const failed = choice(context, "on-failure", ["retry", "hold"] as const);
+  const onSkip = exitCode(context);
+  const { store } = chooseStore(args.text("store"), "store", {
+    cwd: io.cwd,
+    env: io.env,
+    home: io.home,
+    platform: io.platform,
+  });
+  const tenant = args.text("tenant");
+  const nt = nevertwice({ store, sweep: false, onWarning: () => {}, ...(tenant !== undefined && { tenant }) });
+  try {
+    const slot = slotFor(context, nt.store.now());
+    const json = args.on("json");
+    const optional = (flag: "lease" | "timeout" | "keep") =>
+      args.text(flag) === undefined ? {} : { [flag]: args.text(flag) };
+    const outcome = await asUsage(() =>
+      runCommandJob(nt, {
+        job,
+        slot,
+        command: args.behindDashes,
+        stale,
+        failed,
+        ...optional("lease"),
+        ...optional("timeout"),
+        ...optional("keep"),
+        env: io.env,
+        cwd: io.cwd,
+        stdout: passOn(json ? io.stderr : io.stdout),
+        stderr: passOn(io.stderr),
+        monotonic: () => performance.now(),
+        onSignal: forwardSignals,
+      }),
+    );
+    return await report(context, { job, slot, onSkip }, outcome, nt.store);
+  } finally {
+    await nt.close();
+  }
+}
+
+function choice<T extends string>({ args }: Context, flag: string, words: readonly [T, ...T[]]): T {
+  const given = args.text(flag);
+  if (given === undefined) return words[0];
+  const found = words.find((word) => word === given);
+  if (found !== undefined) return found;
+  throw new UsageError(`--${flag} ${oneLine(given)}: it takes ${words.join(" or ")}.`);
+}
+
+function exitCode({ args }: Context): number {
+  const text = args.text("on-skip");
+  if (text === undefined) return EXIT.ok;
+  const code = Number(text);
+  if (/^\d+$/.test(text) && code <= 255) return code;
+  throw new UsageError(`--on-skip ${oneLine(text)}: it takes an exit code from 0 to 255.`);
+}
+
+function slotFor({ args }: Context, now: number): string {
+  const [per, cron, slot, tz] = ["per", "cron", "slot", "tz"].map((flag) => args.text(flag));
+  if ([per, cron, slot].filter((one) => one !== undefined).length !== 1)
+    throw new UsageError("run needs one of --per <window>, --cron <expression> and --slot <text>: one run for each.");
+  if (slot !== undefined) {
+    if (tz !== undefined) throw new UsageError("--tz belongs to --per and --cron; a --slot is taken as it is.");
+    if (slot.trim() === "") throw new UsageError("--slot is blank: every run would share one slot.");
+    return slot;
+  }
+  return asUsageSync(() => {
+    if (per !== undefined) return slotOf(per, now, tz);
+    const times = timetable({ cron: cron as string, ...(tz !== undefined && { tz }) }, "--cron");
+    const [last] = times.upTo(now, 1);
+    if (last === undefined) throw new UsageError(`--cron ${oneLine(cron as string)}: it was never due up to now.`);
+    return slotOfInstant(last);
+  });
+}
+
+/** What the flags say is wrong comes from deep inside; it is still the command line that is wrong. */
+async function asUsage<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw usageOf(error);
+  }
+}
+
+function asUsageSync<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw usageOf(error);
+  }
+}
+
+function usageOf(error: unknown): unknown {
+  return isNevertwiceError(error) && error.code === "CONFIG" ? new UsageError(error.message, { cause: error }) : error;
+}
+
+function passOn(sink: Sink): (chunk: Buffer) => void {
+  const decoder = new StringDecoder();
+  return (chunk) => sink.write(decoder.write(chunk));
+}
+
+const FORWARDED: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"];
+
+/** The command is in a group of its own: a Ctrl-C and a `systemctl stop` reach it only through us. */
+function forwardSignals(listen: (signal: NodeJS.Signals) => void): () => void {
+  for (const signal of FORWARDED) process.on(signal, listen);
+  return () => {
+    for (const signal of FORWARDED) process.off(signal, listen);
+  };
+}
+
+interface Asked {
+  readonly job: string;
+  readonly slot: string;
+  readonly onSkip: number;
+}
+
+interface Verdict {
+  readonly ran: boolean;
+  readonly code: number;
+  readonly words: string;
+  /** Nothing went wrong: worth a line to a person only, because a crontab mails whatever is printed. */
+  readonly quiet: boolean;
+}
+
+async function report(context: Context, asked: Asked, outcome: Outcome<CommandResult>, store: Store): Promise<number> {
+  const { job, slot } = asked;
+  const { ran, code, words, quiet } = await verdictOn(context, asked, outcome, store);
+  if (context.args.on("json")) context.json({ job, slot, ran, exitCode: code, words, outcome: plain(outcome) });
+  else if (!quiet || context.io.stderr.isTTY || context.args.on("verbose"))
+    context.note(`${oneLine(job)} ${oneLine(slot)}: ${words}`);
+  return code;
+}
+
+async function verdictOn(
+  context: Context,
+  { onSkip }: Asked,
+  outcome: Outcome<CommandResult>,
+  store: Store,
+): Promise<Verdict> {
+  const now = store.now();
+  const skipped = (words: string): Verdict => ({ ran: false, code: onSkip, words: `${words}; skipped.`, quiet: true });
+  switch (outcome.status) {
+    case "done":
+      if (outcome.replayed) return skipped(`already done ${moment(outcome.at, now)}`);
+      return { ran: true, code: EXIT.ok, words: `done in ${outcome.result.durationMs} ms.`, quiet: true };
+    case "in_flight":
+      return skipped(`running since ${moment(outcome.since, now)}`);
+    case "failed":
+      return failure(context, outcome);
+    case "unknown": {
+      const group = await survivor(store, outcome.key);
+      if (group !== null) return skipped(`its runner died, and the command still runs (process group ${group})`);
+      const look = context.suggest(`show ${shortKey(outcome.key)}`);
+      const words = `in doubt: ${oneLine(outcome.why)}. Look, and settle it: ${look}`;
+      return { ran: false, code: exitOfStatus("unknown"), words, quiet: false };
+    }
+    default:
+      return {
+        ran: false,
+        code: exitOfStatus(outcome.status),
+        words: `${outcome.status}; nothing was run.`,
+        quiet: false,
+      };
+  }
+}
+
+function failure(context: Context, outcome: Extract<Outcome<unknown>, { status: "failed" }>): Verdict {
+  const { error, key } = outcome;
+  if (!(error instanceof CommandFailed)) {
+    const words = `given up: ${oneLine(messageOf(error))}. To run it again: ${context.suggest(`retry ${shortKey(key)} --reason '…'`)}`;
+    return { ran: false, code: exitOfStatus("failed"), words, quiet: false };
+  }
+  const { exitCode, signal } = error.end;
+  const code = signal === null ? (exitCode ?? EXIT.problem) : 128 + (constants.signals[signal] ?? 0);
+  return {
+    ran: true,
+    code,
+    words: `${oneLine(error.message)}. The next call for this slot runs it again.`,
+    quiet: false,
+  };
+}
+
+async function survivor(store: Store, key: string): Promise<number | null> {
+  const [stored] = await store.read([key]);
+  const group = stored ? groupOf(stored.record) : null;
+  return group !== null && groupStanding(group) === "alive" ? group.group : null;
+}
+
+function plain(outcome: Outcome<CommandResult>): object {
+  if (outcome.status !== "failed") return outcome;
+  const { error, ...rest } = outcome;
+  const end = error instanceof CommandFailed ? { end: error.end } : {};
+  return { ...rest, error: { message: messageOf(error), ...end } };
+}

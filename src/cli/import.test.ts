@@ -1,0 +1,106 @@
+/** `nevertwice import`: ledgers that were kept by hand before. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { CliLedger } from "../../test/support/cli.ts";
+
+let cli: CliLedger;
+beforeEach(() => {
+  cli = new CliLedger();
+  writeFileSync(join(cli.folder, "package.json"), "{}\n");
+});
+afterEach(() => cli.close());
+
+const file = (name: string, text: string) => writeFileSync(join(cli.folder, name), text);
+
+describe("nevertwice import", () => {
+  it("a plain ledger of lines: the last line of a key counts, and nothing of it is done again", async () => {
+    file(
+      "ledger.jsonl",
+      [
+        { key: "a1b2", ts: 1781827200.5, status: "in_progress", started: 1781827200 },
+        { key: "a1b2", ts: 1781827300, status: "done", slug: "durable-agents" },
+        { key: "c3d4", ts: 1781913600, slug: "no status is done" },
+        { key: "e5f6", ts: 1781913600, status: "in_progress" },
+        { key: "0789", ts: 1781913600, status: "failed", error: "502 from the model" },
+      ]
+        .map((line) => JSON.stringify(line))
+        .join("\n"),
+    );
+    const imported = await cli.run(["import", "ledger.jsonl", "--action", "publish"]);
+    expect(imported).toMatchObject({ code: 0, err: "" });
+    expect(imported.out).toMatch(/^5 rows: 4 records imported \(2 confirmed, 1 unknown, 1 failed\)\.\n.*ls --doubt/s);
+    const nt = cli.program();
+    const ran: string[] = [];
+    const publish = (key: string) => nt.once("publish", [key], () => void ran.push(key));
+    expect(await publish("a1b2")).toEqual({ slug: "durable-agents" });
+    expect(await publish("c3d4")).toEqual({ slug: "no status is done" });
+    await expect(publish("e5f6")).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN" });
+    await publish("0789");
+    expect(ran).toEqual(["0789"]);
+    const again = await cli.run(["import", "ledger.jsonl", "--action", "publish", "--json"]);
+    expect(again.json).toMatchObject({ rows: 5, imported: 0, known: 4 });
+  });
+
+  it("a table as CSV, with quotes, line breaks and a column that names the action", async () => {
+    file(
+      "agent_actions.csv",
+      'id,idempotency_key,action_type,status,note,result,created_at\r\n1,stripe_charge_9,charge,completed,"a, b\nc","{""id"":""ch_9""}",2026-01-15 06:00:00+00\r\n2,email_send_7_welcome,mail,pending,,,2026-01-15T06:00:00Z\r\n',
+    );
+    const { json } = await cli.run(["import", "agent_actions.csv", "--action-column", "action_type", "--json"]);
+    expect(json).toMatchObject({ imported: 2, states: { confirmed: 1, unknown: 1 } });
+    const charge = cli.program().once("charge", ["stripe_charge_9"], () => "again");
+    expect(await charge).toEqual({ id: "ch_9" });
+  });
+
+  it("a table of processed events, as JSON: the event's id is the key, a row means done", async () => {
+    file(
+      "events.json",
+      JSON.stringify([
+        { event_id: "evt_1", event_type: "checkout", processed_at: "2026-01-15T06:00:00Z", payload: {} },
+      ]),
+    );
+    await cli.run(["import", "events.json", "--action", "stripe"]);
+    expect(await cli.program().once("stripe", ["evt_1"], () => "again")).toMatchObject({ event_type: "checkout" });
+  });
+
+  it("--fields: rows guard an action whose key is those fields", async () => {
+    file("sends.csv", "lead_id,template,day,message_id\n7,welcome,2026-01-15,m-1\n");
+    await cli.run(["import", "sends.csv", "--action", "send", "--fields", "lead_id,template,day"]);
+    const send = cli.program().action("send", {
+      key: ["lead_id", "template", "day"],
+      free: ["body"],
+      run: (_: { lead_id: string; template: string; day: string; body: string }) => ({ message_id: "again" }),
+    });
+    const input = { lead_id: "7", template: "welcome", day: "2026-01-15", body: "Hello" };
+    expect(await send.attempt(input)).toMatchObject({ status: "done", replayed: true, result: { message_id: "m-1" } });
+  });
+
+  it("--dry-run writes nothing; --keep leaves out what is past it", async () => {
+    file("l.jsonl", '{"key":"old","ts":1000000000}\n{"key":"new"}\n');
+    const dry = await cli.run(["import", "l.jsonl", "--action", "x", "--keep", "30d", "--dry-run"]);
+    expect(dry.out).toBe("2 rows: 1 record would be imported (1 confirmed).\n1 row is past --keep: left out.\n");
+    expect((await cli.program().store.stats()).total).toBe(0);
+  });
+
+  it.each([
+    ['{"key":"a"}\n{"key":', ["--action", "x"], /line 2 is not JSON. Nothing was imported/],
+    ['{"key":"a"}', [], /import needs --action <name>, or --action-column/],
+    ['{"id":"a"}', ["--action", "x"], /row 1: there is no column idempotency_key, key, event_id. Name yours: --key/],
+    ['{"key":"a"}\n{"key":""}', ["--action", "x"], /row 2: the column key is missing or blank/],
+    [
+      '{"key":"a","status":"maybe"}',
+      ["--action", "x"],
+      /row 1: the status "maybe" says nothing about whether it happened/,
+    ],
+    ['{"key":"a","ts":"soon"}', ["--action", "x"], /the ts "soon" is not a time/],
+    ["key,status\na,done,extra\n", ["--action", "x"], /line 2 has 3 fields, the header has 2/],
+    ['{"key":"a"}', ["--action", "x", "--secret-env", "NOPE"], /--secret-env NOPE: that variable is not set/],
+  ])("says what is wrong: %j", async (text, flags, message) => {
+    file("bad", text);
+    const { code, err } = await cli.run(["import", "bad", ...flags]);
+    expect(code).toBe(2);
+    expect(err).toMatch(message);
+    expect((await cli.program().store.stats()).total).toBe(0);
+  });
+});

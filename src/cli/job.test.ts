@@ -1,0 +1,125 @@
+/** `nevertwice run`: one run per slot, its fate on record, its exit code for scripts. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { CliLedger } from "../../test/support/cli.ts";
+import { jobAction } from "../schedule/job-action.ts";
+
+let cli: CliLedger;
+beforeEach(() => {
+  cli = new CliLedger();
+  writeFileSync(join(cli.folder, "package.json"), "{}\n");
+});
+afterEach(() => cli.close());
+
+const env = { PATH: process.env.PATH ?? "" };
+const job = (argv: readonly string[], more: { tty?: boolean } = {}) => cli.run(["run", ...argv], { env, ...more });
+const sh = (script: string) => ["--", "sh", "-c", script];
+
+async function recordOf(name: string) {
+  const { items } = await cli.program().store.list({ limit: 1, action: jobAction(name) });
+  return items[0]?.record;
+}
+
+describe("nevertwice run", () => {
+  it("R1: runs the command once per slot; the second time it is skipped, and a crontab hears nothing", async () => {
+    const line = ["--job", "digest", "--per", "day", ...sh("echo published >> log; echo published")];
+    expect(await job(line)).toMatchObject({ code: 0, out: "published\n", err: "" });
+    expect(await job(line)).toMatchObject({ code: 0, out: "", err: "" });
+    expect((await job(line, { tty: true })).err).toMatch(/digest \d{4}-\d\d-\d\d: already done .*; skipped\./);
+    expect(readFileSync(join(cli.folder, "log"), "utf8")).toBe("published\n");
+    expect(await recordOf("digest")).toMatchObject({ state: "confirmed", attempt: 1 });
+  });
+
+  it("R1: what it was skipped for is an exit code, if one is asked for", async () => {
+    const line = ["--job", "deploy", "--slot", "abc123", "--on-skip", "75"];
+    expect((await job([...line, ...sh("true")])).code).toBe(0);
+    expect((await job([...line, ...sh("true")])).code).toBe(75);
+    expect((await job(["--job", "deploy", "--slot", "def456", "--on-skip", "75", ...sh("true")])).code).toBe(0);
+  });
+
+  it("R2: a command that fails is on record with its fate, passes its exit code on, and may run again", async () => {
+    const line = ["--job", "sync", "--per", "hour"];
+    const failed = await job([...line, ...sh("echo first; echo broken >&2; exit 7")]);
+    expect(failed.code).toBe(7);
+    expect(failed.err).toMatch(
+      /broken\n.*sync .*exited with 7 after \d+ ms: .*broken.*The next call for this slot runs it/s,
+    );
+    expect(await recordOf("sync")).toMatchObject({
+      state: "failed",
+      final: false,
+      error: { name: "CommandFailed", code: "EXIT_7", message: expect.stringContaining("broken") },
+    });
+    expect((await job([...line, ...sh("exit 0")])).code).toBe(0);
+    expect(await recordOf("sync")).toMatchObject({ state: "confirmed", attempt: 2 });
+  });
+
+  it("ends as a shell would say it: 128 + the signal's number, 127 for a command that is not there", async () => {
+    expect((await job(["--job", "a", "--per", "day", ...sh("kill -TERM $$")])).code).toBe(143);
+    expect(await recordOf("a")).toMatchObject({ error: { code: "SIGTERM" } });
+    expect((await job(["--job", "b", "--per", "day", "--", "no-such-command-here"])).code).toBe(127);
+  });
+
+  it("--on-failure hold: a command that fails is a doubt for a person, and is not run again", async () => {
+    const line = ["--job", "pay", "--per", "day", "--on-failure", "hold"];
+    expect((await job([...line, ...sh("exit 1")])).code).toBe(13);
+    const again = await job([...line, "--on-stale", "hold", ...sh("echo ran")]);
+    expect(again).toMatchObject({ code: 13, out: "" });
+    expect(again.err).toMatch(/in doubt: .*Look, and settle it: nevertwice show nt1_/);
+  });
+
+  it("R3: the command finds its key, slot, attempt and seed; a second attempt gets the same seed and key", async () => {
+    const line = ["--job", "post", "--slot", "2026-06-19"];
+    const print = "printf '%s ' $NEVERTWICE_JOB $NEVERTWICE_SLOT $NEVERTWICE_ATTEMPT $NEVERTWICE_KEY $NEVERTWICE_SEED";
+    const first = (await job([...line, ...sh(`${print}; exit 1`)])).out.trim().split(" ");
+    const second = (await job([...line, ...sh(print)])).out.trim().split(" ");
+    expect(first.slice(0, 3)).toEqual(["post", "2026-06-19", "1"]);
+    expect(second.slice(0, 3)).toEqual(["post", "2026-06-19", "2"]);
+    expect(second.slice(3)).toEqual(first.slice(3));
+    expect(first[3]).toMatch(/^nt1_/);
+    expect(first[4]).toMatch(/^[0-9a-f]{64}$/);
+  });
+
+  it("--json: one document on stdout, the command's output on stderr", async () => {
+    const ran = await job(["--job", "j", "--slot", "s", "--json", ...sh("echo hello")]);
+    expect(ran.err).toBe("hello\n");
+    expect(ran.json).toMatchObject({
+      job: "j",
+      slot: "s",
+      ran: true,
+      exitCode: 0,
+      outcome: { status: "done", result: { exitCode: 0, lastLines: ["hello"] } },
+    });
+    expect((await job(["--job", "j", "--slot", "s", "--json", ...sh("echo hello")])).json).toMatchObject({
+      ran: false,
+    });
+  });
+
+  it("--timeout: the command is ended, the slot is in doubt, and the next call takes it over", async () => {
+    const line = ["--job", "slow", "--slot", "s", "--lease", "2s", "--timeout", "300ms"];
+    expect((await job([...line, ...sh("exec sleep 20")])).code).toBe(13);
+    expect(await job([...line, ...sh("echo mine")])).toMatchObject({ code: 0, out: "mine\n" });
+    const record = await recordOf("slow");
+    expect(record?.history.map(({ event }) => event)).toEqual(["doubt", "probed-not-done"]);
+  });
+
+  it.each([
+    [["--per", "day", ...sh("true")], /run needs --job <name>/],
+    [["--job", "x", "--per", "day"], /run needs a command behind two dashes: nevertwice run --job/],
+    [["--job", "x", ...sh("true")], /run needs one of --per <window>, --cron <expression> and --slot <text>/],
+    [["--job", "x", "--per", "fortnight", ...sh("true")], /per is "fortnight"; it takes day, week, month, hour/],
+    [["--job", "x", "--per", "day", "--tz", "Mars/Base", ...sh("true")], /Mars\/Base/],
+    [["--job", "x", "--cron", "99 * * * *", ...sh("true")], /"99 \* \* \* \*" in the zone "UTC" is not a schedule/],
+    [
+      ["--job", "x", "--per", "day", "--on-stale", "maybe", ...sh("true")],
+      /--on-stale maybe: it takes take-over or hold/,
+    ],
+    [["--job", "x", "--per", "day", "--on-skip", "300", ...sh("true")], /--on-skip 300: it takes an exit code from 0/],
+    [["--job", "x", "--per", "day", "--lease", "soon", ...sh("true")], /lease/],
+    [["--job", "x", "--slot", "s", "--tz", "UTC", ...sh("true")], /--tz belongs to --per and --cron/],
+  ])("says what is wrong with %j", async (argv, message) => {
+    const { code, err, out } = await job(argv);
+    expect([code, out]).toEqual([2, ""]);
+    expect(err).toMatch(message);
+  });
+});

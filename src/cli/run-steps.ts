@@ -1,0 +1,82 @@
+/** The steps of a run as the ledger has them: read by the run's key, which is their scope. */
+import type { Instant, LedgerRecord } from "../core/record.ts";
+import type { Store } from "../core/store.ts";
+import { type StepInput, stepAction } from "../runs/steps.ts";
+import { age } from "./format.ts";
+import type { Paint } from "./paint.ts";
+import { paintState, remarkOf, standingOf } from "./standing.ts";
+import { type Cell, renderTable } from "./table.ts";
+import { oneLine } from "./text.ts";
+
+export const RUN_PREFIX = "run:";
+
+export interface ListedStep {
+  readonly name: string;
+  readonly path: readonly string[];
+  readonly place: number;
+  readonly record: LedgerRecord;
+}
+
+// A person reads a screen or two of them; beyond this the rest is left out and said so.
+const MOST_STEPS = 500;
+
+export function runName({ action }: LedgerRecord): string | null {
+  return action.startsWith(RUN_PREFIX) ? action.slice(RUN_PREFIX.length) : null;
+}
+
+export async function stepsOfRun(store: Store, run: LedgerRecord): Promise<ListedStep[]> {
+  const name = runName(run);
+  if (name === null) return [];
+  const query = { scope: run.key, action: stepAction(name), tenant: run.tenant, limit: MOST_STEPS };
+  const { items } = await store.list({ ...query, order: "oldest" });
+  const steps = items.map(({ record }) => ({ record, ...inputOf(record) }));
+  // By branch, then by place; a run without branches is one row.
+  return steps.sort((a, b) => compare(a.path.join("\u0000"), b.path.join("\u0000")) || a.place - b.place);
+}
+
+function compare(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
+function inputOf({ input }: LedgerRecord): { name: string; path: readonly string[]; place: number } {
+  // Sealed: the order is not known, the steps still are.
+  if (input === null || !("json" in input)) return { name: "(sealed)", path: [], place: 0 };
+  const { step, path, place } = JSON.parse(input.json) as StepInput;
+  return { name: step, path, place };
+}
+
+export function drawSteps(
+  steps: readonly ListedStep[],
+  at: Instant,
+  layout: { width: number; paint: Paint },
+): string[] {
+  const columns = [
+    { title: "" },
+    { title: "step", min: 8 },
+    { title: "state" },
+    { title: "try", align: "right" as const },
+    { title: "age", align: "right" as const },
+    { title: "what", min: 8 },
+  ];
+  const rows = steps.map(({ name, path, record }): Cell[] => {
+    const { label } = standingOf(record, at);
+    return [
+      { text: SIGNS[label.replace("*", "")] ?? "·", paint: paintState(label, layout.paint) },
+      oneLine([...path, name].join(" › ")),
+      { text: label, paint: paintState(label, layout.paint) },
+      String(record.attempt),
+      age(at.now - record.createdAt),
+      remarkOf(record, at),
+    ];
+  });
+  return renderTable(columns, rows, layout);
+}
+
+const SIGNS: Readonly<Record<string, string>> = {
+  confirmed: "✓",
+  failed: "✗",
+  unknown: "?",
+  claimed: "…",
+  sent: "…",
+  pending: "·",
+};

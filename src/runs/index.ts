@@ -1,0 +1,11 @@
+/** nevertwice/runs: the types of runs and their steps; nt.run() is where they begin. */
+export { type RunId, type RunOptions, runAction } from "./run.ts";
+export {
+  type Sequence,
+  type SequenceOptions,
+  type SequenceStep,
+  type StepOf,
+  type SubjectStatus,
+  sequenceAction,
+} from "./sequence.ts";
+export { type Run, type StepInput, type StepOptions, stepAction } from "./steps.ts";

@@ -1,0 +1,271 @@
+/**
+ * A run: several steps that together make one piece of work. Each step is an intent of its own; a run that is called
+ * again gets the results of finished steps from the ledger and goes on with the first that is not.
+ *
+ * The run itself has a record too. Nothing leaves the house under it, so while the body runs it is `claimed`, kept by
+ * heartbeats for as long as the body takes; a run whose process died is simply taken up again when the lease is over.
+ */
+import type { Duration } from "../core/duration.ts";
+import { configError, rejectedMark } from "../core/errors.ts";
+import { errorForOutcome, type Outcome } from "../core/outcome.ts";
+import { nextStep, type Step } from "../core/plan.ts";
+import type { Stored } from "../core/store.ts";
+import { toStoredError } from "../core/stored-error.ts";
+import type { Action } from "../engine/action.ts";
+import { type Call, type CallDefaults, intentOf, makeCall } from "../engine/call.ts";
+import { type ActionOptions, defineAction } from "../engine/definition.ts";
+import type { Engine } from "../engine/engine.ts";
+import { DEFAULT_LIMITS } from "../engine/payloads.ts";
+import { Pulse } from "../engine/pulse.ts";
+import { WaitBudget } from "../engine/wait-budget.ts";
+import { type Run, StepSequence } from "./steps.ts";
+
+export interface RunOptions {
+  /** Raise it when a release changes the steps on purpose: runs begun before keep theirs, this one begins anew. */
+  readonly version?: number;
+  readonly tenant?: string;
+  /** How long finished runs and steps are remembered; a run has to end within it. */
+  readonly keep?: Duration | "forever";
+  /** How long a run whose process died is left alone. */
+  readonly lease?: Duration;
+  /** How long to wait for another process that is at the same run. */
+  readonly wait?: Duration;
+}
+
+/** What runs need of nevertwice(). */
+export interface RunServices {
+  readonly engine: Engine;
+  readonly defaults: CallDefaults;
+  readonly used: () => void;
+  /** An action that is defined where it is used. */
+  adHoc<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
+}
+
+export type RunId = string | number | readonly unknown[];
+
+const OPTIONS = new Set(["version", "tenant", "keep", "lease", "wait"]);
+const DEFAULT_KEEP = "90d";
+// Every turn changes the record, waits or returns.
+const MAX_TURNS = 10_000;
+// A run may be taken up again as often as it takes: its steps are what is counted.
+const ATTEMPTS = 1_000;
+
+export function runAction(name: string): string {
+  return `run:${name}`;
+}
+
+export async function startRun<R>(
+  services: RunServices,
+  name: string,
+  id: RunId,
+  body: (run: Run) => R | Promise<R>,
+  options: RunOptions = {},
+): Promise<R> {
+  check(name, body, options);
+  services.used();
+  const call = runCall(services, name, id, options);
+  const taken = await take(services, call);
+  if ("outcome" in taken) {
+    if (taken.outcome.status === "done") return taken.outcome.result as R;
+    throw errorForOutcome(taken.outcome, `run ${name}`);
+  }
+  return await new RunExecution<R>(services, call, taken.stored, name, options).run(body);
+}
+
+function check(name: string, body: unknown, options: RunOptions): void {
+  const where = `run(${JSON.stringify(name)}, …)`;
+  if (typeof name !== "string" || name.trim() === "" || name.length > 150)
+    throw configError(`${where}: a run's name must be a text of 1 to 150 characters that is not blank.`);
+  if (typeof body !== "function")
+    throw configError(`${where}: the third argument must be the function that takes the steps: async (run) => …`);
+  for (const option of Object.keys(options)) {
+    if (!OPTIONS.has(option))
+      throw configError(
+        `${where}: there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
+      );
+  }
+}
+
+function runCall(services: RunServices, name: string, id: RunId, options: RunOptions): Call {
+  const parts = Array.isArray(id) ? (id as readonly unknown[]) : [id];
+  const definition = defineAction<{ id: RunId }, unknown, undefined>(runAction(name), {
+    key: () => parts,
+    keep: options.keep ?? DEFAULT_KEEP,
+    doubt: "retry",
+    retry: { attempts: ATTEMPTS },
+    ...(options.lease !== undefined && { lease: options.lease }),
+    ...(options.wait !== undefined && { wait: options.wait }),
+    run: () => undefined,
+  });
+  const { version, tenant } = options;
+  const given = { ...(version !== undefined && { version }), ...(tenant !== undefined && { tenant }) };
+  return makeCall(definition, { id }, { id }, given, services.defaults);
+}
+
+type Taken = { readonly stored: Stored } | { readonly outcome: Outcome<unknown> };
+
+/** Claims the run, or says how it stands. The rules are core's; here they are only carried out. */
+async function take({ engine }: RunServices, call: Call): Promise<Taken> {
+  const { ledger, payloads, newHolder, events, clock, random } = engine.services;
+  const { policy } = call.definition;
+  const { leaseMs } = policy;
+  const budget = new WaitBudget({ clock, random }, call.waitMs);
+  const answer = (stored: Stored): Taken => ({ outcome: engine.describe(stored.record) as Outcome<unknown> });
+  let stored = await ledger.read(call.key);
+  for (let turn = 0; turn < MAX_TURNS; turn += 1) {
+    const step: Step = nextStep(stored?.record ?? null, {
+      policy,
+      at: ledger.instant(),
+      newRound: true,
+      sameBytes: true,
+    });
+    switch (step.do) {
+      case "claim": {
+        const applied = await ledger.apply(stored, (current) => ({
+          type: "claim",
+          intent: intentOf(call, current, payloads),
+          to: "claimed",
+          holder: newHolder(),
+          leaseMs,
+          newRound: true,
+        }));
+        if (applied.ok) return { stored: applied.stored };
+        stored = applied.stored;
+        break;
+      }
+      // Its process died between the last step and the record of its end: the steps are all there.
+      case "lapse":
+        stored = (await ledger.apply(stored, { type: "lapse" })).stored;
+        break;
+      case "resend": {
+        const { permit } = step;
+        const applied = await ledger.apply(stored, {
+          type: "resend",
+          permit,
+          holder: newHolder(),
+          leaseMs,
+          newRound: true,
+        });
+        if (applied.ok) return { stored: applied.stored };
+        stored = applied.stored;
+        break;
+      }
+      case "wait-for-holder":
+        if (!(await budget.change(ledger, call.key))) return answer(stored as Stored);
+        stored = await ledger.read(call.key);
+        break;
+      default:
+        if (stored?.record.state === "confirmed")
+          events.emit({
+            type: "replayed",
+            action: call.definition.name,
+            key: call.key,
+            attempt: stored.record.attempt,
+          });
+        return answer(stored as Stored);
+    }
+  }
+  throw configError(`run ${call.definition.name}: its record kept changing under this call. Call again.`);
+}
+
+class RunExecution<R> {
+  readonly #services: RunServices;
+  readonly #call: Call;
+  readonly #name: string;
+  readonly #options: RunOptions;
+  readonly #pulse: Pulse;
+
+  constructor(services: RunServices, call: Call, stored: Stored, name: string, options: RunOptions) {
+    this.#services = services;
+    this.#call = call;
+    this.#name = name;
+    this.#options = options;
+    const { heart } = services.engine.services;
+    // No timeout: each step has its own. Heartbeats keep the run for as long as its process lives.
+    this.#pulse = new Pulse(heart, {
+      leaseMs: call.definition.policy.leaseMs,
+      timeoutMs: Number.POSITIVE_INFINITY,
+      stored,
+    });
+  }
+
+  async run(body: (run: Run) => R | Promise<R>): Promise<R> {
+    const { clock, events } = this.#services.engine.services;
+    const startedAt = clock.monotonic();
+    try {
+      const steps = new StepSequence(this.#services, this.#stepsOf());
+      const result = await body(steps.run);
+      await steps.end();
+      await this.#confirm(result);
+      const { key, definition } = this.#call;
+      events.emit({
+        type: "executed",
+        action: definition.name,
+        key,
+        attempt: this.#pulse.stored.record.attempt,
+        ms: clock.monotonic() - startedAt,
+      });
+      return result;
+    } catch (error) {
+      await this.#giveBack(error);
+      throw error;
+    } finally {
+      this.#pulse.end();
+    }
+  }
+
+  #stepsOf() {
+    const pulse = this.#pulse;
+    return {
+      name: this.#name,
+      key: this.#call.key,
+      keep: this.#options.keep ?? DEFAULT_KEEP,
+      tenant: this.#call.tenant,
+      version: this.#call.version,
+      path: [] as string[],
+      attempt: pulse.stored.record.attempt,
+      get signal() {
+        return pulse.signal;
+      },
+    };
+  }
+
+  async #confirm(result: R): Promise<void> {
+    const { ledger, payloads } = this.#services.engine.services;
+    const { tenant, key, fence } = this.#pulse.stored.record;
+    const { leaseMs } = this.#call.definition.policy;
+    const { hold } = this.#pulse;
+    if (this.#pulse.stored.record.state === "claimed") {
+      const marked = await ledger.apply(this.#pulse.stored, { type: "mark", hold, leaseMs, timeoutMs: 0, draft: null });
+      if (marked.ok) this.#pulse.stored = marked.stored;
+    }
+    // Lost to another process meanwhile: the steps are done all the same, and that is what is told.
+    const stored = payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
+    await ledger.apply(this.#pulse.stored, { type: "confirm", hold, result: stored });
+  }
+
+  /** Not finished: the next call takes it up where it stands. */
+  async #giveBack(error: unknown): Promise<void> {
+    const { ledger, events } = this.#services.engine.services;
+    const { key, definition } = this.#call;
+    const refused = rejectedMark(error) !== undefined;
+    const applied = await ledger
+      .apply(this.#pulse.stored, {
+        type: "not-sent",
+        hold: this.#pulse.hold,
+        error: toStoredError(rejectedMark(error)?.cause ?? error),
+        retryAt: null,
+        final: refused,
+      })
+      // The error of the body is what the caller must hear; the lease ends by itself.
+      .catch(() => null);
+    if (applied?.ok)
+      events.emit({
+        type: "failed",
+        action: definition.name,
+        key,
+        attempt: applied.stored.record.attempt,
+        final: refused,
+      });
+  }
+}

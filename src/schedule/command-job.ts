@@ -1,0 +1,153 @@
+/**
+ * A command as a job: one run per slot, whoever starts it and however often. The ledger knows the command's process
+ * group before the command begins, so a run whose runner died is taken over only when nothing of it is left.
+ */
+import type { Duration } from "../core/duration.ts";
+import { notSent } from "../core/errors.ts";
+import type { Outcome } from "../core/outcome.ts";
+import type { ProbeAnswer } from "../core/policy.ts";
+import type { LedgerRecord } from "../core/record.ts";
+import type { Store } from "../core/store.ts";
+import type { Action } from "../engine/action.ts";
+import type { AttemptContext } from "../engine/context.ts";
+import type { ActionOptions } from "../engine/definition.ts";
+import { type CommandEnd, GatedChild } from "./gated-child.ts";
+import { jobAction } from "./job-action.ts";
+import { groupStanding, type ProcessGroup, signalGroup } from "./process-group.ts";
+import { seed } from "./seed.ts";
+
+/** What of nevertwice() a command job needs. */
+export interface CommandJobLedger {
+  readonly store: Store;
+  action<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
+}
+
+export interface CommandJobOptions {
+  readonly job: string;
+  readonly slot: string;
+  readonly command: readonly string[];
+  readonly lease?: Duration;
+  readonly timeout?: Duration;
+  readonly keep?: Duration | "forever";
+  /** A run whose runner fell silent and of which nothing is left. */
+  readonly stale: "take-over" | "hold";
+  /** The command ended with another code than 0. */
+  readonly failed: "retry" | "hold";
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  readonly stdout: (chunk: Buffer) => void;
+  readonly stderr: (chunk: Buffer) => void;
+  readonly monotonic: () => number;
+  /** Calls back with each signal that is to reach the command; returns the way to stop listening. */
+  readonly onSignal: (listen: (signal: NodeJS.Signals) => void) => () => void;
+}
+
+/** What the ledger keeps of a command that ended well. */
+export interface CommandResult {
+  readonly exitCode: 0;
+  readonly durationMs: number;
+  readonly lastLines: readonly string[];
+}
+
+export class CommandFailed extends Error {
+  override readonly name = "CommandFailed";
+  readonly end: CommandEnd;
+  readonly code: string;
+
+  constructor(end: CommandEnd) {
+    const how = end.signal === null ? `exited with ${end.exitCode}` : `was ended by ${end.signal}`;
+    const said = end.lastLines.length === 0 ? "" : `: ${end.lastLines.slice(-3).join(" | ")}`;
+    super(`the command ${how} after ${end.durationMs} ms${said}`);
+    this.end = end;
+    this.code = end.signal ?? `EXIT_${end.exitCode}`;
+  }
+}
+
+interface SlotInput {
+  readonly slot: string;
+}
+
+// After a timeout or a lost lease the command is asked to end, then made to.
+const GRACE_MS = 5_000;
+
+export async function runCommandJob(
+  ledger: CommandJobLedger,
+  options: CommandJobOptions,
+): Promise<Outcome<CommandResult>> {
+  const { job, slot, stale } = options;
+  const children = new Map<number, GatedChild>();
+  const probe = async (_: SlotInput, { key }: { key: string }) => takenOver(ledger.store, key);
+  const action = ledger.action<SlotInput, CommandResult, ProcessGroup>(jobAction(job), {
+    key: ["slot"],
+    ...(options.lease !== undefined && { lease: options.lease }),
+    ...(options.timeout !== undefined && { timeout: options.timeout }),
+    ...(options.keep !== undefined && { keep: options.keep }),
+    wait: 0,
+    // The next tick is the retry: a scheduler is at it already.
+    retry: { attempts: 1 },
+    doubt: stale === "hold" ? "hold" : { probe, quietFor: 0 },
+    prepare: async (_, context) => {
+      const child = await GatedChild.start({ ...options, env: environment(options, context) });
+      children.set(context.attempt, child);
+      return child.group;
+    },
+    run: (_, context) => open(children.get(context.attempt) as GatedChild, context, options),
+    classify: (error) => (options.failed === "hold" && error instanceof CommandFailed ? "doubt" : undefined),
+  });
+  try {
+    return await action.attempt({ slot });
+  } finally {
+    // Prepared, and then not let go: the gate ends without the command.
+    for (const child of children.values()) await child.abandon();
+  }
+}
+
+async function open(child: GatedChild, context: AttemptContext, options: CommandJobOptions): Promise<CommandResult> {
+  const stopListening = options.onSignal((signal) => child.signal(signal));
+  const stop = () => {
+    child.signal("SIGTERM");
+    setTimeout(() => child.signal("SIGKILL"), GRACE_MS).unref();
+  };
+  context.signal.addEventListener("abort", stop, { once: true });
+  try {
+    const end = await child.run();
+    const { exitCode, durationMs, lastLines } = end;
+    if (exitCode === 0) return { exitCode, durationMs, lastLines };
+    // What a failed command left running would meet the next attempt.
+    signalGroup(child.group.group, "SIGTERM");
+    const failure = new CommandFailed(end);
+    throw options.failed === "hold" ? failure : notSent(failure);
+  } finally {
+    context.signal.removeEventListener("abort", stop);
+    stopListening();
+  }
+}
+
+/** For the command, whatever it is written in. */
+function environment(options: CommandJobOptions, context: AttemptContext): Record<string, string | undefined> {
+  return {
+    ...options.env,
+    NEVERTWICE_KEY: context.key,
+    NEVERTWICE_JOB: options.job,
+    NEVERTWICE_SLOT: options.slot,
+    NEVERTWICE_ATTEMPT: String(context.attempt),
+    NEVERTWICE_FENCE: String(context.fence),
+    NEVERTWICE_SEED: seed(options.job, options.slot).hex,
+  };
+}
+
+/** Asked when the runner of an earlier attempt fell silent: does the command still run without it? */
+async function takenOver(store: Store, key: string): Promise<ProbeAnswer<CommandResult>> {
+  const [stored] = await store.read([key]);
+  const group = stored ? groupOf(stored.record) : null;
+  return group !== null && groupStanding(group) === "alive" ? "unknown" : "not-done";
+}
+
+/** The process group that a job's record speaks of; null: none, or not readable. */
+export function groupOf({ draft }: Pick<LedgerRecord, "draft">): ProcessGroup | null {
+  if (draft === null || !("json" in draft)) return null;
+  const group = JSON.parse(draft.json) as Partial<ProcessGroup> | null;
+  return typeof group?.group === "number" && typeof group.started === "string" && typeof group.realm === "string"
+    ? (group as ProcessGroup)
+    : null;
+}

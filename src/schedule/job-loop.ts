@@ -1,0 +1,161 @@
+/**
+ * When a job's slots are run. One at a time in this process; the ledger sees to it that no other process runs the same.
+ * The loop wakes for the next instant, and at least once a minute: a wall clock that was set, or a machine that slept,
+ * is noticed then.
+ */
+import { configError } from "../core/errors.ts";
+import type { Outcome } from "../core/outcome.ts";
+import type { Clock, Timer } from "../engine/clock.ts";
+import type { Timetable } from "./timetable.ts";
+
+export type CatchUp = "none" | "last" | { readonly all: number };
+
+export interface JobLoopOptions<R> {
+  readonly times: Timetable;
+  readonly catchUp: CatchUp;
+  /** Tries of one slot by this process. */
+  readonly attempts: number;
+  readonly now: () => number;
+  readonly clock: Clock;
+  readonly attempt: (at: number) => Promise<Outcome<R>>;
+  /** When the job was first seen by anybody. */
+  readonly since: () => Promise<number>;
+  readonly onError: (error: unknown) => void;
+}
+
+const LONGEST_SLEEP_MS = 60_000;
+/** Without catching up, an instant may still be this late: timers and machines are. */
+const LATE_MS = 60_000;
+const MOST_CATCH_UP = 1_000;
+// Slots whose end is not known yet; beyond this the oldest are left to whoever looks at the ledger.
+const MOST_OPEN = 1_000;
+
+export function checkCatchUp(catchUp: CatchUp, where: string): void {
+  if (catchUp === "none" || catchUp === "last") return;
+  const { all } = (catchUp ?? {}) as { all?: unknown };
+  if (Number.isSafeInteger(all) && (all as number) >= 1 && (all as number) <= MOST_CATCH_UP) return;
+  throw configError(
+    `${where}: catchUp is ${JSON.stringify(catchUp)}; it takes "none", "last" or { all: n } with n from 1 to ${MOST_CATCH_UP}.`,
+  );
+}
+
+interface Open {
+  tries: number;
+  /** Look again then. */
+  dueAt: number;
+}
+
+export class JobLoop<R> {
+  readonly #options: JobLoopOptions<R>;
+  readonly #open = new Map<number, Open>();
+  /** All instants up to here have been looked at. */
+  #seen: number | null = null;
+  #ticking: Promise<unknown> = Promise.resolve();
+  #timer: Timer | null = null;
+  #started = false;
+  #stopped = false;
+
+  constructor(options: JobLoopOptions<R>) {
+    this.#options = options;
+  }
+
+  start(): void {
+    if (this.#started || this.#stopped) return;
+    this.#started = true;
+    this.#arm(0);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#timer?.cancel();
+    this.#timer = null;
+    await this.#ticking;
+  }
+
+  /** One after the other: a tick that comes while another one runs waits for it. */
+  tick(): Promise<{ at: number; outcome: Outcome<R> }[]> {
+    const ticked = this.#ticking.then(() => this.#tick());
+    this.#ticking = ticked.catch(() => {});
+    return ticked;
+  }
+
+  async #tick(): Promise<{ at: number; outcome: Outcome<R> }[]> {
+    const runs: { at: number; outcome: Outcome<R> }[] = [];
+    for (const at of await this.#due()) {
+      if (this.#stopped) break;
+      runs.push({ at, outcome: await this.#run(at) });
+    }
+    return runs;
+  }
+
+  async #due(): Promise<number[]> {
+    const now = this.#options.now();
+    // Open until their end is known: a store that fails in the middle of a tick loses none of them.
+    for (const at of await this.#freshInstants(now)) if (!this.#open.has(at)) this.#keepOpen(at, 0, now);
+    const due = [...this.#open].filter(([, { dueAt }]) => dueAt <= now).map(([at]) => at);
+    return due.sort((a, b) => a - b);
+  }
+
+  async #freshInstants(now: number): Promise<number[]> {
+    const { times, catchUp } = this.#options;
+    const from = this.#seen ?? (await this.#firstLook(now));
+    // A wall clock that was set back: what was looked at stays looked at.
+    this.#seen = Math.max(from, now);
+    const most = typeof catchUp === "object" ? catchUp.all : 1;
+    const passed = times.upTo(now, most).filter((at) => at > from);
+    return catchUp === "none" ? passed.filter((at) => now - at <= LATE_MS) : passed;
+  }
+
+  async #firstLook(now: number): Promise<number> {
+    const since = await this.#options.since();
+    // An instant that is this very moment is not the past.
+    return this.#options.catchUp === "none" ? now - 1 : since - 1;
+  }
+
+  async #run(at: number): Promise<Outcome<R>> {
+    const tries = (this.#open.get(at)?.tries ?? 0) + 1;
+    let outcome: Outcome<R>;
+    try {
+      outcome = await this.#options.attempt(at);
+    } catch (error) {
+      // The store was down, most likely: the slot stays open, and is looked at again.
+      this.#keepOpen(at, tries, this.#options.now() + LONGEST_SLEEP_MS / 2);
+      throw error;
+    }
+    const again = this.#lookAgainAt(outcome, tries);
+    if (again === null) this.#open.delete(at);
+    else this.#keepOpen(at, tries, again);
+    return outcome;
+  }
+
+  /** Null: settled, or for somebody else to settle. */
+  #lookAgainAt(outcome: Outcome<R>, tries: number): number | null {
+    if (outcome.status === "in_flight") return Math.max(outcome.until, this.#options.now() + 1);
+    if (outcome.status !== "failed" || outcome.final || tries >= this.#options.attempts) return null;
+    return outcome.retryAt ?? this.#options.now() + 1_000;
+  }
+
+  #keepOpen(at: number, tries: number, dueAt: number): void {
+    this.#open.set(at, { tries, dueAt });
+    const [oldest] = this.#open.keys();
+    if (this.#open.size > MOST_OPEN && oldest !== undefined) this.#open.delete(oldest);
+  }
+
+  #arm(ms: number): void {
+    if (this.#stopped) return;
+    this.#timer = this.#options.clock.after(ms, () => this.#wake());
+  }
+
+  #wake(): void {
+    this.tick()
+      .catch(this.#options.onError)
+      .finally(() => this.#arm(this.#sleepMs()));
+  }
+
+  #sleepMs(): number {
+    const now = this.#options.now();
+    const next = this.#options.times.next(now) ?? Number.POSITIVE_INFINITY;
+    const wake = Math.min(next, ...[...this.#open.values()].map(({ dueAt }) => dueAt));
+    return Math.min(LONGEST_SLEEP_MS, Math.max(1, wake - now));
+  }
+}

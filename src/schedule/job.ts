@@ -1,0 +1,207 @@
+/**
+ * A job in code: a function that runs once per scheduled instant, on however many hosts the program runs. The instant is
+ * the key, so two schedulers, a repeated hour and a tick that came late all mean the same run.
+ */
+import type { Duration } from "../core/duration.ts";
+import { configError } from "../core/errors.ts";
+import type { Absent, Outcome } from "../core/outcome.ts";
+import type { PolicyOptions } from "../core/policy.ts";
+import type { Store } from "../core/store.ts";
+import type { Action } from "../engine/action.ts";
+import type { Clock } from "../engine/clock.ts";
+import type { AttemptContext, Logger } from "../engine/context.ts";
+import type { ActionOptions } from "../engine/definition.ts";
+import type { Payloads } from "../engine/payloads.ts";
+import { jobAction, planAction } from "./job-action.ts";
+import { type CatchUp, checkCatchUp, JobLoop } from "./job-loop.ts";
+import { type Seed, seed } from "./seed.ts";
+import { slotOfInstant, type TimetableOptions, timetable } from "./timetable.ts";
+
+export interface PlanContext {
+  readonly job: string;
+  readonly slot: string;
+  /** The scheduled instant. */
+  readonly at: Date;
+  /** The same draws for every run of this slot. */
+  readonly seed: Seed;
+  /** One field of the job's last results, the newest first: what not to repeat. */
+  recent(count: number, field: string): Promise<unknown[]>;
+}
+
+export interface JobContext<P> extends AttemptContext {
+  readonly job: string;
+  readonly slot: string;
+  readonly at: Date;
+  readonly seed: Seed;
+  /** What `plan` returned, the same for every run of this slot. */
+  readonly plan: P;
+}
+
+export interface JobOptions<R, P = undefined> extends TimetableOptions, Omit<PolicyOptions<never>, "doubt" | "wait"> {
+  /** hold: a run that may have happened waits for a person. retry: it is run again. */
+  readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
+  /** Instants that passed while nobody looked: "last" (unless given) runs the last one, "none" none, { all: n } up to n. */
+  readonly catchUp?: CatchUp;
+  /** Decides what the run will do, once per slot: recorded before the run begins, so a second run does the same. */
+  readonly plan?: (context: PlanContext) => P | Promise<P>;
+  readonly run: (context: JobContext<P>) => R | Promise<R>;
+}
+
+export interface JobRun<R> {
+  readonly slot: string;
+  readonly at: Date;
+  readonly outcome: Outcome<R>;
+}
+
+export interface Job<R> {
+  readonly jobName: string;
+  /** Runs what is due, now and from now on, until stop() or close(). */
+  start(): void;
+  /** Begins no further run, and waits for the one under way. */
+  stop(): Promise<void>;
+  /** Runs what is due now, and returns what became of it: for a scheduler of your own. */
+  tick(): Promise<JobRun<R>[]>;
+  /** Runs the slot of this scheduled instant, if nobody has. */
+  runAt(at: Date | number): Promise<Outcome<R>>;
+  /** What the ledger says of that slot. */
+  statusAt(at: Date | number): Promise<Outcome<R> | Absent>;
+  /** The next scheduled instant; null: there is none any more. */
+  next(): Date | null;
+  recent(count: number, field: string): Promise<unknown[]>;
+}
+
+/** What a job needs of nevertwice(). */
+export interface JobServices {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly payloads: Payloads;
+  readonly tenant: string;
+  action<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
+  once<R>(
+    name: string,
+    parts: readonly unknown[],
+    run: () => R | Promise<R>,
+    options?: { keep?: Duration | "forever"; lease?: Duration; timeout?: Duration; doubt?: "hold" | "retry" },
+  ): Promise<R>;
+}
+
+interface SlotInput {
+  readonly slot: string;
+  readonly at: number;
+}
+
+const OPTIONS = new Set("cron every tz catchUp plan run keep lease timeout doubt retry whenStoreDown".split(" "));
+const MOST_RECENT = 1_000;
+
+export function createJob<R, P>(
+  name: string,
+  options: JobOptions<R, P>,
+  services: JobServices,
+): Job<R> & { loop: JobLoop<R> } {
+  const where = `job ${JSON.stringify(name)}`;
+  check(options, where);
+  const { cron, every, tz, catchUp, plan, run, ...policy } = options;
+  const times = timetable(
+    { ...(cron !== undefined && { cron }), ...(every !== undefined && { every }), ...(tz !== undefined && { tz }) },
+    where,
+  );
+  const recent = (count: number, field: string) => recentResults(services, name, count, field);
+  const span = {
+    ...(policy.lease !== undefined && { lease: policy.lease }),
+    ...(policy.timeout !== undefined && { timeout: policy.timeout }),
+  };
+
+  const action = services.action<SlotInput, R, { plan: P }>(jobAction(name), {
+    ...policy,
+    key: ["slot"],
+    wait: 0,
+    ...(plan !== undefined && {
+      prepare: async ({ slot, at }) => {
+        const draw = () => plan({ job: name, slot, at: new Date(at), seed: seed(name, slot), recent });
+        // An intent of its own: a confirmed record never changes, whoever runs the slot and however often.
+        return {
+          plan: await services.once(planAction(name), [slot], draw, {
+            ...span,
+            keep: policy.keep ?? "30d",
+            doubt: "retry",
+          }),
+        };
+      },
+    }),
+    run: ({ slot, at }, context, draft) =>
+      run({ ...context, job: name, slot, at: new Date(at), seed: seed(name, slot), plan: draft?.plan as P }),
+  });
+
+  const attempt = (at: number) => action.attempt({ slot: slotOfInstant(at), at });
+  const loop = new JobLoop<R>({
+    times,
+    catchUp: catchUp ?? "last",
+    attempts: policy.retry?.attempts ?? 5,
+    now: () => services.store.now(),
+    clock: services.clock,
+    attempt,
+    // Slots from before the job was first seen are nobody's: a new job does not begin with the past.
+    since: () =>
+      services.once(`job-since:${name}`, ["first seen"], () => services.store.now(), {
+        keep: "forever",
+        doubt: "retry",
+      }),
+    onError: (error) => services.logger.error(`nevertwice: ${where}: ${String(error)}`),
+  });
+  return {
+    loop,
+    jobName: name,
+    start: () => loop.start(),
+    stop: () => loop.stop(),
+    tick: async () =>
+      (await loop.tick()).map(({ at, outcome }) => ({ slot: slotOfInstant(at), at: new Date(at), outcome })),
+    runAt: (at) => attempt(scheduled(at)),
+    statusAt: (at) => {
+      const instant = scheduled(at);
+      return action.status({ slot: slotOfInstant(instant), at: instant });
+    },
+    next: () => {
+      const next = times.next(services.store.now());
+      return next === null ? null : new Date(next);
+    },
+    recent,
+  };
+
+  function scheduled(at: Date | number): number {
+    const instant = Number(at);
+    const [last] = Number.isFinite(instant) ? times.upTo(instant, 1) : [];
+    if (last === instant) return instant;
+    throw configError(
+      `${where}: ${Number.isFinite(instant) ? new Date(instant).toISOString() : String(at)} is not one of its scheduled instants${last === undefined ? "" : `; the one before it is ${new Date(last).toISOString()}`}. Pass the instant a run stands for, not the time of the call.`,
+    );
+  }
+}
+
+function check<R, P>(options: JobOptions<R, P>, where: string): void {
+  if (typeof options !== "object" || options === null || typeof options.run !== "function")
+    throw configError(
+      `${where}: run is missing. Give it what is to be done: { cron: "0 6 * * *", run: async (ctx) => … }.`,
+    );
+  for (const option of Object.keys(options)) {
+    if (!OPTIONS.has(option))
+      throw configError(
+        `${where}: there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
+      );
+  }
+  if (options.plan !== undefined && typeof options.plan !== "function")
+    throw configError(`${where}: plan must be a function.`);
+  checkCatchUp(options.catchUp ?? "last", where);
+}
+
+async function recentResults(services: JobServices, name: string, count: number, field: string): Promise<unknown[]> {
+  if (!Number.isSafeInteger(count) || count < 1 || count > MOST_RECENT)
+    throw configError(`recent: count is ${String(count)}; it takes a whole number from 1 to ${MOST_RECENT}.`);
+  const query = { action: jobAction(name), states: ["confirmed"] as const, limit: count, tenant: services.tenant };
+  const { items } = await services.store.list(query);
+  return items.flatMap(({ record }) => {
+    const result = services.payloads.load(record, "result").value as Record<string, unknown> | null | undefined;
+    const value = typeof result === "object" && result !== null ? result[field] : undefined;
+    return value === undefined ? [] : [value];
+  });
+}

@@ -1,0 +1,371 @@
+/**
+ * The JSONL ledger's file: kept up to date with what others append, appended to, repaired and compacted under the lock.
+ *
+ * Who holds no lock reads only what is acknowledged (up to the mark); who holds it also takes over what a dead writer
+ * left behind, after syncing it, and cuts off what that writer did not finish.
+ */
+import { randomUUID } from "node:crypto";
+import { basename, dirname } from "node:path";
+import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
+import type { LedgerRecord } from "../core/record.ts";
+import type { Stored } from "../core/store.ts";
+import type { Disk } from "./file-disk.ts";
+import { cutShort, damaged, gone, newerFormat, notALedger, replaced, unusable } from "./file-errors.ts";
+import { type Entry, FileIndex } from "./file-index.ts";
+import {
+  type Change,
+  decodeChange,
+  decodeHeader,
+  decodeRecord,
+  encodeGone,
+  encodeHeader,
+  encodePut,
+  FORMAT,
+  type Header,
+  isIntact,
+  lineEnd,
+  type Span,
+} from "./file-line.ts";
+import { createMark, MarkFile, writeWhole } from "./file-mark.ts";
+import { type Scanned, scanLines } from "./file-scan.ts";
+
+export type Addition = { readonly put: LedgerRecord } | { readonly gone: readonly string[] };
+
+interface Opened {
+  readonly file: number;
+  readonly identity: string;
+  readonly id: string;
+  readonly index: FileIndex;
+  end: number;
+  lastRev: number;
+  /** Lines in the file, live or not. */
+  lines: number;
+}
+
+const HEADER_BYTES = 4096;
+// What a writer left unfinished is kept for whoever wants to look at it, up to here.
+const TORN_BYTES = 1024 * 1024;
+const COPY_BYTES = 1024 * 1024;
+const NEWLINE = Buffer.of(10);
+
+export class FileLog {
+  readonly path: string;
+  readonly #disk: Disk;
+  #opened: Opened | null = null;
+  #mark: MarkFile | null = null;
+
+  constructor(path: string, disk: Disk) {
+    this.path = path;
+    this.#disk = disk;
+  }
+
+  get index(): FileIndex {
+    return this.#open.index;
+  }
+
+  get lines(): number {
+    return this.#open.lines;
+  }
+
+  get #open(): Opened {
+    if (this.#opened === null) throw new NevertwiceError("STORE_UNAVAILABLE", `the ledger ${this.path} is not open.`);
+    return this.#opened;
+  }
+
+  get #idPath(): string {
+    return `${this.path}.id`;
+  }
+
+  get #folder(): string {
+    return dirname(this.path);
+  }
+
+  /** Reads what was acknowledged since the last look. False: that cannot be told without the lock. */
+  async refresh(): Promise<boolean> {
+    return this.#guarded(async () => {
+      // The mark before the size: what it promises must be in the file by then.
+      const mark = this.#readMark();
+      if (mark === null) return false;
+      const facts = this.#disk.facts(this.path);
+      if (facts === null || facts.size === 0) return false;
+      const scanned = await this.#scan(facts, mark.synced);
+      if (mark.ledger !== this.#open.id) return false;
+      if (scanned === null) return true;
+      if (scanned.damage !== null) return false;
+      // Only a fresh look at the whole file must know what lies beyond: a power loss may have taken the mark back.
+      return this.#open.lastRev >= mark.synced && !(scanned.whole && scanned.left !== "nothing");
+    });
+  }
+
+  /** The same for who holds the lock: makes the ledger where there is none, and puts its end in order. */
+  async refreshLocked(): Promise<void> {
+    await this.#guarded(async () => {
+      await this.#makeIfNew();
+      const mark = this.#readMark();
+      const facts = this.#disk.facts(this.path);
+      if (facts === null) throw gone(this.path, "is gone");
+      const scanned = await this.#scan(facts, Number.MAX_SAFE_INTEGER);
+      if (scanned?.damage) throw damaged(this.path, scanned.damage);
+      const open = this.#open;
+      if (mark !== null && mark.ledger !== open.id) throw replaced(this.path);
+      if (open.lastRev < (mark?.synced ?? 0)) throw cutShort(this.path, open.lastRev, mark?.synced ?? 0);
+      if (scanned?.left === "torn") await this.#cutTorn(facts.size);
+      if (mark === null || open.lastRev > mark.synced) await this.#takeOver();
+    });
+  }
+
+  /** Under the lock, and fresh. On the disk when it resolves; the versions of the puts, in order. */
+  async append(additions: readonly Addition[]): Promise<number[]> {
+    const open = this.#open;
+    const commit = open.lastRev + 1;
+    const lines = additions.map((addition, i) => encodeAddition(addition, commit + i, commit));
+    await this.#guarded(async () => {
+      const bytes = Buffer.from(lines.join(""));
+      try {
+        this.#disk.write(open.file, open.end, bytes);
+        await this.#disk.sync(open.file);
+      } catch (error) {
+        this.#takeBack(open);
+        throw error;
+      }
+      // Before the lines are ours: were it to fail, whoever comes next takes them over.
+      this.#mark?.write({ ledger: open.id, synced: commit + lines.length - 1 });
+    });
+    for (const line of lines) this.#accept(Buffer.from(line.slice(0, -1)));
+    return additions.map((_, i) => commit + i);
+  }
+
+  stored(entry: Entry): Stored {
+    return { record: decodeRecord(spanOf(this.#line(entry))), version: entry.version };
+  }
+
+  /** Live lines only, in a new file that takes the old one's name. Under the lock, and fresh. */
+  async compact(): Promise<void> {
+    await this.#guarded(async () => {
+      const open = this.#open;
+      const fresh = `${this.path}.new`;
+      const file = this.#disk.open(fresh, "create");
+      try {
+        await this.#copyLive(file);
+        await this.#disk.sync(file);
+      } finally {
+        this.#disk.close(file);
+      }
+      this.#disk.rename(fresh, this.path);
+      // Nothing may be acknowledged in the new file while a power loss could bring the old one back.
+      this.#disk.syncFolder(this.#folder);
+      const facts = this.#disk.facts(this.path);
+      if (facts === null) throw gone(this.path, "is gone");
+      await this.#scan(facts, open.lastRev);
+    });
+  }
+
+  /** Every line of the file; null: all is well. */
+  async check(): Promise<string | null> {
+    return this.#guarded(async () => {
+      const open = this.#open;
+      const { header, from } = this.#header(open.file);
+      const found = await scanLines({ ...this.#scanFrom(open.file, header, from), to: open.end, apply: () => {} });
+      return found.damage ?? (found.end === open.end ? null : `line ${found.lines + 1} does not match its checksum`);
+    });
+  }
+
+  close(): void {
+    if (this.#opened !== null) this.#disk.close(this.#opened.file);
+    this.#opened = null;
+    this.#mark?.close();
+    this.#mark = null;
+  }
+
+  // ---- opening ----
+
+  async #makeIfNew(): Promise<void> {
+    const facts = this.#disk.facts(this.path);
+    const known = this.#opened !== null || this.#disk.exists(this.#idPath);
+    if (facts === null || facts.size === 0) {
+      if (known) throw gone(this.path, facts === null ? "is gone" : "is empty");
+      this.#disk.makeFolder(this.#folder);
+      const header: Header = { nevertwice: "ledger", format: FORMAT, id: randomUUID(), compacted: 0, rev: 0 };
+      await writeWhole(this.#disk, this.path, this.#folder, Buffer.from(encodeHeader(header)));
+    }
+    // After the ledger, never before it: an id without a ledger means that one was lost.
+    if (!this.#disk.exists(this.#idPath)) await this.#makeMark();
+  }
+
+  async #makeMark(): Promise<void> {
+    const file = this.#disk.open(this.path, "open");
+    try {
+      const { header } = this.#header(file);
+      await createMark(this.#disk, this.#idPath, this.#folder, { ledger: header.id, synced: header.rev });
+    } finally {
+      this.#disk.close(file);
+    }
+  }
+
+  #readMark() {
+    if (this.#mark === null) {
+      if (!this.#disk.exists(this.#idPath)) return null;
+      this.#mark = new MarkFile(this.#disk, this.#idPath);
+    }
+    return this.#mark.read();
+  }
+
+  /** Null: there is nothing new. */
+  async #scan(
+    facts: { readonly identity: string; readonly size: number },
+    upTo: number,
+  ): Promise<(Scanned & { whole: boolean }) | null> {
+    const open = this.#opened;
+    if (open === null || facts.identity !== open.identity) return this.#scanWhole(upTo);
+    if (facts.size < open.end) throw cutShort(this.path, facts.size, open.end);
+    if (facts.size === open.end || open.lastRev >= upTo) return null;
+    const apply = (change: Change, at: number, length: number) => open.index.apply(change, at, length);
+    const { file, end, lastRev } = open;
+    const range = { disk: this.#disk, file, from: end, to: facts.size, lastRev, upTo, compacted: 0, compactedRev: 0 };
+    const scanned = await scanLines({ ...range, apply });
+    open.end = scanned.end;
+    open.lastRev = scanned.lastRev;
+    open.lines += scanned.lines;
+    return { ...scanned, whole: false };
+  }
+
+  async #scanWhole(upTo: number): Promise<Scanned & { whole: boolean }> {
+    const file = this.#disk.open(this.path, "open");
+    try {
+      const { identity, size } = this.#disk.factsOf(file);
+      const { header, from } = this.#header(file);
+      const before = this.#opened;
+      if (before !== null && before.id !== header.id) throw replaced(this.path);
+      const index = new FileIndex();
+      const apply = (change: Change, at: number, length: number) => index.apply(change, at, length);
+      const scanned = await scanLines({ ...this.#scanFrom(file, header, from), to: size, upTo, apply });
+      if (scanned.damage !== null) throw damaged(this.path, scanned.damage);
+      if (before !== null && scanned.lastRev < before.lastRev)
+        throw cutShort(this.path, scanned.lastRev, before.lastRev);
+      index.loaded();
+      const { end, lastRev, lines } = scanned;
+      this.#opened = { file, identity, id: header.id, index, end, lastRev, lines };
+      if (before !== null) this.#disk.close(before.file);
+      return { ...scanned, whole: true };
+    } catch (error) {
+      this.#disk.close(file);
+      throw error;
+    }
+  }
+
+  #scanFrom(file: number, header: Header, from: number) {
+    return {
+      disk: this.#disk,
+      file,
+      from,
+      upTo: Number.MAX_SAFE_INTEGER,
+      lastRev: header.compacted > 0 ? 0 : header.rev,
+      compacted: header.compacted,
+      compactedRev: header.rev,
+    };
+  }
+
+  #header(file: number): { header: Header; from: number } {
+    const bytes = this.#disk.read(file, 0, HEADER_BYTES);
+    const end = lineEnd(bytes, 0);
+    const line = { bytes, from: 0, to: Math.max(0, end) };
+    if (end === -1 || !isIntact(line)) {
+      if (bytes.toString("utf8", 0, 200).startsWith('{"nevertwice":"ledger"'))
+        throw damaged(this.path, "its first line does not match its checksum");
+      throw this.#disk.exists(this.#idPath) ? damaged(this.path, "its first line is gone") : notALedger(this.path);
+    }
+    const header = decodeHeader(line);
+    if (header === null) throw notALedger(this.path);
+    if (header.format > FORMAT) throw newerFormat(this.path, header.format, FORMAT);
+    return { header, from: end + 1 };
+  }
+
+  // ---- putting the end in order, under the lock ----
+
+  /** F14: what a dead writer did not finish was never acknowledged. It is set aside, then cut off. */
+  async #cutTorn(size: number): Promise<void> {
+    const open = this.#open;
+    const torn = this.#disk.read(open.file, open.end, Math.min(TORN_BYTES, size - open.end));
+    await writeWhole(this.#disk, `${this.path}.torn`, this.#folder, torn);
+    this.#disk.truncate(open.file, open.end);
+    // Durable before the next commit is written over it.
+    await this.#disk.sync(open.file);
+  }
+
+  /** Lines whose writer died before it could say that they are synced: now they are. */
+  async #takeOver(): Promise<void> {
+    const open = this.#open;
+    await this.#disk.sync(open.file);
+    this.#mark ??= new MarkFile(this.#disk, this.#idPath);
+    this.#mark.write({ ledger: open.id, synced: open.lastRev });
+  }
+
+  /** A commit that failed half way. If even this fails, the lines are found by whoever comes next, as if we had died. */
+  #takeBack(open: Opened): void {
+    try {
+      this.#disk.truncate(open.file, open.end);
+    } catch {
+      // Nothing was acknowledged.
+    }
+  }
+
+  #accept(line: Buffer): void {
+    const open = this.#open;
+    const change = decodeChange(spanOf(line));
+    open.index.apply(change, open.end, line.length);
+    open.end += line.length + 1;
+    open.lastRev = change.rev;
+    open.lines += 1;
+  }
+
+  // ---- lines ----
+
+  #line(entry: Entry): Buffer {
+    const line = this.#disk.read(this.#open.file, entry.at, entry.length);
+    if (line.length === entry.length && isIntact(spanOf(line))) return line;
+    throw damaged(this.path, `the line of ${entry.record.key} does not match its checksum`);
+  }
+
+  /** Byte for byte, checksums checked: damage is not carried over. */
+  async #copyLive(file: number): Promise<void> {
+    const { index, id, lastRev } = this.#open;
+    const live = [...index.all()].sort((a, b) => a.at - b.at);
+    const header: Header = { nevertwice: "ledger", format: FORMAT, id, compacted: live.length, rev: lastRev };
+    let pending: Buffer[] = [Buffer.from(encodeHeader(header))];
+    let bytes = 0;
+    let at = 0;
+    const flush = () => {
+      const block = Buffer.concat(pending);
+      this.#disk.write(file, at, block);
+      at += block.length;
+      pending = [];
+      bytes = 0;
+    };
+    for (const entry of live) {
+      pending.push(this.#line(entry), NEWLINE);
+      bytes += entry.length + 1;
+      if (bytes < COPY_BYTES) continue;
+      flush();
+      await new Promise((done) => setImmediate(done));
+    }
+    flush();
+  }
+
+  async #guarded<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw isNevertwiceError(error)
+        ? error
+        : unusable(this.path, `${messageOf(error)} (${basename(this.path)})`, error);
+    }
+  }
+}
+
+function encodeAddition(addition: Addition, rev: number, commit: number): string {
+  return "put" in addition ? encodePut(addition.put, rev, commit) : encodeGone(addition.gone, rev, commit);
+}
+
+function spanOf(line: Buffer): Span {
+  return { bytes: line, from: 0, to: line.length };
+}

@@ -1,0 +1,299 @@
+/**
+ * A ledger in a plain JSONL file: one line per change, readable with jq, many processes of one host, modest volume. Every
+ * change is synced before it is acknowledged. What is in the file is known from an index in memory that follows the
+ * file's end, so no call ever reads it from the start again.
+ */
+
+import { resolve } from "node:path";
+import { performance } from "node:perf_hooks";
+import { configError, NevertwiceError } from "../core/errors.ts";
+import type { Instant, LedgerRecord } from "../core/record.ts";
+import { dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
+import type {
+  Finding,
+  LeaseQuery,
+  LedgerStats,
+  ListQuery,
+  Page,
+  Put,
+  PutResult,
+  Store,
+  Stored,
+  StoreTraits,
+  SweepQuery,
+} from "../core/store.ts";
+import { transition } from "../core/transition.ts";
+import { type Disk, localDisk } from "./file-disk.ts";
+import { FileLock } from "./file-lock.ts";
+import { type Addition, FileLog } from "./file-log.ts";
+import { hostInstant } from "./steady-clock.ts";
+
+export interface FileStoreOptions {
+  /** The file. Made when it is not there. */
+  readonly path: string;
+  readonly clock?: { instant(): Instant };
+  /** How long a lock of another process is waited for. */
+  readonly busyMs?: number;
+  /** Compact when there are this many lines beyond one and a half per live record. */
+  readonly compactAfterLines?: number;
+  /** The calls made on the files. Tests pass their own, to take back what was not synced. */
+  readonly disk?: Disk;
+}
+
+export type { Disk } from "./file-disk.ts";
+
+const DEFAULT_BUSY_MS = 5_000;
+// A ledger that only grows (a claim and a confirm each) is compacted at each doubling; a start never reads much more than this.
+const LINES_A_RECORD = 1.5;
+const DEFAULT_SLACK_LINES = 1_000;
+const LOOKED_AT_A_SWEEP = 20_000;
+const KEYS_A_LINE = 500;
+const BATCH_ROWS = 256;
+
+export function fileStore(options: FileStoreOptions): Store {
+  const { path } = options;
+  if (typeof path !== "string" || path.trim() === "") {
+    throw configError(`fileStore: path is ${JSON.stringify(path)}; give the path of a file, such as "./ledger.jsonl".`);
+  }
+  return new FileStore(options);
+}
+
+class FileStore implements Store {
+  readonly name: string;
+  readonly traits: StoreTraits = { hosts: "one", survives: "power-loss", clock: "client", dueIndex: true };
+  readonly batchRows = BATCH_ROWS;
+  readonly #path: string;
+  readonly #clock: { instant(): Instant };
+  readonly #slackLines: number;
+  readonly #log: FileLog;
+  readonly #lock: FileLock;
+  /** Writers of this process take turns; each waits for the lock of the host by itself. */
+  #writers: Promise<unknown> = Promise.resolve();
+  /** Looks at the file's end take turns with commits. */
+  #ends: Promise<unknown> = Promise.resolve();
+  #look: Promise<void> | null = null;
+  /** The lock is ours and the index is fresh: nobody else can have changed the file since. */
+  #settled = false;
+  #compacting = false;
+  #closed = false;
+
+  constructor(options: FileStoreOptions) {
+    this.#path = resolve(options.path);
+    this.name = `file:${this.#path}`;
+    this.#clock = options.clock ?? { instant: hostInstant };
+    this.#slackLines = options.compactAfterLines ?? DEFAULT_SLACK_LINES;
+    this.#log = new FileLog(this.#path, options.disk ?? localDisk);
+    this.#lock = new FileLock({
+      path: `${this.#path}.lock`,
+      busyMs: options.busyMs ?? DEFAULT_BUSY_MS,
+      random: Math.random,
+      pause: (ms) => new Promise((done) => setTimeout(done, ms)),
+      monotonic: () => performance.now(),
+      makeFolder: (options.disk ?? localDisk).makeFolder,
+    });
+  }
+
+  now(): number {
+    return this.#clock.instant().now;
+  }
+
+  instant(): Instant {
+    return this.#clock.instant();
+  }
+
+  async read(keys: readonly string[]): Promise<(Stored | null)[]> {
+    await this.#fresh();
+    return keys.map((key) => this.#stored(key));
+  }
+
+  async write(puts: readonly Put[]): Promise<PutResult[]> {
+    if (puts.length === 0) return [];
+    return this.#exclusively(() => this.#swap(puts));
+  }
+
+  async lease(query: LeaseQuery): Promise<Stored[]> {
+    // Most polls find nothing due: that takes no lock. It also checks the query.
+    await this.#fresh();
+    if (this.#due(query).length === 0) return [];
+    return this.#exclusively(async () => {
+      const at = this.instant();
+      const { to, holder, leaseMs } = query;
+      const claimed = this.#due(query).flatMap((entry) => {
+        const { record } = this.#log.stored(entry);
+        const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
+        return change.ok ? [change.record] : [];
+      });
+      const versions = await this.#append(claimed.map((put) => ({ put })));
+      return claimed.map((record, i) => ({ record, version: versions[i] as number }));
+    });
+  }
+
+  async list(query: ListQuery): Promise<Page> {
+    await this.#fresh();
+    const { items, cursor } = pageOf(this.#log.index.inStates(query.states), query, this.instant());
+    return { items: items.map((entry) => this.#log.stored(entry)), cursor };
+  }
+
+  async stats(): Promise<LedgerStats> {
+    await this.#fresh();
+    return statsOf([...this.#log.index.all()], this.instant());
+  }
+
+  async sweep(query: SweepQuery): Promise<number> {
+    await this.#fresh();
+    const rows = query.thorough === true ? [...this.#log.index.all()] : this.#log.index.next(LOOKED_AT_A_SWEEP);
+    const over = sweepableRows(rows, query, this.now()).map(({ record }) => record.key);
+    if (over.length === 0) return 0;
+    return this.#exclusively(async () => {
+      // Looked at again under the lock: another process may have begun one of them anew, or removed it.
+      const still = over.flatMap((key) => this.#log.index.get(key) ?? []);
+      const keys = sweepableRows(still, query, this.now()).map(({ record }) => record.key);
+      const lines = Math.ceil(keys.length / KEYS_A_LINE);
+      const parts = Array.from({ length: lines }, (_, i) => keys.slice(i * KEYS_A_LINE, (i + 1) * KEYS_A_LINE));
+      await this.#append(parts.map((gone) => ({ gone })));
+      return keys.length;
+    });
+  }
+
+  async inspect(): Promise<readonly Finding[]> {
+    await this.#fresh();
+    const damage = await this.#log.check();
+    const { steady, epoch } = this.instant();
+    const { index, lines } = this.#log;
+    return [
+      { name: "file", value: this.#path, ok: true },
+      { name: "lines", value: `${lines}, ${index.size} of them live`, ok: true },
+      {
+        name: "checksums",
+        value: damage ?? "every line is as it was written",
+        ok: damage === null,
+        advice: "restore the file from a backup; the lines that are whole can still be read with jq",
+      },
+      { name: "clock", value: `steady ${Math.round(steady)} ms, epoch ${epoch}`, ok: true },
+    ];
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#writers.catch(() => {});
+    await this.#ends.catch(() => {});
+    this.#log.close();
+    this.#lock.close();
+  }
+
+  // ---- turns ----
+
+  /** Up to date with all that was acknowledged before this call, by whomever. */
+  #fresh(): Promise<void> {
+    this.#refuseWhenClosed();
+    if (this.#settled) return Promise.resolve();
+    if (this.#look === null) {
+      this.#look = this.#lookAtEnd().finally(() => {
+        this.#look = null;
+      });
+    }
+    return this.#look;
+  }
+
+  async #lookAtEnd(): Promise<void> {
+    const sure = await this.#inTurn(() => {
+      // From here on, what another process acknowledges may be missed by this look: the next caller takes its own.
+      this.#look = null;
+      return this.#log.refresh();
+    });
+    // A new ledger, or an end that only the holder of the lock can judge.
+    if (!sure) await this.#exclusively(async () => {});
+  }
+
+  /** With the lock of the host, the index fresh. */
+  #exclusively<T>(work: () => Promise<T>): Promise<T> {
+    this.#refuseWhenClosed();
+    const turn = this.#writers.then(() => this.#withLock(work));
+    this.#writers = turn.catch(() => {});
+    return turn;
+  }
+
+  async #withLock<T>(work: () => Promise<T>): Promise<T> {
+    await this.#lock.take();
+    try {
+      return await this.#inTurn(async () => {
+        await this.#log.refreshLocked();
+        this.#settled = true;
+        try {
+          return await work();
+        } finally {
+          this.#settled = false;
+        }
+      });
+    } finally {
+      this.#lock.give();
+    }
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#ends.then(work);
+    this.#ends = turn.catch(() => {});
+    return turn;
+  }
+
+  // ---- under the lock ----
+
+  async #swap(puts: readonly Put[]): Promise<PutResult[]> {
+    const staged = new Map<string, number>();
+    const won: { put: LedgerRecord; place: number }[] = [];
+    const results = puts.map(({ record, expected }, place): PutResult => {
+      // A second put on one key in one batch meets the first, whose version it cannot know yet.
+      const version = staged.has(record.key) ? Number.NaN : (this.#log.index.get(record.key)?.version ?? null);
+      if (version !== expected) return { ok: false, current: null };
+      staged.set(record.key, place);
+      won.push({ put: record, place });
+      return { ok: true, version: 0 };
+    });
+    const versions = await this.#append(won);
+    won.forEach(({ place }, i) => {
+      results[place] = { ok: true, version: versions[i] as number };
+    });
+    return results.map((result, place) =>
+      result.ok ? result : { ok: false, current: this.#stored((puts[place] as Put).record.key) },
+    );
+  }
+
+  async #append(additions: readonly Addition[]): Promise<number[]> {
+    if (additions.length === 0) return [];
+    const versions = await this.#log.append(additions);
+    if (!this.#compacting && this.#log.lines > LINES_A_RECORD * this.#log.index.size + this.#slackLines)
+      this.#compactSoon();
+    return versions;
+  }
+
+  /** After those who wait for this commit have their answer. */
+  #compactSoon(): void {
+    this.#compacting = true;
+    this.#exclusively(() => this.#log.compact())
+      // A disk without room for a second file: the ledger goes on in the old one, and a later commit tries again.
+      .catch(() => {})
+      .finally(() => {
+        this.#compacting = false;
+      });
+  }
+
+  // ---- looking ----
+
+  #stored(key: string): Stored | null {
+    const entry = this.#log.index.get(key);
+    return entry === undefined ? null : this.#log.stored(entry);
+  }
+
+  #due(query: LeaseQuery) {
+    return dueRows(this.#log.index.inStates(["pending", "claimed"]), query, this.instant());
+  }
+
+  #refuseWhenClosed(): void {
+    if (!this.#closed) return;
+    throw new NevertwiceError(
+      "STORE_UNAVAILABLE",
+      `the ledger ${this.#path} is closed. Open it again with fileStore({ path }).`,
+    );
+  }
+}

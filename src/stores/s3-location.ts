@@ -1,0 +1,67 @@
+/** Where an S3 ledger is: from s3://bucket/prefix?region=…&endpoint=… or from options, to a place requests can go to. */
+import { configError } from "../core/errors.ts";
+import type { S3Credentials } from "./s3-signature.ts";
+
+export interface S3Place {
+  readonly bucket: string;
+  /** Ends with a slash, or is empty. */
+  readonly prefix: string;
+  readonly region: string;
+  /** Where the bucket's objects are, without a slash at the end. */
+  readonly base: string;
+}
+
+export interface S3PlaceOptions {
+  /** s3://bucket/prefix */
+  readonly url: string;
+  /** us-east-1 unless given, or $AWS_REGION. */
+  readonly region?: string;
+  /** Another S3 than Amazon's: https://minio.example:9000. The bucket then stands in the path. */
+  readonly endpoint?: string;
+}
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+export function s3Place(options: S3PlaceOptions, env: Env): S3Place {
+  const { url } = options;
+  const parsed = typeof url === "string" && /^s3:\/\//i.test(url) ? new URL(url) : null;
+  if (parsed === null || parsed.hostname === "")
+    throw configError(`s3Store: ${JSON.stringify(url)} names no bucket. Write s3://bucket/prefix`);
+  for (const name of parsed.searchParams.keys()) {
+    if (name !== "region" && name !== "endpoint")
+      throw configError(`s3Store: ${name} is not a parameter of an S3 address; it takes region and endpoint.`);
+  }
+  const region =
+    options.region ?? parsed.searchParams.get("region") ?? env.AWS_REGION ?? env.AWS_DEFAULT_REGION ?? "us-east-1";
+  const endpoint =
+    options.endpoint ?? parsed.searchParams.get("endpoint") ?? env.AWS_ENDPOINT_URL_S3 ?? env.AWS_ENDPOINT_URL;
+  const bucket = parsed.hostname;
+  const path = decodeURIComponent(parsed.pathname).replace(/^\/+|\/+$/g, "");
+  return { bucket, region, prefix: path === "" ? "" : `${path}/`, base: baseOf(bucket, region, endpoint) };
+}
+
+function baseOf(bucket: string, region: string, endpoint: string | undefined): string {
+  if (endpoint === undefined) {
+    // A dot in the name does not fit the certificate of a host of its own.
+    const host = `s3.${region}.amazonaws.com`;
+    return bucket.includes(".") ? `https://${host}/${bucket}` : `https://${bucket}.${host}`;
+  }
+  if (!URL.canParse(endpoint) || !/^https?:/.test(endpoint))
+    throw configError(
+      `s3Store: endpoint is ${JSON.stringify(endpoint)}; give a URL such as https://minio.example:9000`,
+    );
+  return `${endpoint.replace(/\/+$/, "")}/${bucket}`;
+}
+
+export function credentialsFrom(env: Env): S3Credentials {
+  const {
+    AWS_ACCESS_KEY_ID: accessKeyId,
+    AWS_SECRET_ACCESS_KEY: secretAccessKey,
+    AWS_SESSION_TOKEN: sessionToken,
+  } = env;
+  if (accessKeyId !== undefined && secretAccessKey !== undefined)
+    return { accessKeyId, secretAccessKey, ...(sessionToken !== undefined && { sessionToken }) };
+  throw configError(
+    "s3Store: there are no credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pass credentials (an object, or an async function such as a provider of the AWS SDK), or fetch (a signing one, such as aws4fetch's).",
+  );
+}

@@ -1,0 +1,349 @@
+/**
+ * A ledger in a bucket: one object per record, compared and swapped by conditional PUT. Many hosts, no server of your
+ * own, the latency of an object store. An endpoint that ignores the conditions is found out before the first record is
+ * written, and refused.
+ */
+import { randomUUID } from "node:crypto";
+import { performance } from "node:perf_hooks";
+import { configError, NevertwiceError } from "../core/errors.ts";
+import type { Instant, LedgerRecord } from "../core/record.ts";
+import { dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
+import type {
+  Finding,
+  LeaseQuery,
+  LedgerStats,
+  ListQuery,
+  Page,
+  Put,
+  PutResult,
+  Store,
+  Stored,
+  StoreTraits,
+  SweepQuery,
+} from "../core/store.ts";
+import { transition } from "../core/transition.ts";
+import { type Condition, type FetchLike, S3Client } from "./s3-client.ts";
+import { credentialsFrom, type S3Place, type S3PlaceOptions, s3Place } from "./s3-location.ts";
+import { decodeBody, encodeBody, leaseHere, leaseLeft, type S3Body } from "./s3-object.ts";
+import { selfTest } from "./s3-self-test.ts";
+import type { S3Credentials } from "./s3-signature.ts";
+
+export type { S3Credentials } from "./s3-signature.ts";
+
+export interface S3StoreOptions extends S3PlaceOptions {
+  /** From AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY unless given. */
+  readonly credentials?: S3Credentials | (() => Promise<S3Credentials> | S3Credentials);
+  /** A fetch that signs by itself, such as that of aws4fetch's client. */
+  readonly fetch?: FetchLike;
+  /** How long one request may take. */
+  readonly timeoutMs?: number;
+  readonly clock?: { instant(): Instant };
+}
+
+// An object store takes many requests at once; a Node process need not open more sockets than this for its ledger.
+const AT_ONCE = 16;
+const DEFAULT_TIMEOUT_MS = 10_000;
+// Listing reads every object that changed: beyond this many a database is the better ledger.
+const MOST_LISTED = 50_000;
+const KNOWN_OBJECTS = 50_000;
+// A server's date is whole seconds; a clock that differs less needs no correcting.
+const TOLERATED_MS = 3_000;
+
+export function s3Store(options: S3StoreOptions): Store {
+  return new S3Store(options, s3Place(options, process.env));
+}
+
+/** An object as it was last seen. */
+interface Seen {
+  readonly etag: string;
+  readonly body: S3Body;
+  /** As it is for us: the lease on our clock. */
+  readonly stored: Stored | null;
+}
+
+// One steady clock per process, and a name for it that no other process has.
+const EPOCH = `s3-${randomUUID().slice(0, 8)}`;
+
+class S3Store implements Store {
+  readonly name: string;
+  readonly traits: StoreTraits = { hosts: "many", survives: "power-loss", clock: "client", dueIndex: false };
+  readonly #place: S3Place;
+  readonly #client: S3Client;
+  readonly #clock: { instant(): Instant } | undefined;
+  readonly #seen = new Map<string, Seen>();
+  #ready: Promise<{ conditionalDelete: boolean }> | null = null;
+  #offsetMs = 0;
+  #closed = false;
+
+  constructor(options: S3StoreOptions, place: S3Place) {
+    this.#place = place;
+    this.name = `s3://${place.bucket}/${place.prefix}`;
+    this.#clock = options.clock;
+    this.#client = new S3Client({
+      place,
+      credentials: options.fetch === undefined ? credentialsOf(options.credentials) : null,
+      fetch: options.fetch ?? ((url, init) => fetch(url, init)),
+      timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+      random: Math.random,
+      monotonic: () => performance.now(),
+      pause: (ms) => new Promise((done) => setTimeout(done, ms)),
+      onDate: (serverMs) => {
+        const off = serverMs + 500 - Date.now();
+        this.#offsetMs = Math.abs(off) > TOLERATED_MS ? off : 0;
+      },
+    });
+  }
+
+  now(): number {
+    return this.instant().now;
+  }
+
+  instant(): Instant {
+    return this.#clock?.instant() ?? { now: Date.now() + this.#offsetMs, steady: performance.now(), epoch: EPOCH };
+  }
+
+  async read(keys: readonly string[]): Promise<(Stored | null)[]> {
+    await this.#open();
+    return pooled(keys, async (key) => (await this.#look(key))?.stored ?? null);
+  }
+
+  async write(puts: readonly Put[]): Promise<PutResult[]> {
+    if (puts.length === 0) return [];
+    await this.#open();
+    const results = new Map<Put, PutResult>();
+    for (const round of inRounds(puts)) {
+      const done = await pooled(round, (put) => this.#swap(put));
+      round.forEach((put, i) => {
+        results.set(put, done[i] as PutResult);
+      });
+    }
+    return puts.map((put) => results.get(put) as PutResult);
+  }
+
+  async lease(query: LeaseQuery): Promise<Stored[]> {
+    await this.#open();
+    const at = this.instant();
+    const { to, holder, leaseMs } = query;
+    const due = dueRows(await this.#all(), query, at);
+    const claimed = await pooled(due, async ({ record, version }): Promise<Stored | null> => {
+      const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
+      if (!change.ok) return null;
+      const result = await this.#swap({ record: change.record, expected: version });
+      return result.ok ? { record: change.record, version: result.version } : null;
+    });
+    return claimed.filter((one) => one !== null);
+  }
+
+  async list(query: ListQuery): Promise<Page> {
+    await this.#open();
+    return pageOf(await this.#all(query.keyPrefix), query, this.instant());
+  }
+
+  async stats(): Promise<LedgerStats> {
+    await this.#open();
+    return statsOf(await this.#all(), this.instant());
+  }
+
+  async sweep(query: SweepQuery): Promise<number> {
+    const { conditionalDelete } = await this.#open();
+    const over = sweepableRows(await this.#all(), query, this.now());
+    const gone = await pooled(over, ({ record, version }) => this.#remove(record.key, version, conditionalDelete));
+    return gone.filter(Boolean).length;
+  }
+
+  async inspect(): Promise<readonly Finding[]> {
+    const { conditionalDelete } = await this.#open();
+    return [
+      { name: "bucket", value: this.name, ok: true },
+      { name: "endpoint", value: this.#place.base, ok: true },
+      { name: "conditional writes", value: "honoured: If-None-Match and If-Match", ok: true },
+      {
+        name: "conditional deletes",
+        value: conditionalDelete
+          ? "honoured: swept records are removed"
+          : "not known: a swept record leaves a small marker",
+        ok: true,
+      },
+      {
+        name: "clock",
+        value: this.#offsetMs === 0 ? "agrees with the server's" : `corrected by ${this.#offsetMs} ms`,
+        ok: true,
+      },
+    ];
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#seen.clear();
+  }
+
+  // ---- one object ----
+
+  async #look(key: string): Promise<Seen | null> {
+    const name = this.#nameOf(key);
+    const object = await this.#client.get(name);
+    if (object === null) {
+      this.#seen.delete(key);
+      return null;
+    }
+    const known = this.#seen.get(key);
+    // Unchanged since we last saw it: its lease goes on running on our clock from then.
+    if (known !== undefined && known.etag === object.etag) return known;
+    const body = decodeBody(object.text, `${this.name}${name}`);
+    return this.#remember(key, object.etag, body, object.ageMs);
+  }
+
+  #remember(key: string, etag: string, body: S3Body, ageMs: number): Seen {
+    const stored =
+      body.kind === "gone"
+        ? null
+        : Object.freeze({
+            record: Object.freeze({ ...leaseHere(body, ageMs, this.instant()) }),
+            version: body.version,
+          });
+    const seen: Seen = { etag, body, stored };
+    this.#seen.delete(key);
+    this.#seen.set(key, seen);
+    const [oldest] = this.#seen.keys();
+    if (this.#seen.size > KNOWN_OBJECTS && oldest !== undefined) this.#seen.delete(oldest);
+    return seen;
+  }
+
+  async #swap({ record, expected }: Put): Promise<PutResult> {
+    const known = this.#seen.get(record.key);
+    const blind = expected === null && known === undefined;
+    const current = blind
+      ? null
+      : known?.body.version === expected || expected === null
+        ? known
+        : await this.#look(record.key);
+    if ((current?.stored?.version ?? null) !== expected) return this.#conflict(record.key);
+    const version = current ? current.body.version + 1 : firstVersion();
+    const condition: Condition = current ? { ifMatch: current.etag } : { ifNoneMatch: "*" };
+    return this.#put(record, version, condition);
+  }
+
+  async #put(record: LedgerRecord, version: number, condition: Condition): Promise<PutResult> {
+    const leaseMs = leaseLeft(record, this.instant());
+    // A copy: whoever handed the record in can't change what we take the object to hold.
+    const body: S3Body = { kind: "record", version, record: { ...record }, leaseMs };
+    const text = encodeBody(body);
+    const answer = await this.#client.put(this.#nameOf(record.key), text, condition);
+    if (answer.kind === "written") {
+      this.#remember(record.key, answer.etag, body, 0);
+      return { ok: true, version };
+    }
+    // F33: refused after a try whose reply was lost: the object that is in the way may be ours.
+    const found = await this.#look(record.key);
+    if (answer.retried && found !== null && encodeBody(found.body) === text) return { ok: true, version };
+    // What was in the way is gone, or is a marker of a swept record: then the name is free after all.
+    if ("ifNoneMatch" in condition && found !== null && found.stored === null)
+      return this.#put(record, found.body.version + 1, { ifMatch: found.etag });
+    return { ok: false, current: found?.stored ?? null };
+  }
+
+  async #conflict(key: string): Promise<PutResult> {
+    return { ok: false, current: (await this.#look(key))?.stored ?? null };
+  }
+
+  /** First a marker in its place, by compare-and-swap: a claim that comes at the same moment wins or is seen. */
+  async #remove(key: string, version: number, conditionalDelete: boolean): Promise<boolean> {
+    const known = this.#seen.get(key);
+    if (known?.stored?.version !== version) return false;
+    const name = this.#nameOf(key);
+    const body: S3Body = { kind: "gone", version: version + 1 };
+    const answer = await this.#client.put(name, encodeBody(body), { ifMatch: known.etag });
+    if (answer.kind === "refused") return false;
+    this.#remember(key, answer.etag, body, 0);
+    if (conditionalDelete && (await this.#client.remove(name, answer.etag))) this.#seen.delete(key);
+    return true;
+  }
+
+  // ---- all of them ----
+
+  /** Every record. Only objects that changed since they were last seen are fetched. */
+  async #all(keyPrefix = ""): Promise<Stored[]> {
+    const keys: { key: string; etag: string }[] = [];
+    const records = `${this.#place.prefix}records/`;
+    let after: string | null = null;
+    do {
+      const page: Awaited<ReturnType<S3Client["list"]>> = await this.#client.list(
+        records + encodeURIComponent(keyPrefix),
+        after,
+      );
+      for (const { name, etag } of page.items) keys.push({ key: decodeURIComponent(name.slice(records.length)), etag });
+      after = page.next;
+      if (keys.length > MOST_LISTED)
+        throw configError(
+          `${this.name} holds more than ${MOST_LISTED} records, and an object store can only be listed by reading them. Read and write by key still work; for lists, workers and sweeps of this size keep the ledger in Postgres.`,
+        );
+    } while (after !== null);
+    const seen = await pooled(keys, async ({ key, etag }) => {
+      const known = this.#seen.get(key);
+      return known?.etag === etag ? known : this.#look(key);
+    });
+    return seen.flatMap((one) => one?.stored ?? []);
+  }
+
+  #nameOf(key: string): string {
+    return `${this.#place.prefix}records/${encodeURIComponent(key)}`;
+  }
+
+  // ---- opening ----
+
+  #open(): Promise<{ conditionalDelete: boolean }> {
+    if (this.#closed)
+      throw new NevertwiceError(
+        "STORE_UNAVAILABLE",
+        `the ledger ${this.name} is closed. Open it again with s3Store({ url }).`,
+      );
+    if (this.#ready === null) {
+      this.#ready = selfTest(this.#client, `${this.#place.prefix}self-test/${randomUUID()}`, this.name);
+      // A server that was down while it was asked is asked again by the next call.
+      this.#ready.catch(() => {
+        this.#ready = null;
+      });
+    }
+    return this.#ready;
+  }
+}
+
+function credentialsOf(given: S3StoreOptions["credentials"]): () => Promise<S3Credentials> {
+  if (typeof given === "function") return async () => given();
+  const fixed = given ?? credentialsFrom(process.env);
+  return async () => fixed;
+}
+
+/** Beyond any version that an earlier record under this name can have had: microseconds, and a bit of chance. */
+function firstVersion(): number {
+  return Date.now() * 1_000 + Math.floor(Math.random() * 1_000);
+}
+
+/** Puts on different keys side by side; a second one on a key in a round of its own. */
+function inRounds(puts: readonly Put[]): Put[][] {
+  const rounds: Put[][] = [];
+  const counts = new Map<string, number>();
+  for (const put of puts) {
+    const nth = counts.get(put.record.key) ?? 0;
+    counts.set(put.record.key, nth + 1);
+    const round = rounds[nth] ?? [];
+    round.push(put);
+    rounds[nth] = round;
+  }
+  return rounds;
+}
+
+/** A bounded number at once, results in order. */
+async function pooled<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = new Array(items.length);
+  let next = 0;
+  const lane = async () => {
+    while (next < items.length) {
+      const mine = next;
+      next += 1;
+      results[mine] = await work(items[mine] as T);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, lane));
+  return results;
+}

@@ -1,0 +1,131 @@
+/** R1: what `nevertwice run` does with signals, and with a command that outlives it. */
+import { spawn } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, describe, expect, it } from "vitest";
+import { cleanUp, countKill, temporaryFolder } from "./lib/processes.mjs";
+
+const CLI = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+
+afterAll(cleanUp);
+
+function start(folder: string, script: string, lease = "30s") {
+  const line = [
+    "run",
+    "--job",
+    "j",
+    "--slot",
+    "s",
+    "--lease",
+    lease,
+    "--json",
+    "--store",
+    `sqlite:${folder}/ledger.db`,
+  ];
+  const child = spawn(process.execPath, [CLI, ...line, "--", "sh", "-c", script], { cwd: folder });
+  let out = "";
+  child.stdout.on("data", (chunk) => {
+    out += chunk;
+  });
+  const ended = new Promise<{ code: number | null; document: { ran: boolean; words: string } | null }>((done) => {
+    child.on("close", (code) => done({ code, document: out === "" ? null : JSON.parse(out) }));
+  });
+  return { child, ended };
+}
+
+async function appears(file: string): Promise<string> {
+  for (let poll = 0; poll < 2_000; poll += 1) {
+    if (existsSync(file) && readFileSync(file, "utf8") !== "") return readFileSync(file, "utf8").trim();
+    await new Promise((done) => setTimeout(done, 10));
+  }
+  throw new Error(`${file} never appeared`);
+}
+
+async function gone(pid: number): Promise<void> {
+  const living = () => {
+    try {
+      return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+    } catch {
+      return false;
+    }
+  };
+  for (let poll = 0; living(); poll += 1) {
+    if (poll > 2_000) throw new Error(`${pid} still lives`);
+    await new Promise((done) => setTimeout(done, 10));
+  }
+}
+
+/** A shell that waits until it is told, and says which signal it got. */
+const waiting = `
+  trap 'echo got TERM >> said; exit 7' TERM
+  trap 'echo got INT >> said; exit 8' INT
+  sh -c 'trap "" HUP; echo $$ > grandchild; while :; do sleep 0.05; done' &
+  echo $$ > ready
+  while [ ! -e finish ]; do sleep 0.05; done
+  kill $(cat grandchild); echo finished >> said
+`;
+
+describe("signals", () => {
+  it.each([
+    ["SIGTERM", 7, "got TERM"],
+    ["SIGINT", 8, "got INT"],
+  ] as const)(
+    "%s reaches the command's group; its own exit code comes out, and its end is on record",
+    async (signal, code, said) => {
+      const folder = temporaryFolder();
+      const { child, ended } = start(folder, waiting);
+      await appears(join(folder, "ready"));
+      const grandchild = Number(await appears(join(folder, "grandchild")));
+      child.kill(signal);
+      expect(await ended).toMatchObject({
+        code,
+        document: { ran: true, words: expect.stringContaining(`exited with ${code}`) },
+      });
+      expect(readFileSync(join(folder, "said"), "utf8")).toBe(`${said}\n`);
+      // What it had started in the background goes with it.
+      await gone(grandchild);
+      // A failed slot may be run again.
+      const again = start(folder, "exit 0");
+      expect(await again.ended).toMatchObject({ code: 0, document: { ran: true } });
+    },
+  );
+});
+
+describe("a command that outlives its runner", () => {
+  it("is noticed by its process group, and taken over once nothing of it is left", async () => {
+    const folder = temporaryFolder();
+    const first = start(folder, waiting, "1s");
+    await appears(join(folder, "ready"));
+    first.child.kill("SIGKILL");
+    countKill();
+    await first.ended;
+    // While the lease lives the slot is simply taken; after it, the group is what keeps it.
+    let words = "";
+    while (!/its runner died, and the command still runs/.test(words)) {
+      const { document } = await start(folder, "echo second >> said", "1s").ended;
+      expect(document?.ran).toBe(false);
+      words = document?.words ?? "";
+    }
+    writeFileSync(join(folder, "finish"), "");
+    expect(await appears(join(folder, "said"))).toBe("finished");
+    let ran = false;
+    while (!ran) ran = (await start(folder, "echo second >> said", "1s").ended).document?.ran === true;
+    expect(readFileSync(join(folder, "said"), "utf8")).toBe("finished\nsecond\n");
+  });
+
+  it("a runner that dies before the command is let go: the command never begins", async () => {
+    const folder = temporaryFolder();
+    const { GatedChild } = await import("../../src/schedule/gated-child.ts");
+    const gated = await GatedChild.start({
+      command: ["sh", "-c", "echo began > began"],
+      env: process.env,
+      cwd: folder,
+      stdout: () => {},
+      stderr: () => {},
+      monotonic: () => performance.now(),
+    });
+    await gated.abandon();
+    expect(existsSync(join(folder, "began"))).toBe(false);
+  });
+});
