@@ -26,9 +26,8 @@ await close();
 process.exit(code);
 
 function untilInterrupted(variables) {
-  for (const [name, value] of Object.entries(variables)) process.stdout.write(`export ${name}='${value}'\n`);
-  process.stderr.write("up; Ctrl-C ends them and removes their folder\n");
-  return new Promise((ended) => {
+  // Listening before it says so: whoever reads "up" may end it in the same moment.
+  const interrupted = new Promise((ended) => {
     const alive = setInterval(() => {}, 60_000);
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
       process.once(signal, () => {
@@ -37,6 +36,9 @@ function untilInterrupted(variables) {
       });
     }
   });
+  for (const [name, value] of Object.entries(variables)) process.stdout.write(`export ${name}='${value}'\n`);
+  process.stderr.write("up; Ctrl-C ends them and removes their folder\n");
+  return interrupted;
 }
 
 function runWith([file, ...rest], variables) {

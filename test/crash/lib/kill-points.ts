@@ -75,7 +75,7 @@ export function describeKillPoints(store: string, ledger: () => string | Promise
 
 function killPoints(kind: Kind): void {
   it("F4: killed after the claim, before the send mark: taken over, one effect", async () => {
-    const spec = await orders(`${kind}-f4`, { prepare: true });
+    const spec = await orders(`${kind}-f4`, { prepare: true, ...ANSWERED });
     await killAt(spec, "prepare");
     expect(await stateNow(spec)).toBe("claimed");
     const { outcome, record } = await recovered(spec);
@@ -85,7 +85,7 @@ function killPoints(kind: Kind): void {
   });
 
   it.each([true, false])("F5: killed after the send mark, before sending (prepare: %s)", async (prepare) => {
-    const spec = await orders(`${kind}-f5-${prepare}`, { prepare });
+    const spec = await orders(`${kind}-f5-${prepare}`, { prepare, ...ANSWERED });
     await killAt(spec, "marked");
     expect(await stateNow(spec)).toBe("sent");
     const { outcome, record } = await recovered(spec);
