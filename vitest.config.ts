@@ -17,8 +17,8 @@ export default defineConfig({
     // Crash and fault tests start real processes; a starved machine must not turn into a red test.
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    // Two workers on two cores: several tests drive child processes of their own.
-    maxWorkers: 2,
+    // Three workers on two cores: many tests wait for leases, timeouts and processes of their own.
+    maxWorkers: 3,
     // PostgreSQL, PgBouncer, Redis and Redis Cluster of our own for every run (about four seconds); a count of the kills.
     globalSetup: ["test/services/global-setup.ts", "test/crash/lib/tally.ts"],
   },

@@ -34,7 +34,9 @@ eachStore("limits, lines and priorities", (open) => {
     await Promise.all([nt, other].map((one) => one.worker({ concurrency: 10, poll: "10ms" }).start()));
     await until(() => sent.length === 100, "all sent");
     expect(new Set(sent).size).toBe(100);
-    expect(Object.fromEntries(most)).toEqual({ "busy.example": 2, "a.example": 2, "b.example": 2 });
+    // The quiet destinations may never have two at once; the busy one has 60 for two workers of ten.
+    expect(most.get("busy.example")).toBe(2);
+    expect(Math.max(...most.values())).toBe(2);
   });
 
   it("rate: so many begins per time, and work that has to wait is not counted as tried", async () => {

@@ -84,8 +84,8 @@ describe("F3: killed at every write, sync, rename and truncation", () => {
     { what: "one call with prepare, no provider key", order: () => ordersFor("C", { prepare: true }) },
     { what: "one call with a provider key", order: () => ordersFor("A") },
     {
-      what: "six calls, compacted after each commit",
-      order: () => ordersFor("C", { compactAfterLines: -1_000_000 }, 6),
+      what: "three calls, compacted after each commit",
+      order: () => ordersFor("C", { compactAfterLines: -1_000_000 }, 3),
     },
     { what: "six calls at once, one commit", order: () => ordersFor("C", { together: true }, 6) },
   ])(
