@@ -122,6 +122,7 @@ async function checkOut(pool: PgPool, timeoutMs: number): Promise<PooledClient> 
 export function pgClientDriver(given: PgClient, timeoutMs: number): Driver {
   const client = given as Session;
   const prepared = new Prepared(timeoutMs);
+  const inTurn = turns();
   const checkIdle = () => {
     const status = given.getTransactionStatus?.() ?? "I";
     if (status === "I") return;
@@ -129,24 +130,20 @@ export function pgClientDriver(given: PgClient, timeoutMs: number): Driver {
       "a transaction is open on the client that carries the ledger: its rollback would take the ledger's writes with it. Pass that client to the call as tx, and give the ledger a Pool or a client of its own.",
     );
   };
+  const alone = <T>(work: () => Promise<T>): Promise<T> =>
+    inTurn(async () => {
+      checkIdle();
+      return work();
+    });
   return {
-    query: async (text, values = []) => {
-      checkIdle();
-      return run(client, text, values, timeoutMs);
+    query: (text, values = []) => alone(() => run(client, text, values, timeoutMs)),
+    count: (text, values) => alone(() => prepared.count(client, text, values)),
+    queryAgain: (text, values) => alone(() => prepared.rows(client, text, values)),
+    transaction: (work, setup) => alone(() => transactionOn(client, { work, setup, timeoutMs })),
+    listen: async (options) => {
+      const { direct, stop } = await inTurn(() => listenOn(client, options, timeoutMs));
+      return { direct, stop: () => inTurn(stop) };
     },
-    count: async (text, values) => {
-      checkIdle();
-      return prepared.count(client, text, values);
-    },
-    queryAgain: async (text, values) => {
-      checkIdle();
-      return prepared.rows(client, text, values);
-    },
-    transaction: async (work, setup) => {
-      checkIdle();
-      return transactionOn(client, { work, setup, timeoutMs });
-    },
-    listen: (options) => listenOn(client, options, timeoutMs),
     close: async () => {},
   };
 }
@@ -157,6 +154,16 @@ async function run(client: Session, text: string, values: readonly SqlText[], ti
 }
 
 // Texts differ by the columns that are set. A session keeps what it prepared, so only the first so many are.
+/** One thing after the other: a client runs one query at a time, and a transaction has it to itself. */
+function turns(): <T>(work: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const mine = last.then(work);
+    last = mine.catch(() => {});
+    return mine;
+  };
+}
+
 const MOST_PREPARED = 100;
 
 /**
