@@ -112,7 +112,7 @@ it("F3: killed at every write, sync, rename, unlink and truncation from the maki
   for (const call of calls) runs.push(...(await killAtEach((nth) => fromBirth(order(), straceKilling(call, nth)))));
   expect(report(`from birth, at ${calls.join(", ")}`, runs)).toBeGreaterThan(calls.length);
   expect(await recoverAll(runs)).toEqual([]);
-}, 120_000);
+}, 300_000);
 
 // Where strace is attached, and so which commit is killed: the claim, the send mark, the confirm, the close.
 const POINTS = ["opened", "prepare", "replied", "confirmed"];
@@ -136,5 +136,5 @@ it.each([
     expect(report(`${name}, commit by commit`, runs)).toBeGreaterThan(5);
     expect(await recoverAll(runs)).toEqual([]);
   },
-  120_000,
+  300_000,
 );
