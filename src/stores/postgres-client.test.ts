@@ -1,4 +1,6 @@
-/** The ledger on one connection: pg runs one query at a time on it, and says so when it is handed two. */
+/** What pg's clients ask of whoever uses them: one query at a time, and a listener for errors at every moment. */
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { nevertwice } from "nevertwice";
 import { postgresStore } from "nevertwice/postgres";
 import pg from "pg";
@@ -31,4 +33,36 @@ it("a single client is asked one thing at a time, whatever is under way at once"
   await Promise.all(looks);
   await nt.close();
   expect(most).toBe(1);
+});
+
+function message(type: string, body: Buffer): Buffer {
+  const head = Buffer.alloc(5);
+  head.write(type);
+  head.writeInt32BE(body.length + 4, 1);
+  return Buffer.concat([head, body]);
+}
+
+it("F30: a session ended in the packet that made it ready is a failed call, not the end of the process", async () => {
+  const goodbye = "SFATAL\0C57P01\0Mterminating connection due to administrator command\0\0";
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => {
+      socket.end(
+        Buffer.concat([
+          message("R", Buffer.alloc(4)),
+          message("Z", Buffer.from("I")),
+          message("E", Buffer.from(goodbye)),
+        ]),
+      );
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const pool = new pg.Pool({ connectionString: `postgres://user:secret@127.0.0.1:${port}/app` });
+  pool.on("error", () => {});
+  onTestFinished(() => pool.end());
+  const store = postgresStore({ pool, listen: false });
+  // Without the listener vitest reports an uncaught exception, and fails the run.
+  await expect(store.read(["nt1_x"])).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
 });

@@ -30,6 +30,10 @@ interface Session {
   removeListener(event: string, listener: (...args: never[]) => void): unknown;
 }
 
+interface Connecting {
+  on?(event: "connect", listener: (client: Session) => void): unknown;
+}
+
 interface PooledClient extends Session {
   release(destroy?: boolean): void;
 }
@@ -78,6 +82,9 @@ export function isPgClient(value: unknown): value is PgClient {
 export function pgPoolDriver(pool: PgPool, { timeoutMs, owned }: { timeoutMs: number; owned: boolean }): Driver {
   // Without a listener, a server that restarts while a connection idles would end the process.
   if (owned) pool.on?.("error", () => {});
+  // A server that ends a session right after it began says so in the same packet that makes the client ready: between
+  // the pool's own listener and ours there would be none, and that too would end the process.
+  (pool as unknown as Connecting).on?.("connect", (client) => client.on("error", () => {}));
   const prepared = new Prepared(timeoutMs);
 
   const onClient = async <T>(work: (client: Session) => Promise<T>): Promise<T> => {
