@@ -23,18 +23,7 @@ const DOCUMENTS = [
   "docs/outbox.md",
   "docs/agents.md",
 ];
-const LINKED = [
-  "docs/guide.md",
-  "docs/when-it-dies.md",
-  "docs/cron.md",
-  "docs/runs.md",
-  "docs/sequences.md",
-  "docs/file-store.md",
-  "docs/s3.md",
-  "docs/outbox.md",
-  "docs/agents.md",
-  "docs/mcp.md",
-];
+const LINKED = [...DOCUMENTS.filter((path) => path !== "README.md"), "docs/mcp.md"];
 const TIMEOUT_MS = 60_000;
 // A host of this name, or a ledger named outside, would make a block print something else.
 const NOT_INHERITED =

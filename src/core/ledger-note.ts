@@ -3,7 +3,7 @@
  * the ledger as well: a note, swapped like any record. It is settled from the start, so that no sweep, listing or worker
  * takes it for an intent, and it goes once nobody has touched it for as long as it is kept.
  */
-import { expired, type Instant, type LedgerRecord } from "./record.ts";
+import { BLANK_RECORD, expired, type Instant, type LedgerRecord } from "./record.ts";
 
 export interface NoteName {
   readonly key: string;
@@ -16,39 +16,16 @@ export interface NoteName {
 export function writeNote(before: LedgerRecord | null, name: NoteName, json: string, at: Instant): LedgerRecord {
   const { key, tenant, action, keepMs } = name;
   return {
+    ...BLANK_RECORD,
     key,
     tenant,
     action,
-    version: 1,
-    scope: null,
-    state: "confirmed",
-    attempt: 1,
-    fence: 1,
-    tries: 1,
-    holder: null,
-    lease: null,
-    queued: false,
-    terms: null,
     createdAt: before?.createdAt ?? at.now,
     updatedAt: at.now,
-    dueAt: null,
-    firstSentAt: null,
-    lastSentAt: null,
-    firstSentMark: null,
-    doubted: false,
-    doubtSince: null,
-    doubtMark: null,
-    why: null,
     settledAt: at.now,
     expiresAt: at.now + keepMs,
     keepMs,
-    final: false,
-    fingerprint: { guarded: "", free: null, fields: {} },
-    input: null,
-    draft: null,
     result: { json },
-    error: null,
-    history: [],
   };
 }
 

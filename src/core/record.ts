@@ -185,3 +185,40 @@ function placeInQueue({ dueAt, updatedAt, terms }: Pick<LedgerRecord, "dueAt" | 
   // What is due later must not be found early; it takes its place by the time it is due.
   return dueAt === null || priority === 0 || dueAt > updatedAt ? dueAt : dueAt - priority * PRIORITY_STEP_MS;
 }
+
+/** Every field, saying nothing: for records that are no intents. */
+export const BLANK_RECORD: LedgerRecord = {
+  key: "",
+  tenant: "",
+  action: "",
+  version: 1,
+  scope: null,
+  state: "confirmed",
+  attempt: 1,
+  fence: 1,
+  tries: 1,
+  holder: null,
+  lease: null,
+  queued: false,
+  terms: null,
+  createdAt: 0,
+  updatedAt: 0,
+  dueAt: null,
+  firstSentAt: null,
+  lastSentAt: null,
+  firstSentMark: null,
+  doubted: false,
+  doubtSince: null,
+  doubtMark: null,
+  why: null,
+  settledAt: 0,
+  expiresAt: null,
+  keepMs: null,
+  final: false,
+  fingerprint: { guarded: "", free: null, fields: {} },
+  input: null,
+  draft: null,
+  result: null,
+  error: null,
+  history: [],
+};

@@ -4,6 +4,7 @@ import { configError } from "../core/errors.ts";
 import { beginning, type Connection, type Driver, type Listening, type ListenOptions } from "./postgres-connection.ts";
 import type { Row, SqlText } from "./postgres-row.ts";
 import { answerWithin } from "./postgres-timeout.ts";
+import { Turns } from "./turns.ts";
 
 type Listener = (message: { readonly channel: string; readonly payload?: string }) => void;
 
@@ -129,7 +130,8 @@ async function checkOut(pool: PgPool, timeoutMs: number): Promise<PooledClient> 
 export function pgClientDriver(given: PgClient, timeoutMs: number): Driver {
   const client = given as Session;
   const prepared = new Prepared(timeoutMs);
-  const inTurn = turns();
+  // A client runs one query at a time, and a transaction has it to itself.
+  const turns = new Turns();
   const checkIdle = () => {
     const status = given.getTransactionStatus?.() ?? "I";
     if (status === "I") return;
@@ -138,7 +140,7 @@ export function pgClientDriver(given: PgClient, timeoutMs: number): Driver {
     );
   };
   const alone = <T>(work: () => Promise<T>): Promise<T> =>
-    inTurn(async () => {
+    turns.take(async () => {
       checkIdle();
       return work();
     });
@@ -148,8 +150,8 @@ export function pgClientDriver(given: PgClient, timeoutMs: number): Driver {
     queryAgain: (text, values) => alone(() => prepared.rows(client, text, values)),
     transaction: (work, setup) => alone(() => transactionOn(client, { work, setup, timeoutMs })),
     listen: async (options) => {
-      const { direct, stop } = await inTurn(() => listenOn(client, options, timeoutMs));
-      return { direct, stop: () => inTurn(stop) };
+      const { direct, stop } = await turns.take(() => listenOn(client, options, timeoutMs));
+      return { direct, stop: () => turns.take(stop) };
     },
     close: async () => {},
   };
@@ -161,16 +163,6 @@ async function run(client: Session, text: string, values: readonly SqlText[], ti
 }
 
 // Texts differ by the columns that are set. A session keeps what it prepared, so only the first so many are.
-/** One thing after the other: a client runs one query at a time, and a transaction has it to itself. */
-function turns(): <T>(work: () => Promise<T>) => Promise<T> {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const mine = last.then(work);
-    last = mine.catch(() => {});
-    return mine;
-  };
-}
-
 const MOST_PREPARED = 100;
 
 /**

@@ -3,8 +3,9 @@
  * of their own, query builders rename columns, and neither must change what a record says.
  */
 import { NevertwiceError } from "../core/errors.ts";
-import { attentionAt, type LedgerRecord, type Payload, type State, type SteadyMark } from "../core/record.ts";
+import { attentionAt, type LedgerRecord, type State, type SteadyMark } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
+import { decodePayload, encodePayload } from "./payload-text.ts";
 import { keyFromHex } from "./postgres-key.ts";
 
 export type SqlText = string | null;
@@ -263,20 +264,4 @@ function whole(value: number): string {
 
 function wholeOrNull(value: number | null): string | null {
   return value === null ? null : whole(value);
-}
-
-// JSON text starts with none of these, so a plain payload reads as plain JSON in psql.
-const SEALED = "ntseal";
-const OMITTED = "!";
-
-function encodePayload(payload: Payload | null): string | null {
-  if (payload === null) return null;
-  if ("json" in payload) return payload.json;
-  return "sealed" in payload ? payload.sealed : OMITTED + payload.omitted;
-}
-
-function decodePayload(text: string | null): Payload | null {
-  if (text === null) return null;
-  if (text.startsWith(OMITTED)) return { omitted: text.slice(OMITTED.length) };
-  return text.startsWith(SEALED) ? { sealed: text } : { json: text };
 }

@@ -1,5 +1,5 @@
 /** Every text that a store sends where it may only send known ones: asked for here as the store itself asks for them. */
-import type { LedgerRecord } from "../core/record.ts";
+import { BLANK_RECORD } from "../core/record.ts";
 import type { ListQuery } from "../core/store.ts";
 import type { Connection } from "./postgres-connection.ts";
 import { inspectServer } from "./postgres-inspect.ts";
@@ -32,7 +32,11 @@ export async function knownStatements(schema: string): Promise<readonly string[]
   await look(listener("1"), schema);
   note(watchStatement(tables, 0));
   note(uniformRead(tables.table, [{ hex: "00", tenant: undefined }]));
-  note(uniformWrite(tables.table, [planPut({ record: BLANK, expected: null }, { hex: "00", now: 0, before: null })]));
+  note(
+    uniformWrite(tables.table, [
+      planPut({ record: BLANK_RECORD, expected: null }, { hex: "00", now: 0, before: null }),
+    ]),
+  );
   for (const query of LISTS) note(listStatement(tables, query, 0));
   for (const tenant of [undefined, "t"]) {
     note(sweepStatement(tables, { limit: 1, now: 0, tenant }));
@@ -51,39 +55,3 @@ const SOURCES: readonly Partial<ListQuery>[] = [{}, { lapsed: true }, { scope: "
 const LISTS = SOURCES.flatMap((source) =>
   (["newest", "oldest"] as const).map((order): ListQuery => ({ limit: 1, order, ...source })),
 );
-
-const BLANK: LedgerRecord = {
-  key: "",
-  tenant: "",
-  action: "",
-  version: 1,
-  scope: null,
-  state: "confirmed",
-  attempt: 1,
-  fence: 1,
-  tries: 1,
-  holder: null,
-  lease: null,
-  queued: false,
-  terms: null,
-  createdAt: 0,
-  updatedAt: 0,
-  dueAt: null,
-  firstSentAt: null,
-  lastSentAt: null,
-  firstSentMark: null,
-  doubted: false,
-  doubtSince: null,
-  doubtMark: null,
-  why: null,
-  settledAt: 0,
-  expiresAt: null,
-  keepMs: null,
-  final: false,
-  fingerprint: { guarded: "", free: null, fields: {} },
-  input: null,
-  draft: null,
-  result: null,
-  error: null,
-  history: [],
-};

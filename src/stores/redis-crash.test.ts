@@ -1,33 +1,15 @@
-/** The server and the network on a bad day: killed, restarted, cut off, loading, demoted, down; and other releases (F46). */
-import { Redis } from "ioredis";
-import { createClient } from "redis";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { flushableRedisDb, freshPrefix } from "../../test/services/addresses.ts";
 import { DURABLE, ownRedis, ownRedisCluster, ownRedisReplica, proxyTo } from "../../test/services/on-demand.ts";
 import { until } from "../../test/support/gate.ts";
 import { closedPort, startProvider } from "../../test/support/provider.ts";
+import { REDIS_DRIVERS } from "../../test/support/redis-drivers.ts";
 import type { Store } from "../core/store.ts";
 import { type Nevertwice, nevertwice } from "../nevertwice.ts";
 import { sampleRecord } from "../testing/index.ts";
-import { type RedisClient, type RedisStoreOptions, redisStore } from "./redis.ts";
+import { type RedisStoreOptions, redisStore } from "./redis.ts";
 import { Names } from "./redis-buckets.ts";
 import { sumOf } from "./redis-row.ts";
-
-const DRIVERS: Readonly<Record<string, (to: string) => Promise<RedisClient>>> = {
-  ioredis: async (to) => {
-    const client = new Redis(to);
-    client.on("error", () => {});
-    onTestFinished(() => client.disconnect());
-    return client;
-  },
-  "node-redis": async (to) => {
-    const client = createClient({ url: to });
-    client.on("error", () => {});
-    await client.connect();
-    onTestFinished(() => client.destroy());
-    return client;
-  },
-};
 
 function storeOf(options: RedisStoreOptions): Store {
   const store = redisStore({ timeoutMs: 1_000, ...options });
@@ -94,7 +76,7 @@ class Load {
   }
 }
 
-describe.each(Object.entries(DRIVERS))("through %s", (_, connect) => {
+describe.each(Object.entries(REDIS_DRIVERS))("through %s", (_, connect) => {
   it("F10: a server killed again and again under load keeps all it acknowledged, and no effect happens twice", async () => {
     const server = await ownRedis(DURABLE);
     const load = new Load(programOn({ client: await connect(server.url) }), 32);

@@ -3,16 +3,15 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Redis } from "ioredis";
-import { createClient } from "redis";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { flushableRedisDb, freshPrefix } from "../../test/services/addresses.ts";
 import { DURABLE, ownRedis, proxyTo } from "../../test/services/on-demand.ts";
 import { temporaryFolder } from "../../test/support/each-store.ts";
+import { REDIS_DRIVERS } from "../../test/support/redis-drivers.ts";
 import type { Store } from "../core/store.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { sampleRecord } from "../testing/index.ts";
-import { type RedisClient, type RedisStoreOptions, redisStore } from "./redis.ts";
+import { type RedisStoreOptions, redisStore } from "./redis.ts";
 import { redisError } from "./redis-errors.ts";
 
 const url = await flushableRedisDb();
@@ -25,23 +24,7 @@ function storeOf(options: RedisStoreOptions): Store {
 
 const insert = (key: string) => ({ record: sampleRecord({ key }), expected: null });
 
-const DRIVERS: Readonly<Record<string, (to: string) => Promise<RedisClient>>> = {
-  ioredis: async (to) => {
-    const client = new Redis(to);
-    client.on("error", () => {});
-    onTestFinished(() => client.disconnect());
-    return client;
-  },
-  "node-redis": async (to) => {
-    const client = createClient({ url: to });
-    client.on("error", () => {});
-    await client.connect();
-    onTestFinished(() => client.destroy());
-    return client;
-  },
-};
-
-describe.each(Object.entries(DRIVERS))("through %s", (_, connect) => {
+describe.each(Object.entries(REDIS_DRIVERS))("through %s", (_, connect) => {
   async function behindProxy() {
     const proxy = await proxyTo(url);
     const store = storeOf({ client: await connect(proxy.url(url)) });

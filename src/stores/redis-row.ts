@@ -10,6 +10,7 @@ import { crc32 } from "node:zlib";
 import { NevertwiceError } from "../core/errors.ts";
 import type { Fingerprint, Lease, LedgerRecord, Payload, State, SteadyMark } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
+import { decodePayload, encodePayload } from "./payload-text.ts";
 import { REDIS_EPOCH } from "./redis-clock.ts";
 import { queueScore } from "./redis-index.ts";
 import type { ByteWriter } from "./redis-writer.ts";
@@ -34,9 +35,9 @@ export function writeRow(to: ByteWriter, record: LedgerRecord, version: number):
   to.text(LETTERS[record.state]);
   to.text(queueScore(record) === null ? "-" : "q");
   writeDoc(to, record);
-  const input = payloadText(record.input);
-  const draft = payloadText(record.draft);
-  const result = payloadText(record.result);
+  const input = encodePayload(record.input);
+  const draft = encodePayload(record.draft);
+  const result = encodePayload(record.result);
   to.text(',"P":[');
   to.number(length(input));
   to.text(",");
@@ -211,15 +212,6 @@ function markOf(value: Moment, from: number): SteadyMark {
 }
 
 const ABSENT = -1;
-// JSON text starts with none of these.
-const SEALED = "ntseal";
-const OMITTED = "!";
-
-function payloadText(payload: Payload | null): string | null {
-  if (payload === null) return null;
-  if ("json" in payload) return payload.json;
-  return "sealed" in payload ? payload.sealed : OMITTED + payload.omitted;
-}
 
 function length(text: string | null): number {
   return text === null ? ABSENT : text.length;
@@ -231,8 +223,7 @@ function payloads([input, draft, result]: [number, number, number], value: strin
     if (size === ABSENT) return null;
     const text = value.slice(from, from + size);
     from += size;
-    if (text.startsWith(OMITTED)) return { omitted: text.slice(OMITTED.length) };
-    return text.startsWith(SEALED) ? { sealed: text } : { json: text };
+    return decodePayload(text);
   };
   return { input: next(input), draft: next(draft), result: next(result) };
 }

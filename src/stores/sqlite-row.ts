@@ -1,8 +1,9 @@
 /** A record as a row and back, with a checksum: a flipped bit is noticed, never read as something else. */
 import { crc32 } from "node:zlib";
 import { NevertwiceError } from "../core/errors.ts";
-import { attentionAt, type Lease, type LedgerRecord, type Payload, type SteadyMark } from "../core/record.ts";
+import { attentionAt, type Lease, type LedgerRecord, type SteadyMark } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
+import { decodePayload, encodePayload } from "./payload-text.ts";
 
 export const COLUMNS = [
   "key",
@@ -234,22 +235,6 @@ export function splitRow(text: string, sum: number): RowValues {
 }
 
 const NUMERIC: readonly boolean[] = COLUMNS.map((column) => /^(?:rev|lease_until|.*_at)$/.test(column));
-
-// JSON text starts with none of these, so a plain payload reads as plain JSON in the sqlite3 shell.
-const SEALED = "ntseal";
-const OMITTED = "!";
-
-function encodePayload(payload: Payload | null): string | null {
-  if (payload === null) return null;
-  if ("json" in payload) return payload.json;
-  return "sealed" in payload ? payload.sealed : OMITTED + payload.omitted;
-}
-
-function decodePayload(text: string | null): Payload | null {
-  if (text === null) return null;
-  if (text.startsWith(OMITTED)) return { omitted: text.slice(OMITTED.length) };
-  return text.startsWith(SEALED) ? { sealed: text } : { json: text };
-}
 
 function damaged(key: unknown, where: string): NevertwiceError {
   return new NevertwiceError(

@@ -1,38 +1,11 @@
-/**
- * Savepoints in the caller's transaction, one at a time. SQLite's savepoints are a stack: if two calls of one
- * transaction overlapped, the end of one would release or roll back the other's work with its own.
- */
-import { AsyncLocalStorage } from "node:async_hooks";
+/** Savepoints in the caller's transaction: what a call wrote there goes or stays as a whole. */
 import type { SqliteHandle } from "./sqlite-driver.ts";
+import { nestedTurn } from "./turns.ts";
 
-class Turns {
-  #last: Promise<unknown> = Promise.resolve();
-
-  take<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#last.then(work);
-    this.#last = turn.catch(() => {});
-    return turn;
-  }
-}
-
-const turnsOf = new WeakMap<SqliteHandle, Turns>();
-// A call made by the work of a savepoint nests inside it; it must not wait for the savepoint it is a part of.
-const inside = new AsyncLocalStorage<{ readonly tx: SqliteHandle; readonly turns: Turns }>();
 let savepoints = 0;
 
 export function savepoint<T>(tx: SqliteHandle, work: () => Promise<T>): Promise<T> {
-  const outer = inside.getStore();
-  const turns = outer?.tx === tx ? outer.turns : outermost(tx);
-  return turns.take(() => inside.run({ tx, turns: new Turns() }, () => allOrNothing(tx, work)));
-}
-
-function outermost(tx: SqliteHandle): Turns {
-  let turns = turnsOf.get(tx);
-  if (turns === undefined) {
-    turns = new Turns();
-    turnsOf.set(tx, turns);
-  }
-  return turns;
+  return nestedTurn(tx, () => allOrNothing(tx, work));
 }
 
 async function allOrNothing<T>(tx: SqliteHandle, work: () => Promise<T>): Promise<T> {
