@@ -54,12 +54,19 @@ describe.each(Object.entries(stores))("worker on %s", (_, store) => {
     let now = 0;
     let most = 0;
     let done = 0;
+    // The first holds its place until a second has come, so that "two at once" does not hang on how fast this machine is.
+    let second = () => {};
+    const two = new Promise<void>((come) => {
+      second = come;
+    });
     const limited = {
       key: ["id"] as const,
       limit: { by: () => "one place", concurrency: 2 },
       run: async (_input: { id: number }) => {
         now += 1;
         most = Math.max(most, now);
+        if (now === 2) second();
+        await two;
         await new Promise((wait) => setTimeout(wait, 2));
         now -= 1;
         done += 1;
