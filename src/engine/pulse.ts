@@ -22,11 +22,14 @@ export interface Watcher<T> {
   cut(why: Interruption): void;
 }
 
-/** Wakes each pulse when it wants to be woken, with one timer for all. */
+/**
+ * Wakes each pulse when it wants to be woken, with one timer for all. A linked list, not a Set: a Set that thousands come
+ * and go through leaves old tables behind, and each keeps what was in it alive until the next full collection.
+ */
 export class Heart {
   readonly ledger: Ledger;
   readonly clock: Clock;
-  readonly #pulses = new Set<Pulse>();
+  #first: Pulse | null = null;
   #timer: Timer | null = null;
   #firesAt = Number.POSITIVE_INFINITY;
 
@@ -36,13 +39,21 @@ export class Heart {
   }
 
   add(pulse: Pulse): void {
-    this.#pulses.add(pulse);
+    pulse.next = this.#first;
+    if (this.#first !== null) this.#first.previous = pulse;
+    this.#first = pulse;
     this.wakeBy(pulse.wakeAt);
   }
 
+  /** To be called once for each pulse that was added. */
   remove(pulse: Pulse): void {
-    this.#pulses.delete(pulse);
-    if (this.#pulses.size > 0) return;
+    const { previous, next } = pulse;
+    if (previous === null) this.#first = next;
+    else previous.next = next;
+    if (next !== null) next.previous = previous;
+    pulse.previous = null;
+    pulse.next = null;
+    if (this.#first !== null) return;
     this.#timer?.cancel();
     this.#timer = null;
     this.#firesAt = Number.POSITIVE_INFINITY;
@@ -60,12 +71,14 @@ export class Heart {
     this.#timer = null;
     this.#firesAt = Number.POSITIVE_INFINITY;
     const now = this.clock.monotonic();
-    let next = Number.POSITIVE_INFINITY;
-    for (const pulse of [...this.#pulses]) {
-      if (pulse.wakeAt <= now) pulse.wake();
-      if (this.#pulses.has(pulse)) next = Math.min(next, pulse.wakeAt);
+    let wakeAt = Number.POSITIVE_INFINITY;
+    const beating: Pulse[] = [];
+    for (let pulse = this.#first; pulse !== null; pulse = pulse.next) beating.push(pulse);
+    for (const pulse of beating) {
+      if (!pulse.ended && pulse.wakeAt <= now) pulse.wake();
+      if (!pulse.ended) wakeAt = Math.min(wakeAt, pulse.wakeAt);
     }
-    if (next !== Number.POSITIVE_INFINITY) this.wakeBy(next);
+    if (wakeAt !== Number.POSITIVE_INFINITY) this.wakeBy(wakeAt);
   }
 }
 
@@ -75,6 +88,9 @@ export class Pulse {
   // Made when somebody asks for the signal: most attempts never do, and a controller costs more than a claim's bookkeeping.
   #abort: AbortController | null = null;
   readonly beganAt: number;
+  /** Its neighbours in the heart's list. */
+  previous: Pulse | null = null;
+  next: Pulse | null = null;
   #stored: Stored;
   #timeoutAt: number;
   #nextBeatAt: number;
@@ -92,6 +108,10 @@ export class Pulse {
     this.#nextBeatAt = now + this.#leaseMs / 3;
     this.#timeoutAt = now + options.timeoutMs;
     heart.add(this);
+  }
+
+  get ended(): boolean {
+    return this.#ended;
   }
 
   get signal(): AbortSignal {
@@ -152,6 +172,7 @@ export class Pulse {
   }
 
   end(): void {
+    if (this.#ended) return;
     this.#ended = true;
     this.#watcher = null;
     this.#heart.remove(this);

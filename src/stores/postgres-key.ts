@@ -21,17 +21,24 @@ export function keyHex(key: string): string {
   return text.length === 2 * DIGEST_BYTES ? `${text}00` : text;
 }
 
+// Digits are gathered here and become one flat string: concatenated one by one they would be 13 strings.
+const DIGITS = Buffer.alloc(2 * DIGEST_BYTES + 1);
+const DIGIT_CODES = Buffer.from("0123456789abcdef", "latin1");
+
 /** Four characters are 20 bits, five hexadecimal digits: no bytes in between, since this runs in every call. */
 function digestHex(key: string): string | null {
-  let hex = "";
+  let next = 0;
   for (let at = PREFIX.length; at < KEY_CHARS; at += 4) {
     const bits =
       (valueAt(key, at) << 15) | (valueAt(key, at + 1) << 10) | (valueAt(key, at + 2) << 5) | valueAt(key, at + 3);
     if (bits > 0xfffff || bits < 0) return null;
-    hex += (bits + 0x100000).toString(16).slice(1);
+    for (let shift = 16; shift >= 0; shift -= 4) {
+      DIGITS[next] = DIGIT_CODES[(bits >> shift) & 15] as number;
+      next += 1;
+    }
   }
   // 52 characters hold 4 bits more than a digest: they are zero in a key.
-  return hex.endsWith("0") ? hex.slice(0, -1) : null;
+  return DIGITS[next - 1] === DIGIT_CODES[0] ? DIGITS.toString("latin1", 0, next - 1) : null;
 }
 
 function valueAt(key: string, at: number): number {
