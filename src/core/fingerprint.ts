@@ -19,6 +19,18 @@ const NOT_AN_OBJECT = "";
 
 export function printInput(input: unknown, free: readonly string[], secret?: string | Uint8Array): InputPrint {
   const fields = inputFields(input, free);
+  return lonePrint(fields, free, secret) ?? fullPrint(fields, free, secret);
+}
+
+/** One field needs one digest. Its name is part of it: { to: "x" } and { cc: "x" } are not the same input. */
+function lonePrint(fields: readonly Field[], free: readonly string[], secret: Secret): InputPrint | null {
+  const [name, text] = fields.length === 1 ? (fields[0] as Field) : NO_FIELD;
+  if (text === null || free.includes(name)) return null;
+  const digest = shortDigest(text, secret);
+  return new Print(`${digest}:${name}`, null, [], { [name]: digest }, secret);
+}
+
+function fullPrint(fields: readonly Field[], free: readonly string[], secret: Secret): InputPrint {
   let guardedText = "";
   let freeText = "";
   for (const [name, text] of fields) {
@@ -26,17 +38,11 @@ export function printInput(input: unknown, free: readonly string[], secret?: str
     if (free.includes(name)) freeText += entry;
     else guardedText += entry;
   }
-  const lone = fields.length === 1 && freeText === "" ? (fields[0] as Field) : null;
-  const digests = lone === null ? null : fieldDigests(fields, secret);
-  return new Print(
-    // One field needs one digest. Its name is part of it: { to: "x" } and { cc: "x" } are not the same input.
-    lone === null || digests === null ? shortDigest(guardedText, secret) : `${digests[lone[0]]}:${lone[0]}`,
-    freeText === "" ? null : shortDigest(freeText, secret),
-    fields,
-    digests,
-    secret,
-  );
+  const freeDigest = freeText === "" ? null : shortDigest(freeText, secret);
+  return new Print(shortDigest(guardedText, secret), freeDigest, fields, null, secret);
 }
+
+const NO_FIELD: Field = ["", null];
 
 class Print implements InputPrint {
   readonly guarded: string;
@@ -55,7 +61,7 @@ class Print implements InputPrint {
   ) {
     this.guarded = guarded;
     this.free = free;
-    this.#texts = digests === null ? texts : [];
+    this.#texts = texts;
     this.#digests = digests;
     this.#secret = secret;
   }

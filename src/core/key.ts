@@ -22,7 +22,11 @@ const LEAST_SECRET_BYTES = 16;
 
 /** "nt1_" and 52 characters of base32hex over SHA-256, or HMAC-SHA-256 when there is a secret. */
 export function deriveKey(identity: KeyIdentity): string {
-  return PREFIX + base32hex(digest(keyText(identity), identity.secret));
+  return keyOfDigest(digest(keyText(identity), identity.secret));
+}
+
+export function keyOfDigest(bytes: Uint8Array): string {
+  return base32hex(bytes, PREFIX);
 }
 
 /**
@@ -30,11 +34,23 @@ export function deriveKey(identity: KeyIdentity): string {
  * no separator inside a part can make two lists of parts look alike.
  */
 export function keyText({ tenant, action, version, scope, parts }: KeyIdentity): string {
-  checkNames(tenant, action, version, scope);
-  const head = `["${TAG}",${canonicalKey(tenant, "tenant")},${canonicalKey(action, "action")},${version}`;
-  const scopeText = scope === null ? "null" : canonicalKey(scope, "scope");
-  return `${head},${scopeText}${partsText(parts)}]`;
+  if (last.tenant !== tenant || last.action !== action || last.version !== version || last.scope !== scope) {
+    checkNames(tenant, action, version, scope);
+    const names = `${canonicalKey(tenant, "tenant")},${canonicalKey(action, "action")},${version}`;
+    const scopeText = scope === null ? "null" : canonicalKey(scope, "scope");
+    last = { tenant, action, version, scope, head: `["${TAG}",${names},${scopeText}` };
+  }
+  return `${last.head}${partsText(parts)}]`;
 }
+
+// One call is mostly like the one before it but for its parts. Nothing follows from it but time: the text is the same.
+let last: Pick<KeyIdentity, "tenant" | "action" | "version" | "scope"> & { readonly head: string } = {
+  tenant: "",
+  action: "",
+  version: 0,
+  scope: null,
+  head: "",
+};
 
 function checkNames(tenant: unknown, action: unknown, version: unknown, scope: unknown): void {
   if (typeof tenant !== "string" || (tenant !== "" && isBlank(tenant))) {
@@ -147,12 +163,13 @@ const CODES = Buffer.from(ALPHABET, "latin1");
 const scratch = Buffer.alloc(64);
 
 /** Lower-case base32hex without padding, for digests of 32 bytes (52 characters). */
-export function base32hex(bytes: Uint8Array): string {
-  const length = Math.ceil((bytes.length * 8) / 5);
+export function base32hex(bytes: Uint8Array, prefix = ""): string {
+  const length = prefix.length + Math.ceil((bytes.length * 8) / 5);
   const text = length <= scratch.length ? scratch : Buffer.alloc(length);
   let bits = 0;
   let held = 0;
   let next = 0;
+  for (; next < prefix.length; next += 1) text[next] = prefix.charCodeAt(next);
   for (let index = 0; index < bytes.length; index += 1) {
     held = ((held & 31) << 8) | (bytes[index] as number);
     bits += 8;

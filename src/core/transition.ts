@@ -172,9 +172,11 @@ function enqueue(current: LedgerRecord | null, event: EventOf<"enqueue">, at: In
 function claim(current: LedgerRecord | null, event: EventOf<"claim">, at: Instant): Change {
   if (current === null || expired(current, at.now)) {
     if (event.intent === undefined) return refuse("absent");
+    // Begun and taken at once: two records for one claim would be in every call.
+    if (event.by === undefined) return accept(begin(event.intent, current, at, event));
     const begun = begin(event.intent, current, at);
     const record = take(begun, event, at);
-    return accept(record, event.by === undefined ? null : note(begun, "resend", record.state, at, event));
+    return accept(record, note(begun, "resend", record.state, at, event));
   }
   const blocked = claimRefusal(current, at);
   if (blocked !== null) return refuse(blocked);
@@ -354,28 +356,36 @@ function inputOf(intent: Intent) {
   return { fingerprint: intent.fingerprint, input: intent.input, keepMs: intent.keepMs };
 }
 
-/** A fresh record. It keeps counting the fence of the expired one it replaces, whose zombies must stay refused. */
-function begin(intent: Intent, replaced: LedgerRecord | null, at: Instant): LedgerRecord {
+interface Taking {
+  readonly to: "claimed" | "sent";
+  readonly holder: string;
+  readonly leaseMs: number;
+}
+
+/** A fresh record, taken or not. It keeps counting the fence of the expired one it replaces, whose zombies must stay refused. */
+function begin(intent: Intent, replaced: LedgerRecord | null, at: Instant, by: Taking | null = null): LedgerRecord {
+  const sent = by?.to === "sent";
+  const tries = by === null ? 0 : 1;
   return {
     key: intent.key,
     tenant: intent.tenant,
     action: intent.action,
     version: intent.version,
     scope: intent.scope,
-    state: "pending",
-    attempt: 0,
-    fence: replaced?.fence ?? 0,
-    tries: 0,
-    holder: null,
-    lease: null,
+    state: by === null ? "pending" : by.to,
+    attempt: tries,
+    fence: (replaced?.fence ?? 0) + tries,
+    tries,
+    holder: by === null ? null : by.holder,
+    lease: by === null ? null : leaseFrom(at, by.leaseMs),
     queued: false,
     terms: null,
     createdAt: at.now,
     updatedAt: at.now,
     dueAt: null,
-    firstSentAt: null,
-    lastSentAt: null,
-    firstSentMark: null,
+    firstSentAt: sent ? at.now : null,
+    lastSentAt: sent ? at.now : null,
+    firstSentMark: sent ? markOf(at) : null,
     doubted: false,
     doubtSince: null,
     doubtMark: null,
@@ -386,12 +396,14 @@ function begin(intent: Intent, replaced: LedgerRecord | null, at: Instant): Ledg
     draft: null,
     result: null,
     error: null,
-    history: [],
+    history: NO_HISTORY,
     fingerprint: intent.fingerprint,
     input: intent.input,
     keepMs: intent.keepMs,
   };
 }
+
+const NO_HISTORY: readonly HistoryEntry[] = Object.freeze([]);
 
 function take(
   record: LedgerRecord,

@@ -17,6 +17,9 @@ export interface RowSource {
   column(name: string): string;
 }
 
+/** The value of a column (by its place) in a row (by its place). */
+export type ValueAt = (row: number, column: number) => SqlText;
+
 // Control characters that JSON never holds unescaped.
 const SEPARATOR = "\u001e";
 const NULL_MARK = "\u001d";
@@ -35,13 +38,16 @@ export class Parameters {
    * The first column differs in every row. Behind OFFSET 0 the planner does not see how many rows there are and takes
    * ten: with the real number (500) it would rather read a table of 30 MB from end to end than look 500 keys up.
    */
-  rows(columns: readonly ArrayColumn[], rows: readonly (readonly SqlText[])[]): RowSource {
+  rows(columns: readonly ArrayColumn[], size: number, valueAt: ValueAt): RowSource {
     const items: string[] = [];
     const [names, arrays]: [string[], string[]] = [[], []];
     const places = new Map<string, string>();
     for (const [at, { name, type }] of columns.entries()) {
-      const same = at > 0 && rows.every((row) => row[at] === rows[0]?.[at]);
-      items.push(`${same ? this.#value(type, rows[0]?.[at] as SqlText) : this.#array(type, rows, at)} AS a${at}`);
+      // One column at a time: a copy of every row in the order of the columns would cost more than the statement's text.
+      const texts: SqlText[] = [];
+      for (let row = 0; row < size; row += 1) texts.push(valueAt(row, at));
+      const same = at > 0 && allAlike(texts);
+      items.push(`${same ? this.#value(type, texts[0] as SqlText) : this.#array(type, texts)} AS a${at}`);
       places.set(name, same ? `p.a${at}` : `i.${name}`);
       if (same) continue;
       names.push(name);
@@ -58,10 +64,9 @@ export class Parameters {
     return type === "text" ? this.add(text) : `${this.add(text)}::${type}`;
   }
 
-  #array(type: string, rows: readonly (readonly SqlText[])[], at: number): string {
-    if (type === "text") return this.#texts(rows.map((row) => row[at] as SqlText));
-    const literal = type === "bytea" ? byteaArray(rows, at) : plainArray(rows, at);
-    return `${this.add(literal)}::${type}[]`;
+  #array(type: string, texts: readonly SqlText[]): string {
+    if (type === "text") return this.#texts(texts);
+    return `${this.add(type === "bytea" ? byteaArray(texts) : plainArray(texts))}::${type}[]`;
   }
 
   #texts(texts: readonly SqlText[]): string {
@@ -76,23 +81,26 @@ export class Parameters {
   }
 }
 
+function allAlike(texts: readonly SqlText[]): boolean {
+  const first = texts[0];
+  for (const text of texts) if (text !== first) return false;
+  return true;
+}
+
 /** Any column as the text of one array, whatever it holds. */
 export function arrayText(type: string, rows: readonly (readonly SqlText[])[], at: number): string {
-  if (type === "bytea") return byteaArray(rows, at);
-  return type === "text" ? escapedArray(rows.map((row) => row[at] as SqlText)) : plainArray(rows, at);
+  const texts = rows.map((row) => row[at] as SqlText);
+  if (type === "bytea") return byteaArray(texts);
+  return type === "text" ? escapedArray(texts) : plainArray(texts);
 }
 
 /** Numbers and booleans need no quotes. */
-function plainArray(rows: readonly (readonly SqlText[])[], at: number): string {
-  let text = "";
-  for (const row of rows) text += `,${row[at] ?? "NULL"}`;
-  return `{${text.slice(1)}}`;
+function plainArray(texts: readonly SqlText[]): string {
+  return `{${texts.map((text) => text ?? "NULL").join(",")}}`;
 }
 
-function byteaArray(rows: readonly (readonly SqlText[])[], at: number): string {
-  let text = "";
-  for (const row of rows) text += `,"\\\\x${row[at]}"`;
-  return `{${text.slice(1)}}`;
+function byteaArray(texts: readonly SqlText[]): string {
+  return `{"\\\\x${texts.join('","\\\\x')}"}`;
 }
 
 export function escapedArray(texts: readonly SqlText[]): string {

@@ -2,7 +2,7 @@
  * A key as bytes: 32 for a real one, a quarter less to store and to log than its 56 characters (540 → 474 bytes of WAL
  * a guard). Any other text (a test's "nt1_a") is kept as a zero byte and UTF-8, at a length that is never 32.
  */
-import { base32hex, isKey } from "../core/key.ts";
+import { isKey, keyOfDigest } from "../core/key.ts";
 
 const PREFIX = "nt1_";
 const DIGEST_BYTES = 32;
@@ -47,7 +47,7 @@ function valueAt(key: string, at: number): number {
 
 export function keyFromHex(hex: string): string {
   const bytes = Buffer.from(hex, "hex");
-  if (bytes.length === DIGEST_BYTES) return PREFIX + base32hex(bytes);
+  if (bytes.length === DIGEST_BYTES) return keyOfDigest(bytes);
   return bytes.subarray(1, bytes.at(-1) === 0 ? -1 : undefined).toString();
 }
 

@@ -2,7 +2,7 @@
 import { performance } from "node:perf_hooks";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import type { Put, PutResult, Stored } from "../core/store.ts";
-import { Parameters, type RowSource } from "./postgres-arrays.ts";
+import { type ArrayColumn, Parameters, type RowSource } from "./postgres-arrays.ts";
 import type { ServerClock } from "./postgres-clock.ts";
 import type { Connection } from "./postgres-connection.ts";
 import { isTransient } from "./postgres-errors.ts";
@@ -62,9 +62,12 @@ export class Swaps {
 
   /** Each put on its own; a key that comes twice is put twice, one after the other. */
   async write(run: Connection, puts: readonly Put[], inTransaction = false): Promise<PutResult[]> {
-    const results = new Array<PutResult>(puts.length);
     const now = this.#options.clock.instant().now;
-    let waiting = puts.map((put, at) => ({ at, planned: this.#plan(put, now, run.uniform === true) }));
+    const all = puts.map((put) => this.#plan(put, now, run.uniform === true));
+    // The engine's own batches come sorted, each key once.
+    if (ascending(all)) return this.#swap(run, all, inTransaction);
+    const results = new Array<PutResult>(puts.length);
+    let waiting = all.map((planned, at) => ({ at, planned }));
     while (waiting.length > 0) {
       const keys = new Set<string>();
       const batch = waiting.filter(({ planned: { hex } }) => !keys.has(hex) && keys.add(hex));
@@ -152,7 +155,7 @@ export class Swaps {
     const from =
       items.length === 1
         ? this.#one(parameters, row(items[0] as T))
-        : joined(table, columns, parameters.rows(columns, items.map(row)));
+        : joined(table, columns, rowsOf(parameters, columns, items.map(row)));
     const own = tenant === undefined ? "" : ` AND r.tenant = ${parameters.add(tenant)}`;
     const where = items.length === 1 ? own : own.replace(" AND", " WHERE");
     return {
@@ -186,6 +189,17 @@ export class Swaps {
       this.#options.clock.observe({ serverMs: Number(clock), askedAt, answeredAt: performance.now() });
     return rows;
   }
+}
+
+function ascending(puts: readonly PlannedPut[]): boolean {
+  for (let i = 1; i < puts.length; i += 1) {
+    if ((puts[i - 1] as PlannedPut).hex >= (puts[i] as PlannedPut).hex) return false;
+  }
+  return puts.length > 0;
+}
+
+function rowsOf(parameters: Parameters, columns: readonly ArrayColumn[], rows: readonly SqlText[][]): RowSource {
+  return parameters.rows(columns, rows.length, (row, at) => rows[row]?.[at] as SqlText);
 }
 
 function joined(table: string, columns: readonly { name: string }[], { from, column }: RowSource): string {

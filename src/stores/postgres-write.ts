@@ -55,8 +55,15 @@ const REPLACED: Columns = [...FIXED.slice(2), ...MOVING];
 const EXPECTED = { name: "expected", type: "bigint" };
 const ATTENTION = MOVING.findIndex(({ name }) => name === "attention");
 
-const insertRow = ({ fixed, moving }: PlannedPut) => [...fixed, ...moving];
-const replaceRow = ({ fixed, moving }: PlannedPut) => [...fixed.slice(2), ...moving];
+/** By the place of a column in ALL. */
+function insertValue({ fixed, moving }: PlannedPut, at: number): SqlText {
+  return (at < FIXED.length ? fixed[at] : moving[at - FIXED.length]) as SqlText;
+}
+
+/** By the place of a column in REPLACED. */
+function replaceValue(put: PlannedPut, at: number): SqlText {
+  return insertValue(put, at + NAMING.length);
+}
 
 /** The columns of MOVING that differ from before in any of the rows. */
 function changes(puts: readonly PlannedPut[], now: number): number[] {
@@ -84,9 +91,8 @@ function value(parameters: Parameters, type: string, text: SqlText): string {
 export function singleWrite(table: string, planned: PlannedPut, now: number): Statement {
   const parameters = new Parameters();
   if (planned.way === "insert") {
-    const row = insertRow(planned);
-    const set = [...row.keys()].filter((at) => row[at] !== null);
-    const values = set.map((at) => value(parameters, ALL[at]?.type as string, row[at] as SqlText));
+    const set = [...ALL.keys()].filter((at) => insertValue(planned, at) !== null);
+    const values = set.map((at) => value(parameters, ALL[at]?.type as string, insertValue(planned, at)));
     return {
       text: `INSERT INTO ${table} (${set.map((at) => ALL[at]?.name).join(", ")}) VALUES (${values.join(", ")}) ON CONFLICT (key, tenant) DO NOTHING`,
       values: parameters.values,
@@ -94,11 +100,11 @@ export function singleWrite(table: string, planned: PlannedPut, now: number): St
   }
   const { put, hex, way } = planned;
   const columns: Columns = way === "settle" ? MOVING : REPLACED;
-  const row = way === "settle" ? planned.moving : replaceRow(planned);
-  const set = way === "settle" ? changes([planned], now) : [...row.keys()];
+  const set = way === "settle" ? changes([planned], now) : [...columns.keys()];
   const assign = set.map((at) => {
     const { name, type } = columns[at] as Columns[number];
-    return `${name} = ${value(parameters, type, row[at] as SqlText)}`;
+    const text = way === "settle" ? (planned.moving[at] as SqlText) : replaceValue(planned, at);
+    return `${name} = ${value(parameters, type, text)}`;
   });
   const [key, tenant, rev] = [
     value(parameters, "bytea", hex),
@@ -127,10 +133,10 @@ export function batchWrite(table: string, puts: readonly PlannedPut[], now: numb
   const parts: string[] = [];
   const inserts = of("insert");
   if (inserts.length > 0) parts.push(`inserted AS (${insertAll(table, parameters, inserts)} RETURNING r.key)`);
-  const update = (name: string, rows: readonly PlannedPut[], columns: Columns, row: RowOf) => {
+  const update = (name: string, rows: readonly PlannedPut[], columns: Columns, value: ValueOf) => {
     if (rows.length === 0) return;
     const after = parts.length === 0 ? "" : ` AND (SELECT count(*) FROM ${parts.at(-1)?.split(" ")[0]}) >= 0`;
-    parts.push(`${name} AS (${updateAll(table, parameters, rows, columns, row)}${after} RETURNING r.key)`);
+    parts.push(`${name} AS (${updateAll(table, parameters, rows, columns, value)}${after} RETURNING r.key)`);
   };
   const settles = of("settle");
   const changed = changes(settles, now);
@@ -138,9 +144,9 @@ export function batchWrite(table: string, puts: readonly PlannedPut[], now: numb
     "settled",
     settles,
     changed.map((at) => MOVING[at] as Columns[number]),
-    ({ moving }) => changed.map((at) => moving[at] as SqlText),
+    ({ moving }, at) => moving[changed[at] as number] as SqlText,
   );
-  update("replaced", of("replace"), REPLACED, replaceRow);
+  update("replaced", of("replace"), REPLACED, replaceValue);
   const size = parameters.add(String(puts.length));
   const all = parts.map((part) => `SELECT key FROM ${part.split(" ")[0]}`).join(" UNION ALL ");
   return {
@@ -150,29 +156,36 @@ SELECT ${CLOCK} AS clock, count(*)::text AS c1, CASE WHEN count(*) < ${size}::bi
   };
 }
 
-type RowOf = (put: PlannedPut) => SqlText[];
+type ValueOf = (put: PlannedPut, column: number) => SqlText;
 
 function insertAll(table: string, parameters: Parameters, puts: readonly PlannedPut[]): string {
-  const rows = puts.map(insertRow);
-  const columns = ALL.map((column, at) => ({ column, at })).filter(({ at }) => rows.some((row) => row[at] !== null));
-  const names = columns.map(({ column }) => column.name).join(", ");
-  const source = parameters.rows(
-    columns.map(({ column }) => column),
-    rows.map((row) => columns.map(({ at }) => row[at] as SqlText)),
+  const set: number[] = [];
+  for (let at = 0; at < ALL.length; at += 1) if (puts.some((put) => insertValue(put, at) !== null)) set.push(at);
+  const columns = set.map((at) => ALL[at] as Columns[number]);
+  const source = parameters.rows(columns, puts.length, (row, column) =>
+    insertValue(puts[row] as PlannedPut, set[column] as number),
   );
-  const values = columns.map(({ column }) => source.column(column.name)).join(", ");
+  const names = columns.map(({ name }) => name).join(", ");
+  const values = columns.map(({ name }) => source.column(name)).join(", ");
   return `INSERT INTO ${table} AS r (${names}) SELECT ${values} FROM ${source.from} ON CONFLICT (key, tenant) DO NOTHING`;
 }
+
+// What an update finds its row by, before what it sets.
+const FOUND_BY: Columns = [...NAMING, EXPECTED];
 
 function updateAll(
   table: string,
   parameters: Parameters,
   puts: readonly PlannedPut[],
   columns: Columns,
-  row: RowOf,
+  value: ValueOf,
 ): string {
-  const rows = puts.map((put) => [put.hex, put.put.record.tenant, String(put.put.expected), ...row(put)]);
-  const { from, column } = parameters.rows([...NAMING, EXPECTED, ...columns], rows);
+  const { from, column } = parameters.rows([...FOUND_BY, ...columns], puts.length, (row, at) => {
+    const planned = puts[row] as PlannedPut;
+    if (at === 0) return planned.hex;
+    if (at === 1) return planned.put.record.tenant;
+    return at === 2 ? String(planned.put.expected) : value(planned, at - FOUND_BY.length);
+  });
   const set = columns.map(({ name }) => `${name} = ${column(name)}`).join(", ");
   return `UPDATE ${table} r SET ${set} FROM ${from} WHERE r.key = i.key AND r.tenant = ${column("tenant")} AND r.rev = ${column("expected")}`;
 }
