@@ -292,11 +292,11 @@ function passThrough({ how, value }: ControlFlow): Answer<unknown> {
  * the call waits for it, as without the guard, and its late answer is evidence that confirms the record.
  */
 async function lateAnswer(outcome: Unknown, call: Live, telling: Telling): Promise<Answer<unknown>> {
-  const { isError, said } = call.codec;
+  const { said } = call.codec;
   let failure: { readonly said: string | undefined; readonly result?: unknown };
   try {
     const value = await call.work;
-    if (isError?.(value) !== true) return { kind: "result", result: value, note: null };
+    if (errorMeaning(call, value) === "answer") return { kind: "result", result: value, note: null };
     failure = { said: said?.(value), result: value };
   } catch (error) {
     if (isControlFlowError(error)) throw error;

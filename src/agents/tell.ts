@@ -51,7 +51,7 @@ function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): 
       ];
     case "unknown":
       return [
-        ...(telling.said === undefined ? [] : [`${tool} failed: ${telling.said}.`]),
+        ...(telling.said === undefined ? [] : [`${tool} failed: ${unended(telling.said)}.`]),
         `It may have happened all the same (attempt ${outcome.attempt}, ${when(outcome.since)}: ${outcome.why}), and it will not be run again by itself.`,
         `Do not repeat it, and do not try another way to the same end. Until a person or a check has settled it, treat it as open.`,
         ask,
@@ -64,8 +64,8 @@ function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): 
     case "failed":
       return [
         outcome.final
-          ? `Refused for good, and it did not happen: ${telling.said ?? messageOf(outcome.error)}. ${tool} was not run again.`
-          : `It did not happen: ${telling.said ?? messageOf(outcome.error)}. You may call ${tool} again.`,
+          ? `Refused for good, and it did not happen: ${unended(telling.said ?? messageOf(outcome.error))}. ${tool} was not run again.`
+          : `It did not happen: ${unended(telling.said ?? messageOf(outcome.error))}. You may call ${tool} again.`,
       ];
   }
 }
@@ -96,6 +96,11 @@ function askFirst({ statusTool }: Telling, key: string): string {
   return statusTool === undefined
     ? "Go on with something else, or ask a person."
     : `Ask for its status with ${statusTool} {"reference":"${key}"}.`;
+}
+
+/** The full stop is ours. */
+function unended(text: string): string {
+  return text.replace(/[\s.]+$/, "");
 }
 
 function when(at: number): string {

@@ -3,7 +3,7 @@ import { resumedTwice, runBy } from "./lib/agents/langchain.mjs";
 import { tellStories, WAYS, world } from "./lib/stories.ts";
 
 describe.each(["tool", "middleware"])("LangChain and LangGraph, guarded by %s", (by) => {
-  tellStories(runBy(by), by === "tool" ? { agent: "langchain" } : {});
+  tellStories(runBy(by), { agent: `langchain:${by}` });
 
   it.each(WAYS)(
     "an interrupt goes through and is never stored; its answer submitted twice, $way",

@@ -3,7 +3,7 @@ import { readTwice, runOn } from "./lib/agents/mcp-server.mjs";
 import { tellStories, world } from "./lib/stories.ts";
 
 describe.each([1, 2])("an MCP server on SDK %i.x", (version) => {
-  tellStories(runOn(version), version === 1 ? { agent: "mcp-server" } : {});
+  tellStories(runOn(version), { agent: `mcp-server:${version}` });
 
   it("a tool that says readOnlyHint passes", async () => {
     const { world: at } = await world(true);

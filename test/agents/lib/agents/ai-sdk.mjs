@@ -81,4 +81,4 @@ export function agent(version) {
   };
 }
 
-export const run = (world, steps) => agent(7).run(world, steps);
+export const runBy = (version) => agent(Number(version)).run;

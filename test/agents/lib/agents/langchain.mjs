@@ -79,8 +79,6 @@ export const runBy = (by) => async (world, steps) => {
   return told(model.seen);
 };
 
-export const run = runBy("tool");
-
 /** The tool asks a person first; the answer is then submitted twice from the same checkpoint. */
 export async function resumedTwice(world, by) {
   const checkpointer = new MemorySaver();

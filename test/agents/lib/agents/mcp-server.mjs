@@ -43,7 +43,7 @@ export const runOn = (version) => async (world, steps) => {
   return told;
 };
 
-export const run = runOn(1);
+export const runBy = (version) => runOn(Number(version));
 
 export async function readTwice(world, version) {
   const client = await connected(world, version);
