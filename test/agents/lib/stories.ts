@@ -14,6 +14,8 @@ export interface World {
   /** The session, thread or run. */
   readonly thread: string;
   readonly crash?: boolean;
+  /** Aborted when the caller of a run gives up on it; each agent hands it to its framework. */
+  readonly signal?: AbortSignal;
 }
 
 export interface Mail {
@@ -76,6 +78,22 @@ export function tellStories(run: Run, { agent }: { agent?: string } = {}): void 
       if (guarded) for (const answer of told) expect(answer).toMatch(/It may have happened all the same/);
     },
   );
+
+  it.each(WAYS)("F42: the run is timed out while the tool hangs, and started again, $way", async ({ guarded }) => {
+    const { provider, world: at } = await world(guarded);
+    provider.hold();
+    const timeout = new AbortController();
+    const givenUp = run({ ...at, signal: timeout.signal }, [[hello]]).catch(() => []);
+    await provider.sent(1);
+    timeout.abort(new DOMException("The operation timed out", "TimeoutError"));
+    const again = run(at, [[hello]]);
+    if (guarded) setTimeout(() => provider.release(), 300);
+    else void provider.sent(2).then(() => provider.release());
+    const [told] = await Promise.all([again, givenUp]);
+    // LangChain cuts a tool off with its run, so that nobody knows; elsewhere the tool goes on, and the second call joins it.
+    expect(told.at(-1)).toMatch(guarded ? /mail_1|It may have happened all the same/ : /mail_2/);
+    expect(provider.mails).toHaveLength(guarded ? 1 : 2);
+  });
 
   it("F2: a changed amount reaches the model as a clear refusal", async () => {
     const { provider, world: at } = await world(true);

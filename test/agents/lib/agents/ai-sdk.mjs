@@ -58,6 +58,7 @@ export function agent(version) {
         model,
         prompt: "mail them",
         tools: toolsOf(world),
+        ...(world.signal && { abortSignal: world.signal }),
         stopWhen: ai.stepCountIs?.(10) ?? ai.isStepCount?.(10),
       });
       const last = model.doGenerateCalls.at(-1).prompt;

@@ -74,7 +74,7 @@ const told = (messages) => messages.filter((one) => ToolMessage.isInstance(one))
 
 export const runBy = (by) => async (world, steps) => {
   const model = new Scripted(steps);
-  const config = { configurable: { thread_id: world.thread } };
+  const config = { configurable: { thread_id: world.thread }, ...(world.signal && { signal: world.signal }) };
   await agentOf(world, model, { by }).invoke({ messages: [{ role: "user", content: "mail them" }] }, config);
   return told(model.seen);
 };

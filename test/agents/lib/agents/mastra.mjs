@@ -72,7 +72,7 @@ export function mailTool(world) {
 export async function run(world, steps) {
   const model = scripted(steps);
   const agent = new Agent({ id: "mailer", name: "mailer", instructions: "mail them", model, tools: mailTool(world) });
-  await agent.generate("mail them", { maxSteps: 10 });
+  await agent.generate("mail them", { maxSteps: 10, ...(world.signal && { abortSignal: world.signal }) });
   const calls = [...model.doStreamCalls, ...model.doGenerateCalls];
   return calls
     .at(-1)

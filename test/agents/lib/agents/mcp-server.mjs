@@ -36,7 +36,11 @@ export const runOn = (version) => async (world, steps) => {
   const client = await connected(world, version);
   const told = [];
   for (const step of steps) {
-    const calls = step.map(({ id, ...mail }) => client.callTool({ name: "send_mail", arguments: mail }).then(textOf));
+    // SDK 1.x takes a schema for the result before the options.
+    const options = [...(version === 1 ? [undefined] : []), ...(world.signal ? [{ signal: world.signal }] : [])];
+    const calls = step.map(({ id, ...mail }) =>
+      client.callTool({ name: "send_mail", arguments: mail }, ...options).then(textOf),
+    );
     told.push(...(await Promise.all(calls)));
   }
   await client.close();

@@ -63,7 +63,8 @@ function agentOf(world, model, by) {
 
 export const runBy = (by) => async (world, steps) => {
   const model = scripted(steps);
-  await new Runner().run(agentOf(world, model, by), "mail them", { context: { thread: world.thread } });
+  const options = { context: { thread: world.thread }, ...(world.signal && { signal: world.signal }) };
+  await new Runner().run(agentOf(world, model, by), "mail them", options);
   return model.seen.filter(({ type }) => type === "function_call_result").map(({ output }) => JSON.stringify(output));
 };
 
