@@ -51,6 +51,8 @@ export interface GuardedTool<I, X, R> {
   (input: I, extra: X): Promise<R>;
   /** The same without throwing for an expected outcome. A failure of this very call is thrown as it came. */
   answer(input: I, extra: X): Promise<Answer<R>>;
+  /** A result that came after its call was given up: evidence, which settles the doubt about that key. */
+  settleLate(key: string, result: R): Promise<void>;
   readonly toolName: string;
 }
 
@@ -99,8 +101,16 @@ export function guardTool<I, X = undefined, R = unknown>(
     const { code } = errorForOutcome(given.outcome, name);
     throw new NevertwiceError(code, given.text, { key: given.outcome.key, outcome: given.outcome });
   };
-  return Object.assign(run, { answer, toolName: name });
+  const settleLate = async (key: string, result: Awaited<R>): Promise<void> => {
+    const call = liveCall(options, handler, codec as ResultCodec<unknown>, undefined as X);
+    if (isControlFlowResult(result) || errorMeaning(call, result) !== "answer") return;
+    const action = actionFor(nt, options as unknown as GuardToolOptions<unknown, unknown, unknown>);
+    await action.resolve({ key }, { as: "done", result: keep(call, result), ...LATE });
+  };
+  return Object.assign(run, { answer, settleLate, toolName: name });
 }
+
+const LATE = { by: "nevertwice", reason: "its own answer came after the call had been given up" };
 
 function liveCall<I, X, R>(
   options: GuardToolOptions<I, X, R>,
