@@ -9,7 +9,6 @@ import { configError, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import type { Action } from "../engine/action.ts";
-import type { CallOptions } from "../engine/call.ts";
 import { isRemembered } from "../engine/error-memory.ts";
 import { ControlFlow, isControlFlowError, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
 import { tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
@@ -20,6 +19,7 @@ import {
   type Guarding,
   type GuardOptions,
   policyOf,
+  scopeAndTenant,
   type ToolOptions,
 } from "./tool-options.ts";
 
@@ -92,7 +92,7 @@ export function guardTool<I, X = undefined, R = unknown>(
     if (options.readOnly) return { kind: "result", result: await handler(input, extra), note: null };
     const call = liveCall(options, handler, codec as ResultCodec<unknown>, extra);
     const action = actionFor(nt, options as unknown as GuardToolOptions<unknown, unknown, unknown>);
-    const asked = live.run(call, () => action.attempt(input, callOptions(options, extra)));
+    const asked = live.run(call, () => action.attempt(input, scopeAndTenant(options, extra)));
     return (await answerOf(await asked, call, options)) as Answer<Awaited<R>>;
   };
   const run = async (input: I, extra: X): Promise<Awaited<R>> => {
@@ -127,15 +127,6 @@ function liveCall<I, X, R>(
     classify: options.classify,
     work: null,
     direct: null,
-  };
-}
-
-function callOptions<X>({ scope, tenant }: GuardOptions<X>, extra: X): CallOptions {
-  const inScope = typeof scope === "function" ? scope(extra) : scope;
-  const ofTenant = typeof tenant === "function" ? tenant(extra) : tenant;
-  return {
-    ...(inScope !== undefined && inScope !== null && { scope: inScope }),
-    ...(ofTenant !== undefined && { tenant: ofTenant }),
   };
 }
 

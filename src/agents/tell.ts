@@ -23,6 +23,12 @@ export function tellReplay(outcome: Done, { tool }: Telling): string {
   return `Already done at ${when(outcome.at)}; this is that result. ${tool} was not run again.${reworded}`;
 }
 
+/** The answer of a tool that records: nothing has been done yet, and nothing is left to do. */
+export function tellAccepted(key: string, telling: Telling): string {
+  const { tool } = telling;
+  return `Accepted: ${tool} is recorded, and a worker will do it. There is nothing to repeat, and nothing to wait for. ${askFirst(telling, key)} Reference: ${key}`;
+}
+
 /** A repeat whose first result could not be kept. */
 export function tellResultNotKept(outcome: Done, why: string, { tool }: Telling): string {
   return `Already done at ${when(outcome.at)}. ${tool} was not run again, and its result was not kept (${why}). Reference: ${outcome.key}`;
