@@ -9,6 +9,8 @@ import { configError, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import type { Action } from "../engine/action.ts";
+import type { CallOptions } from "../engine/call.ts";
+import { currentAttempt } from "../engine/context.ts";
 import { isRemembered } from "../engine/error-memory.ts";
 import { ControlFlow, isControlFlowError, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
 import { tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
@@ -92,7 +94,11 @@ export function guardTool<I, X = undefined, R = unknown>(
     if (options.readOnly) return { kind: "result", result: await handler(input, extra), note: null };
     const call = liveCall(options, handler, codec as ResultCodec<unknown>, extra);
     const action = actionFor(nt, options as unknown as GuardToolOptions<unknown, unknown, unknown>);
-    const asked = live.run(call, () => action.attempt(input, scopeAndTenant(options, extra)));
+    const whose = scopeAndTenant(options, extra);
+    if (await live.run(call, () => isThisVeryAttempt(action, input, whose))) {
+      return { kind: "result", result: await handler(input, extra), note: null };
+    }
+    const asked = live.run(call, () => action.attempt(input, whose));
     return (await answerOf(await asked, call, options)) as Answer<Awaited<R>>;
   };
   const run = async (input: I, extra: X): Promise<Awaited<R>> => {
@@ -108,6 +114,16 @@ export function guardTool<I, X = undefined, R = unknown>(
     await action.resolve({ key }, { as: "done", result: keep(call, result), ...LATE });
   };
   return Object.assign(run, { answer, settleLate, toolName: name });
+}
+
+/** A tool that was guarded twice would wait for itself: inside the attempt at its own intent, the inner guard lets it run. */
+async function isThisVeryAttempt(
+  action: Action<unknown, unknown>,
+  input: unknown,
+  whose: CallOptions,
+): Promise<boolean> {
+  const around = currentAttempt();
+  return around !== undefined && around.key === (await action.keyOf(input, whose));
 }
 
 const LATE = { by: "nevertwice", reason: "its own answer came after the call had been given up" };
