@@ -4,7 +4,6 @@ import { messageOf } from "../core/errors.ts";
 import type { ProxyCall } from "./mcp-guard.ts";
 import {
   borrowedMeta,
-  CANCEL_GRACE_MS,
   CancelledUnanswered,
   idText,
   inRevisionOf,
@@ -41,6 +40,7 @@ export interface HttpCallOptions {
   readonly response: ServerResponse;
   readonly principal: string;
   readonly pending: PendingAnswers;
+  readonly graceMs: number;
   /** Takes the answer of a call that was cancelled and given up. */
   late(key: string, result: ToolResult): void;
 }
@@ -113,7 +113,7 @@ export class HttpCall implements ProxyCall {
 
   #cancel(): void {
     this.#cancelled = true;
-    setTimeout(this.#giveUp, CANCEL_GRACE_MS).unref();
+    setTimeout(this.#giveUp, this.#options.graceMs).unref();
     setTimeout(() => this.#over.abort(), LATE_ANSWER_MS).unref();
   }
 

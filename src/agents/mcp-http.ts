@@ -10,6 +10,7 @@ import { type McpGuard, refusalOfError } from "./mcp-guard.ts";
 import { HttpCall, HttpFailure, type PendingAnswers, pendingKey } from "./mcp-http-call.ts";
 import {
   batchedCalls,
+  CANCEL_GRACE_MS,
   cancelledId,
   isResponse,
   isToolCall,
@@ -31,6 +32,8 @@ export interface HttpProxyOptions {
   readonly url: URL;
   readonly host: string;
   readonly port: number;
+  /** How long the answer of a cancelled call is waited for. */
+  readonly graceMs?: number;
 }
 
 export interface HttpProxy {
@@ -131,7 +134,7 @@ class Front {
   }
 
   async #call(message: ToolCall, request: IncomingMessage, response: ServerResponse, body: Buffer): Promise<void> {
-    const { guard } = this.#options;
+    const { guard, graceMs = CANCEL_GRACE_MS } = this.#options;
     const { name } = message.params;
     const call = new HttpCall({
       message,
@@ -139,6 +142,7 @@ class Front {
       request: { url: this.#target(request), method: "POST", headers: request.headers, body },
       principal: this.#principal(request),
       pending: this.#pending,
+      graceMs,
       late: (key, result) => guard.settleLate(name, key, result),
     });
     try {
