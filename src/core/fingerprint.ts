@@ -26,16 +26,36 @@ export function printInput(input: unknown, free: readonly string[], secret?: str
     if (free.includes(name)) freeText += entry;
     else guardedText += entry;
   }
-  // The texts are kept, not the input: `run` may change the input before the fields are asked for.
-  let digests: Readonly<Record<string, string>> | undefined;
-  return {
-    guarded: shortDigest(guardedText, secret),
-    free: freeText === "" ? null : shortDigest(freeText, secret),
-    fields() {
-      digests ??= fieldDigests(fields, secret);
-      return digests;
-    },
-  };
+  return new Print(
+    shortDigest(guardedText, secret),
+    freeText === "" ? null : shortDigest(freeText, secret),
+    fields,
+    secret,
+  );
+}
+
+class Print implements InputPrint {
+  readonly guarded: string;
+  readonly free: string | null;
+  // The texts are kept, not the input: `run` may change the input before the fields are asked for. And no longer than that.
+  #texts: readonly Field[];
+  readonly #secret: Secret;
+  #digests: Readonly<Record<string, string>> | null = null;
+
+  constructor(guarded: string, free: string | null, texts: readonly Field[], secret: Secret) {
+    this.guarded = guarded;
+    this.free = free;
+    this.#texts = texts;
+    this.#secret = secret;
+  }
+
+  fields(): Readonly<Record<string, string>> {
+    if (this.#digests === null) {
+      this.#digests = fieldDigests(this.#texts, this.#secret);
+      this.#texts = [];
+    }
+    return this.#digests;
+  }
 }
 
 function inputFields(input: unknown, free: readonly string[]): readonly Field[] {

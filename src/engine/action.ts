@@ -66,8 +66,17 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
 
   const attempt = async (input: I, options: CallOptions = NO_OPTIONS): Promise<Outcome<R>> => begin(input, options);
 
-  const run = async (input: I, options: CallOptions = NO_OPTIONS): Promise<R> =>
-    resultOrThrow(await begin(input, options), definition.name);
+  const unwrap = (outcome: Outcome<R>): R => resultOrThrow(outcome, definition.name);
+
+  // Not an async function: one around every call costs it a generator and a turn of the promise queue.
+  const run = (input: I, options: CallOptions = NO_OPTIONS): Promise<R> => {
+    try {
+      const outcome = begin(input, options);
+      return outcome instanceof Promise ? outcome.then(unwrap) : Promise.resolve(unwrap(outcome));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  };
 
   const methods = {
     actionName: definition.name,

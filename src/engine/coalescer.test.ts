@@ -5,7 +5,6 @@ import { Coalescer, type CoalescerOptions } from "./coalescer.ts";
 function coalescer(options: Partial<CoalescerOptions<string, string>> = {}) {
   const batches: string[][] = [];
   const made = new Coalescer<string, string>({
-    keyOf: (request) => request,
     flush: async (batch) => {
       batches.push([...batch]);
       return batch.map((one) => one.toUpperCase());
@@ -28,25 +27,25 @@ const flushing =
 describe("Coalescer", () => {
   it("callers of one tick share a batch, sorted by key, each with its own answer", async () => {
     const { made, batches } = coalescer();
-    expect(await Promise.all(["c", "a", "b"].map((one) => made.submit(one)))).toEqual(["C", "A", "B"]);
+    expect(await Promise.all(["c", "a", "b"].map((one) => made.submit(one, one)))).toEqual(["C", "A", "B"]);
     expect(batches).toEqual([["a", "b", "c"]]);
   });
 
   it("a lone caller is not kept waiting for company", async () => {
     const { made, batches } = coalescer();
-    expect(await made.submit("a")).toBe("A");
+    expect(await made.submit("a", "a")).toBe("A");
     expect(batches).toEqual([["a"]]);
   });
 
   it("a key appears once in a batch; the next request of the same key goes with the next batch", async () => {
     const { made, batches } = coalescer();
-    await Promise.all(["a", "a", "b", "a"].map((one) => made.submit(one)));
+    await Promise.all(["a", "a", "b", "a"].map((one) => made.submit(one, one)));
     expect(batches).toEqual([["a", "b"], ["a"], ["a"]]);
   });
 
   it("no batch is larger than the bound", async () => {
     const { made, batches } = coalescer({ maxBatch: 3 });
-    await Promise.all(Array.from("abcdefgh", (one) => made.submit(one)));
+    await Promise.all(Array.from("abcdefgh", (one) => made.submit(one, one)));
     expect(batches.map((batch) => batch.length)).toEqual([3, 3, 2]);
   });
 
@@ -63,7 +62,7 @@ describe("Coalescer", () => {
     const tick = () => new Promise((done) => setImmediate(done));
     const all: Promise<string>[] = [];
     for (const one of "abcde") {
-      all.push(made.submit(one));
+      all.push(made.submit(one, one));
       await tick();
     }
     expect(batches).toEqual([["a"], ["b"]]);
@@ -75,7 +74,7 @@ describe("Coalescer", () => {
   it("a batch that fails for one row is split: its neighbours succeed", async () => {
     const batches: string[][] = [];
     const { made } = coalescer({ flush: flushing(batches, (batch) => batch.includes("bad")) });
-    const ends = await Promise.allSettled(["a", "bad", "c", "d"].map((one) => made.submit(one)));
+    const ends = await Promise.allSettled(["a", "bad", "c", "d"].map((one) => made.submit(one, one)));
     expect(ends.map((end) => end.status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
     expect(batches.length).toBeLessThanOrEqual(7);
   });
@@ -83,7 +82,7 @@ describe("Coalescer", () => {
   it("a failure of the whole store is not split", async () => {
     const batches: string[][] = [];
     const { made } = coalescer({ flush: flushing(batches, () => true), splittable: () => false });
-    const ends = await Promise.allSettled(["a", "b", "c"].map((one) => made.submit(one)));
+    const ends = await Promise.allSettled(["a", "b", "c"].map((one) => made.submit(one, one)));
     expect(ends.map((end) => end.status)).toEqual(Array(3).fill("rejected"));
     expect(batches).toHaveLength(1);
   });
@@ -91,13 +90,12 @@ describe("Coalescer", () => {
   it("goes on after a failure", async () => {
     const batches: string[][] = [];
     const { made } = coalescer({ flush: flushing(batches, () => batches.length === 1) });
-    await expect(made.submit("a")).rejects.toThrow("no: a");
-    expect(await made.submit("a")).toBe("A");
+    await expect(made.submit("a", "a")).rejects.toThrow("no: a");
+    expect(await made.submit("a", "a")).toBe("A");
   });
 
   it("a lone caller in a tight loop lets the event loop turn", async () => {
     const coalescer = new Coalescer<string, string>({
-      keyOf: (key) => key,
       // Busy for a millisecond and never asynchronous, like a commit on the loop.
       flush: (keys) => {
         const end = performance.now() + 1;
@@ -115,7 +113,7 @@ describe("Coalescer", () => {
     };
     setImmediate(count);
     for (let i = 0; i < 50; i += 1) {
-      await coalescer.submit(`k${i}`);
+      await coalescer.submit(`k${i}`, `k${i}`);
       // What a caller does between two requests, in promises alone.
       for (let hop = 0; hop < 10; hop += 1) await null;
     }

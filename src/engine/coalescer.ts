@@ -3,24 +3,26 @@
  * held to wait for company. A batch that fails for the sake of one row is split, so that its neighbours succeed.
  */
 
-interface Waiting<Request, Response> {
+/** A request and whoever waits for its answer. */
+export interface Waiting<Request, Response> {
   readonly request: Request;
   readonly key: string;
-  readonly resolve: (response: Response) => void;
-  readonly reject: (error: unknown) => void;
+  resolve(response: Response): void;
+  reject(error: unknown): void;
 }
 
 export interface CoalescerOptions<Request, Response> {
-  readonly keyOf: (request: Request) => string;
   readonly flush: (batch: readonly Request[]) => Promise<readonly Response[]>;
   readonly maxBatch: number;
-  /** Batches under way at once: two keep the store busy while the next batch gathers. */
+  /** Batches under way at once: they keep the store busy while the next one gathers. */
   readonly maxInFlight: number;
   /** Whether a failed batch may succeed in halves; false for a store that is down altogether. */
   readonly splittable: (error: unknown) => boolean;
 }
 
-const LONGEST_WITHOUT_TURN_MS = 2;
+// How long batches may go out without the event loop having turned: timers and sockets get their time.
+const LONGEST_ALONE_MS = 2;
+const LONGEST_IN_COMPANY_MS = 8;
 
 export class Coalescer<Request, Response> {
   readonly #options: CoalescerOptions<Request, Response>;
@@ -34,24 +36,30 @@ export class Coalescer<Request, Response> {
     this.#options = options;
   }
 
-  submit(request: Request): Promise<Response> {
-    return new Promise((resolve, reject) => this.enter(request, resolve, reject));
+  submit(key: string, request: Request): Promise<Response> {
+    return new Promise((resolve, reject) => this.enter({ request, key, resolve, reject }));
   }
 
   /** The same with callbacks, for what is in every call: a promise more or less shows there. */
-  enter(request: Request, resolve: (response: Response) => void, reject: (error: unknown) => void): void {
-    this.#waiting.push({ request, key: this.#options.keyOf(request), resolve, reject });
+  enter(waiting: Waiting<Request, Response>): void {
+    this.#waiting.push(waiting);
     this.#schedule();
   }
 
   #schedule(): void {
     if (this.#scheduled || this.#waiting.length === 0 || this.#inFlight >= this.#options.maxInFlight) return;
     this.#scheduled = true;
-    // In company: setImmediate, so that every promise callback of this tick gets to add its request first. Alone (the
-    // last batch was one request): at once, since a turn of the event loop would cost a lone caller more than it saves.
-    // But a lone caller in a tight loop must not keep the event loop from turning: timers and sockets get theirs.
-    if (this.#alone && this.#inFlight === 0 && performance.now() - this.#turnedAt < LONGEST_WITHOUT_TURN_MS) {
+    const sinceTurn = performance.now() - this.#turnedAt;
+    // Alone (the last batch was one request): at once, since a turn of the event loop would cost a lone caller more than
+    // it saves.
+    if (this.#alone && this.#inFlight === 0 && sinceTurn < LONGEST_ALONE_MS) {
       queueMicrotask(() => this.#flush());
+      return;
+    }
+    // In company: when every promise callback that is ready now has added its request. Not a turn of the event loop later:
+    // until then the answers to the next batch may be in too, and the store would have stood idle meanwhile.
+    if (!this.#alone && sinceTurn < LONGEST_IN_COMPANY_MS) {
+      queueMicrotask(() => process.nextTick(() => this.#flush()));
       return;
     }
     setImmediate(() => {

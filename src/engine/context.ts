@@ -1,6 +1,6 @@
 /** What a running attempt knows about itself, and how deep code gets at it. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { ProviderKeyFormat } from "../core/provider-key.ts";
+import { type ProviderKeyFormat, providerKey } from "../core/provider-key.ts";
 
 export interface Logger {
   debug(message: string, data?: unknown): void;
@@ -35,6 +35,54 @@ export function currentAttempt(): AttemptContext | undefined {
   return running.getStore();
 }
 
-export function runAs<T>(context: AttemptContext, work: () => T): T {
-  return running.run(context, work);
+/** Arguments, not a closure around them: this is in every call. */
+export function runAs<A extends unknown[], T>(context: AttemptContext, work: (...args: A) => T, ...args: A): T {
+  return running.run(context, work, ...args);
+}
+
+/** What an attempt's context is made of. */
+export interface AttemptParts {
+  readonly attempt: Pick<AttemptContext, "key" | "attempt" | "fence">;
+  readonly deadline: number;
+  readonly log: Logger;
+  /** Asked for its signal when somebody wants it. */
+  readonly pulse: { readonly signal: AbortSignal };
+  readonly sent: () => Promise<void>;
+}
+
+/** A class, not a literal: a getter in a literal makes every object of its own kind, slow to make and five times the size. */
+class Context implements AttemptContext {
+  readonly key: string;
+  readonly attempt: number;
+  readonly fence: number;
+  declare readonly signal: AbortSignal;
+  readonly providerKey: AttemptContext["providerKey"];
+  readonly deadline: number;
+  readonly sent: () => Promise<void>;
+  readonly log: Logger;
+  readonly #pulse: { readonly signal: AbortSignal };
+
+  // On the object itself, where `{ ...ctx }` finds it.
+  static readonly #SIGNAL: PropertyDescriptor & ThisType<Context> = {
+    enumerable: true,
+    get() {
+      return this.#pulse.signal;
+    },
+  };
+
+  constructor({ attempt: { key, attempt, fence }, deadline, log, pulse, sent }: AttemptParts) {
+    this.key = key;
+    this.attempt = attempt;
+    this.fence = fence;
+    this.providerKey = (format) => providerKey(key, format);
+    this.deadline = deadline;
+    this.sent = sent;
+    this.log = log;
+    this.#pulse = pulse;
+    Object.defineProperty(this, "signal", Context.#SIGNAL);
+  }
+}
+
+export function contextOf(parts: AttemptParts): AttemptContext {
+  return new Context(parts);
 }

@@ -67,7 +67,7 @@ export class Engine {
     const known = this.#replays.has(call.key) ? this.#replays.get(call.key, this.services.ledger.instant().now) : null;
     // Confirmed never changes: nothing to wait for, and nothing to ask.
     if (known !== null) return this.#conflictWith(call, known) ?? this.#answer(call, known.record);
-    return this.#flights.start(call.key, call.print, () => this.#drive(call));
+    return this.#drive(call);
   }
 
   async #join(call: Call, flight: Flight): Promise<Outcome<unknown>> {
@@ -108,24 +108,56 @@ export class Engine {
   async settle(call: Call, stored: Stored): Promise<Outcome<unknown>> {
     // A caller of this process is at it already, with patience of its own.
     if (this.#flights.get(call.key) !== undefined) return this.describe(stored.record) as Outcome<unknown>;
-    return this.#flights.start(call.key, call.print, () =>
-      this.#turns(call, stored, false, new WaitBudget(this.services, 0), true),
-    );
+    return this.#flying(call, () => this.#turns(call, stored, false, new WaitBudget(this.services, 0), true));
   }
 
+  async #flying(call: Call, work: () => Promise<Outcome<unknown>>): Promise<Outcome<unknown>> {
+    const flight = this.#flights.start(call.key, call.print);
+    try {
+      const outcome = await work();
+      this.#flights.land(flight, outcome);
+      return outcome;
+    } catch (error) {
+      this.#flights.crash(flight, error);
+      throw error;
+    }
+  }
+
+  /** The same as flying any way, spelled out for the plain one: a first call that claims, runs and settles. */
   async #drive(call: Call): Promise<Outcome<unknown>> {
-    const budget = new WaitBudget(this.services, call.waitMs);
-    if (this.#mostlyRepeats()) return this.#learned(await this.#lookFirst(call, budget));
-    if (call.definition.policy.failOpen) return this.#learned(await this.#turns(call, null, true, budget));
-    // The plain way of a first call, without the detours of a turn: claim, run, settle.
-    const applied = await this.#applyClaim(call, null, true);
-    if (!applied.ok) return this.#learned(await this.#turns(call, applied.stored, true, budget));
-    const end = await execute(this.services, call, applied.stored, call.input);
-    if (end.kind === "done") return this.#learned(end.outcome);
+    const flight = this.#flights.start(call.key, call.print);
+    try {
+      const startedAt = this.services.clock.monotonic();
+      let outcome: Outcome<unknown>;
+      if (this.#mostlyRepeats()) outcome = await this.#lookFirst(call, this.#budget(call, startedAt));
+      else if (call.definition.policy.failOpen)
+        outcome = await this.#turns(call, null, true, this.#budget(call, startedAt));
+      else {
+        const applied = await this.#applyClaim(call, null, true);
+        const end = applied.ok ? await execute(this.services, call, applied.stored, call.input) : null;
+        outcome =
+          end?.kind === "done" ? end.outcome : await this.#goOn(call, applied, end, this.#budget(call, startedAt));
+      }
+      const repeat = outcome.status === "done" && outcome.replayed ? 1 : 0;
+      this.#repeats += REPEAT_WEIGHT * (repeat - this.#repeats);
+      this.#flights.land(flight, outcome);
+      return outcome;
+    } catch (error) {
+      this.#flights.crash(flight, error);
+      throw error;
+    }
+  }
+
+  /** What was no plain way after all. */
+  async #goOn(call: Call, claimed: Applied, end: End | null, budget: WaitBudget): Promise<Outcome<unknown>> {
+    if (end === null) return this.#turns(call, claimed.stored, true, budget);
     const turned = await this.#after(call, end, budget);
-    return this.#learned(
-      "outcome" in turned ? turned.outcome : await this.#turns(call, turned.stored, turned.fresh, budget),
-    );
+    return "outcome" in turned ? turned.outcome : this.#turns(call, turned.stored, turned.fresh, budget);
+  }
+
+  /** The patience of a call that began at `startedAt`; most calls end without needing any. */
+  #budget(call: Call, startedAt: number): WaitBudget {
+    return new WaitBudget(this.services, startedAt + call.waitMs - this.services.clock.monotonic());
   }
 
   async #lookFirst(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
@@ -202,12 +234,6 @@ export class Engine {
    */
   #mostlyRepeats(): boolean {
     return this.#repeats > MOSTLY_REPEATS;
-  }
-
-  #learned(outcome: Outcome<unknown>): Outcome<unknown> {
-    const repeat = outcome.status === "done" && outcome.replayed ? 1 : 0;
-    this.#repeats += REPEAT_WEIGHT * (repeat - this.#repeats);
-    return outcome;
   }
 
   async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {

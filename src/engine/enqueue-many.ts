@@ -40,14 +40,13 @@ export function iterate<I>(inputs: Inputs<I>, where: string): AsyncIterable<I> |
 /** Writes of one tick share a statement, on the caller's own connection too. */
 export function sharingStatements(view: TransactionView): TransactionView {
   const writes = new Coalescer<Put, PutResult>({
-    keyOf: (put) => put.record.key,
     flush: (puts) => view.write(puts),
     maxBatch: TOGETHER,
     maxInFlight: 1,
     // After an error the transaction is over, for all of them.
     splittable: () => false,
   });
-  return { ...view, write: (puts) => Promise.all(puts.map((put) => writes.submit(put))) };
+  return { ...view, write: (puts) => Promise.all(puts.map((put) => writes.submit(put.record.key, put))) };
 }
 
 /** In a line each has to be there before the next; otherwise all at once, sharing statements. */

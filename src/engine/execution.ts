@@ -7,18 +7,17 @@ import { formatDuration } from "../core/duration.ts";
 import { configError, isNevertwiceError, NevertwiceError, rejectedMark } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { backoffMs } from "../core/policy.ts";
-import { providerKey } from "../core/provider-key.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Hold, type LedgerEvent, transition } from "../core/transition.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
-import { type AttemptContext, type Logger, runAs } from "./context.ts";
+import { type AttemptContext, contextOf, type Logger, runAs } from "./context.ts";
 import type { Events, Warnings } from "./events.ts";
-import type { Applied, Ledger } from "./ledger.ts";
+import type { Applied, Applying, Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, losesMeaningAsJson, type Payloads } from "./payloads.ts";
-import { type Ended, type Heart, type Interruption, Pulse } from "./pulse.ts";
+import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./pulse.ts";
 import { sameEffect } from "./same-effect.ts";
 import type { Untold } from "./untold.ts";
 
@@ -53,13 +52,18 @@ export function execute(services: ExecutionServices, call: Call, claimed: Stored
   return new Execution(services, call, pulse, input).run();
 }
 
-class Execution {
+class Execution implements Watcher<unknown>, Applying {
   readonly #services: ExecutionServices;
   readonly #call: Call;
   readonly #pulse: Pulse;
   readonly #input: unknown;
-  readonly #startedAt: number;
   #marking: Promise<void> | null = null;
+  // The plain way goes from callback to callback: each promise or closure between them would cost every call one.
+  #work: Promise<unknown> = NO_WORK;
+  #value: unknown;
+  #told: Extract<LedgerEvent, { readonly type: "confirm" }> | null = null;
+  #resolve: (end: End) => void = nobody;
+  #reject: (error: unknown) => void = nobody;
   /** The attempt has ended as far as its caller knows: what still runs may not begin to send. */
   #over = false;
 
@@ -68,12 +72,13 @@ class Execution {
     this.#call = call;
     this.#pulse = pulse;
     this.#input = input;
-    this.#startedAt = services.clock.monotonic();
   }
 
   /** The plain way (nothing to prepare, no time lost) goes straight to the effect: it is in every call. */
   run(): Promise<End> {
-    if (this.#record.state === "sent" && this.#record.draft === null && this.#hasRoom()) return this.#effect(undefined);
+    const at = this.#services.ledger.instant();
+    if (this.#record.state === "sent" && this.#record.draft === null && this.#hasRoom(at))
+      return this.#effect(undefined, at);
     return this.#roundabout().finally(() => this.#pulse.end());
   }
 
@@ -88,6 +93,7 @@ class Execution {
       draft = prepared.draft;
     }
     if (!this.#hasRoom() && !(await this.#pulse.renew())) return this.#tooLate();
+    this.#pulse.limit(this.#call.definition.policy.timeoutMs);
     return this.#effect(draft);
   }
 
@@ -101,7 +107,7 @@ class Execution {
     const { timeoutMs } = this.#call.definition.policy;
     this.#pulse.limit(timeoutMs);
     const context = this.#context();
-    const ended = await this.#pulse.race(begin(() => runAs(context, () => prepare(this.#input, context))));
+    const ended = await this.#pulse.race(begin(context, prepare, this.#input, context));
     if (ended.kind === "threw") return { end: await this.#beforeMark(ended.error) };
     if (ended.kind === "timeout") return { end: await this.#notSent(this.#timeoutError("prepare"), null) };
     if (ended.kind === "lease-lost") return { end: await this.#tooLate() };
@@ -128,9 +134,8 @@ class Execution {
   }
 
   /** F16: an event loop that stood still may have slept through its lease; then nothing may be sent any more. */
-  #hasRoom(): boolean {
+  #hasRoom(at = this.#services.ledger.instant()): boolean {
     const { lease } = this.#record;
-    const at = this.#services.ledger.instant();
     return (
       lease !== null && lease.epoch === at.epoch && lease.until - at.steady >= this.#call.definition.policy.timeoutMs
     );
@@ -150,21 +155,39 @@ class Execution {
     );
   }
 
-  #effect(draft: unknown): Promise<End> {
-    const { definition } = this.#call;
-    this.#pulse.limit(definition.policy.timeoutMs);
-    const context = this.#context();
-    const work = begin(() => runAs(context, () => definition.run(this.#input, context, draft)));
+  #effect(draft: unknown, at = this.#services.ledger.instant()): Promise<End> {
+    const context = this.#context(at);
+    this.#work = begin(context, this.#call.definition.run, this.#input, context, draft);
     return new Promise((resolve, reject) => {
-      this.#pulse.watch(work, (ended) => {
-        this.#pulse.end();
-        this.#over = true;
-        // The plain way goes from callback to callback: each promise between them would cost every call one.
-        if (ended.kind === "returned" && !definition.manual && this.#mayHaveLeft())
-          this.#confirm(ended.value, resolve, reject);
-        else this.#conclude(ended, work).then(resolve, reject);
-      });
+      this.#resolve = resolve;
+      this.#reject = reject;
+      this.#pulse.watch(this.#work, this);
     });
+  }
+
+  returned(value: unknown): void {
+    this.#end();
+    if (this.#call.definition.manual || !this.#mayHaveLeft()) this.#concludeWith({ kind: "returned", value });
+    else this.#confirm(value);
+  }
+
+  threw(error: unknown): void {
+    this.#end();
+    this.#concludeWith({ kind: "threw", error });
+  }
+
+  cut(why: Interruption): void {
+    this.#end();
+    this.#concludeWith(why);
+  }
+
+  #end(): void {
+    this.#pulse.end();
+    this.#over = true;
+  }
+
+  #concludeWith(ended: Ended<unknown>): void {
+    this.#conclude(ended, this.#work).then(this.#resolve, this.#reject);
   }
 
   async #conclude(ended: Ended<unknown>, work: Promise<unknown>): Promise<End> {
@@ -195,33 +218,51 @@ class Execution {
   #succeeded(value: unknown): Promise<End> {
     const unmarked = this.#call.definition.manual && this.#marking === null;
     if (unmarked || !this.#mayHaveLeft()) return this.#returnedWithoutMark();
-    return new Promise((resolve, reject) => this.#confirm(value, resolve, reject));
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+      this.#confirm(value);
+    });
   }
 
-  #confirm(value: unknown, resolve: (end: End) => void, reject: (error: unknown) => void): void {
-    const { ledger, events, untold } = this.#services;
-    const { key, definition } = this.#call;
+  #confirm(value: unknown): void {
     try {
       this.#warnOfOddResult(value);
-      const event = { type: "confirm", hold: this.#pulse.hold, result: this.#resultPayload(value) } as const;
-      const told = (applied: Applied) => {
-        if (!applied.ok) return resolve(this.#secondSuccess(value, applied.stored));
-        const ms = this.#services.clock.monotonic() - this.#startedAt;
-        const { attempt } = this.#record;
-        if (events.watched) events.emit({ type: "executed", action: definition.name, key, attempt, ms });
-        const { record } = applied.stored;
-        resolve(this.#done(value, record.settledAt ?? record.updatedAt, applied.stored));
-      };
-      ledger.applyThen(this.#pulse.stored, event, told, (error) => {
-        if (!storeIsDown(error)) return reject(error);
-        // It happened, and that is what the caller must hear. The ledger is told as soon as it listens again.
-        events.emit({ type: "confirm_delayed", action: definition.name, key });
-        untold.add({ key, event });
-        resolve(this.#done(value, ledger.instant().now, null));
-      });
+      this.#value = value;
+      this.#told = { type: "confirm", hold: this.#pulse.hold, result: this.#resultPayload(value) };
+      this.#services.ledger.applyThen(this.#pulse.stored, this.#told, this);
     } catch (error) {
-      reject(error);
+      this.#reject(error);
     }
+  }
+
+  /** The confirmation has its answer. */
+  applied(applied: Applied): void {
+    if (!applied.ok) {
+      this.#resolve(this.#secondSuccess(this.#value, applied.stored));
+      return;
+    }
+    const { events, clock } = this.#services;
+    if (events.watched) {
+      const { attempt, key } = this.#record;
+      const ms = clock.monotonic() - this.#pulse.beganAt;
+      events.emit({ type: "executed", action: this.#call.definition.name, key, attempt, ms });
+    }
+    const { record } = applied.stored;
+    this.#resolve(this.#done(this.#value, record.settledAt ?? record.updatedAt, applied.stored));
+  }
+
+  /** It happened, and that is what the caller must hear. The ledger is told as soon as it listens again. */
+  failed(error: unknown): void {
+    const { ledger, events, untold } = this.#services;
+    const { key, definition } = this.#call;
+    if (!storeIsDown(error) || this.#told === null) {
+      this.#reject(error);
+      return;
+    }
+    events.emit({ type: "confirm_delayed", action: definition.name, key });
+    untold.add({ key, event: this.#told });
+    this.#resolve(this.#done(this.#value, ledger.instant().now, null));
   }
 
   #done(result: unknown, at: number, stored: Stored | null): End {
@@ -406,22 +447,15 @@ class Execution {
     );
   }
 
-  #context(): AttemptContext {
+  #context(at = this.#services.ledger.instant()): AttemptContext {
     const { policy, manual } = this.#call.definition;
-    const { key, attempt, fence } = this.#record;
-    const pulse = this.#pulse;
-    return {
-      key,
-      attempt,
-      fence,
-      get signal() {
-        return pulse.signal;
-      },
-      providerKey: (format) => providerKey(key, format),
-      deadline: this.#services.ledger.instant().now + policy.timeoutMs,
-      sent: manual ? () => this.#markedByHand() : marked,
+    return contextOf({
+      attempt: this.#record,
+      deadline: at.now + policy.timeoutMs,
       log: this.#services.logger,
-    };
+      pulse: this.#pulse,
+      sent: manual ? () => this.#markedByHand() : marked,
+    });
   }
 
   #markedByHand(): Promise<void> {
@@ -449,10 +483,17 @@ function storeIsDown(error: unknown): boolean {
   return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
 }
 
+const NO_WORK: Promise<unknown> = Promise.resolve();
+const nobody = () => {};
+
 /** A promise of the work, whatever it is made of; a native one is passed on as it is. */
-function begin<T>(work: () => T | Promise<T>): Promise<T> {
+function begin<A extends unknown[], T>(
+  context: AttemptContext,
+  work: (...args: A) => T | Promise<T>,
+  ...args: A
+): Promise<T> {
   try {
-    return Promise.resolve(work());
+    return Promise.resolve(runAs(context, work, ...args));
   } catch (error) {
     return Promise.reject(error);
   }

@@ -4,13 +4,20 @@ import type { Outcome } from "../core/outcome.ts";
 import type { Fingerprint } from "../core/record.ts";
 import type { Clock } from "./clock.ts";
 
-export class Flight {
-  readonly #print: InputPrint;
-  readonly promise: Promise<Outcome<unknown>>;
+interface Joined {
+  landed(outcome: Outcome<unknown>): void;
+  crashed(error: unknown): void;
+}
 
-  constructor(print: InputPrint, promise: Promise<Outcome<unknown>>) {
+export class Flight {
+  readonly key: string;
+  readonly #print: InputPrint;
+  // Made when somebody joins: almost nobody does, and a promise for it would cost every call one.
+  #joined: Set<Joined> | null = null;
+
+  constructor(key: string, print: InputPrint) {
+    this.key = key;
     this.#print = print;
-    this.promise = promise;
   }
 
   fingerprint(): Fingerprint {
@@ -20,11 +27,50 @@ export class Flight {
   /** The flight's outcome, or null when it is not over within `waitMs`. */
   join(clock: Clock, waitMs: number): Promise<Outcome<unknown> | null> {
     return new Promise((resolve, reject) => {
-      const timer = clock.after(waitMs, () => resolve(null));
-      this.promise.then(resolve, reject).finally(() => timer.cancel());
+      const leave = () => {
+        timer.cancel();
+        this.#joined?.delete(joined);
+      };
+      const joined: Joined = {
+        landed: (outcome) => {
+          leave();
+          resolve(outcome);
+        },
+        crashed: (error) => {
+          leave();
+          reject(error);
+        },
+      };
+      const timer = clock.after(waitMs, () => {
+        leave();
+        resolve(null);
+      });
+      this.#waitersOf().add(joined);
     });
   }
+
+  /** However it ends. */
+  over(): Promise<void> {
+    return new Promise((done) => {
+      this.#waitersOf().add({ landed: () => done(), crashed: () => done() });
+    });
+  }
+
+  landed(outcome: Outcome<unknown>): void {
+    for (const joined of [...(this.#joined ?? NOBODY)]) joined.landed(outcome);
+  }
+
+  crashed(error: unknown): void {
+    for (const joined of [...(this.#joined ?? NOBODY)]) joined.crashed(error);
+  }
+
+  #waitersOf(): Set<Joined> {
+    this.#joined ??= new Set();
+    return this.#joined;
+  }
 }
+
+const NOBODY: readonly Joined[] = [];
 
 export class Flights {
   readonly #flights = new Map<string, Flight>();
@@ -33,21 +79,29 @@ export class Flights {
     return this.#flights.get(key);
   }
 
-  start(key: string, print: InputPrint, work: () => Promise<Outcome<unknown>>): Promise<Outcome<unknown>> {
-    const promise = work();
-    const flight = new Flight(print, promise);
+  /** Whoever starts it must land it, or crash it. */
+  start(key: string, print: InputPrint): Flight {
+    const flight = new Flight(key, print);
     this.#flights.set(key, flight);
-    const land = () => {
-      if (this.#flights.get(key) === flight) this.#flights.delete(key);
-    };
-    // `then` twice, not `finally`, which costs every call two promises more. First in line: gone before anybody hears.
-    promise.then(land, land);
-    return promise;
+    return flight;
+  }
+
+  land(flight: Flight, outcome: Outcome<unknown>): void {
+    this.#remove(flight);
+    flight.landed(outcome);
+  }
+
+  crash(flight: Flight, error: unknown): void {
+    this.#remove(flight);
+    flight.crashed(error);
   }
 
   async idle(): Promise<void> {
-    while (this.#flights.size > 0) {
-      await Promise.allSettled([...this.#flights.values()].map((flight) => flight.promise));
-    }
+    while (this.#flights.size > 0) await Promise.all([...this.#flights.values()].map((flight) => flight.over()));
+  }
+
+  /** First of all: it is gone before anybody hears. */
+  #remove(flight: Flight): void {
+    if (this.#flights.get(flight.key) === flight) this.#flights.delete(flight.key);
   }
 }

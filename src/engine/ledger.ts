@@ -3,13 +3,13 @@
  * store that is down is recognised, and a write whose reply was lost is recognised as our own.
  */
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
-import type { Instant, LedgerRecord, Payload } from "../core/record.ts";
+import { BLANK_RECORD, type Instant, type LedgerRecord, type Payload } from "../core/record.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { type GuardedPolicy, instantOf, type Put, type PutResult, type Store, type Stored } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { Breaker } from "./breaker.ts";
 import type { Clock } from "./clock.ts";
-import { Coalescer } from "./coalescer.ts";
+import { Coalescer, type Waiting } from "./coalescer.ts";
 import type { Events } from "./events.ts";
 
 export type Applied =
@@ -24,8 +24,11 @@ export type EventSource = LedgerEvent | ((current: LedgerRecord | null) => Ledge
 
 const REFUSED = { ok: false, refusal: "exists" } as const;
 
-type Resolve = (applied: Applied) => void;
-type Reject = (error: unknown) => void;
+/** Whoever waits for an event to be carried out. An object, not two closures: there are two of these in every call. */
+export interface Applying {
+  applied(applied: Applied): void;
+  failed(error: unknown): void;
+}
 
 export interface LedgerOptions {
   readonly store: Store;
@@ -34,11 +37,11 @@ export interface LedgerOptions {
   readonly random: () => number;
 }
 
-// Half of a busy process's callers: while one half is being written, the other half works (measured at 256 callers).
-const MAX_WRITE_BATCH = 128;
+// A third of a busy process's callers each: one batch is being written, one waits for its turn, one works (256 callers).
+const MAX_WRITE_BATCH = 96;
 // Reads are cheap and answered in memory order; smaller batches let the event loop breathe between them.
 const MAX_READ_BATCH = 128;
-const MAX_IN_FLIGHT = 2;
+const MAX_IN_FLIGHT = 3;
 // A swap that loses this often is not unlucky, it is starved: better an error than an endless loop.
 const MAX_SWAPS = 64;
 const WRITE_TRIES = 3;
@@ -70,13 +73,11 @@ export class Ledger {
     this.#reads = new Coalescer({
       ...shared,
       maxBatch: MAX_READ_BATCH,
-      keyOf: (key) => key,
       flush: (keys) => this.#guarded(keys.length, () => store.read(keys)),
     });
     this.#writes = new Coalescer({
       ...shared,
       maxBatch: store.batchRows ?? MAX_WRITE_BATCH,
-      keyOf: (put) => put.record.key,
       flush: (puts) => this.#guarded(puts.length, () => store.write(puts)),
     });
   }
@@ -97,48 +98,27 @@ export class Ledger {
   }
 
   read(key: string): Promise<Stored | null> {
-    return this.#reads.submit(key);
+    return this.#reads.submit(key, key);
   }
 
   /** Carries an event out on the record as it stands, however often others get in between. */
   apply(seen: Stored | null, source: EventSource): Promise<Applied> {
-    return new Promise((resolve, reject) => this.applyThen(seen, source, resolve, reject));
+    return new Promise((applied, failed) => this.applyThen(seen, source, { applied, failed }));
   }
 
-  /** The same with callbacks: this runs twice in every call, and each promise on the way costs it half a microsecond. */
-  applyThen(seen: Stored | null, source: EventSource, resolve: Resolve, reject: Reject, swapsLeft = MAX_SWAPS): void {
-    const event = typeof source === "function" ? source(seen?.record ?? null) : source;
-    const change = event === null ? REFUSED : transition(seen?.record ?? null, event, this.instant());
-    if (!change.ok) {
-      resolve({ ok: false, refusal: change.refusal, stored: seen });
-      return;
-    }
-    const { record } = change;
-    if (swapsLeft === 0) throw starved(record.key);
-    const then = (result: PutResult) => {
-      // What is thrown from here on is no answer of the store, and must not be taken for a write to repeat.
-      try {
-        if (result.ok) resolve({ ok: true, stored: { record, version: result.version } });
-        else if (result.current !== null && sameWrite(result.current.record, record))
-          resolve({ ok: true, stored: result.current });
-        else this.applyThen(result.current, source, resolve, reject, swapsLeft - 1);
-      } catch (error) {
-        reject(error);
-      }
-    };
-    this.#put({ record, expected: seen?.version ?? null }, 1, then, reject);
+  /** The same for a listener: this runs twice in every call, and each promise on the way costs it half a microsecond. */
+  applyThen(seen: Stored | null, source: EventSource, listener: Applying): void {
+    new Swap(this, this.#writes, source, listener).to(seen);
   }
 
-  /** A write without an answer is written again: if the first one arrived, the conflict shows our own record. */
-  #put(put: Put, tries: number, then: (result: PutResult) => void, reject: Reject): void {
-    this.#writes.enter(put, then, (error) => {
-      if (tries >= WRITE_TRIES || !storeWide(error) || this.#breaker.state !== "closed") {
-        reject(error);
-        return;
-      }
-      const pauseMs = WRITE_RETRY_MS * tries * (0.5 + this.#random());
-      this.#clock.after(pauseMs, () => this.#put(put, tries + 1, then, reject));
-    });
+  /** When to write again what got no answer; null: it is over. */
+  pauseBefore(tries: number, error: unknown): number | null {
+    if (tries >= WRITE_TRIES || !storeWide(error) || this.#breaker.state !== "closed") return null;
+    return WRITE_RETRY_MS * tries * (0.5 + this.#random());
+  }
+
+  after(ms: number, work: () => void): void {
+    this.#clock.after(ms, work);
   }
 
   async #guarded<T>(size: number, work: () => Promise<T>): Promise<T> {
@@ -166,6 +146,68 @@ export class Ledger {
     );
   }
 }
+
+/** One event on its way into the store: compared, swapped, and begun again on what others have written meanwhile. */
+class Swap implements Waiting<Put, PutResult> {
+  readonly #ledger: Ledger;
+  readonly #writes: Coalescer<Put, PutResult>;
+  readonly #source: EventSource;
+  readonly #listener: Applying;
+  #swapsLeft = MAX_SWAPS;
+  #tries = 1;
+  key = "";
+  request: Put = NO_PUT;
+
+  constructor(ledger: Ledger, writes: Coalescer<Put, PutResult>, source: EventSource, listener: Applying) {
+    this.#ledger = ledger;
+    this.#writes = writes;
+    this.#source = source;
+    this.#listener = listener;
+  }
+
+  to(seen: Stored | null): void {
+    const source = this.#source;
+    const event = typeof source === "function" ? source(seen?.record ?? null) : source;
+    const change = event === null ? REFUSED : transition(seen?.record ?? null, event, this.#ledger.instant());
+    if (!change.ok) {
+      this.#listener.applied({ ok: false, refusal: change.refusal, stored: seen });
+      return;
+    }
+    const { record } = change;
+    if (this.#swapsLeft === 0) throw starved(record.key);
+    this.#swapsLeft -= 1;
+    this.#tries = 1;
+    this.key = record.key;
+    this.request = { record, expected: seen?.version ?? null };
+    this.#writes.enter(this);
+  }
+
+  resolve(result: PutResult): void {
+    const { record } = this.request;
+    // What is thrown from here on is no answer of the store, and must not be taken for a write to repeat.
+    try {
+      if (result.ok) this.#listener.applied({ ok: true, stored: { record, version: result.version } });
+      else if (result.current !== null && sameWrite(result.current.record, record))
+        this.#listener.applied({ ok: true, stored: result.current });
+      else this.to(result.current);
+    } catch (error) {
+      this.#listener.failed(error);
+    }
+  }
+
+  /** A write without an answer is written again: if the first one arrived, the conflict shows our own record. */
+  reject(error: unknown): void {
+    const pauseMs = this.#ledger.pauseBefore(this.#tries, error);
+    if (pauseMs === null) {
+      this.#listener.failed(error);
+      return;
+    }
+    this.#tries += 1;
+    this.#ledger.after(pauseMs, () => this.#writes.enter(this));
+  }
+}
+
+const NO_PUT: Put = { record: BLANK_RECORD, expected: null };
 
 function starved(key: string): NevertwiceError {
   return new NevertwiceError(

@@ -15,6 +15,13 @@ export type Ended<T> =
   | { readonly kind: "threw"; readonly error: unknown }
   | Interruption;
 
+/** Whoever waits for an attempt's end. One of these is called, once, and must not throw. */
+export interface Watcher<T> {
+  returned(value: T): void;
+  threw(error: unknown): void;
+  cut(why: Interruption): void;
+}
+
 /** Wakes each pulse when it wants to be woken, with one timer for all. */
 export class Heart {
   readonly ledger: Ledger;
@@ -67,10 +74,11 @@ export class Pulse {
   readonly #leaseMs: number;
   // Made when somebody asks for the signal: most attempts never do, and a controller costs more than a claim's bookkeeping.
   #abort: AbortController | null = null;
+  readonly beganAt: number;
   #stored: Stored;
   #timeoutAt: number;
   #nextBeatAt: number;
-  #interrupt: ((why: Interruption) => void) | null = null;
+  #watcher: Watcher<never> | null = null;
   #interrupted: Interruption | null = null;
   #ended = false;
   #beating = false;
@@ -80,6 +88,7 @@ export class Pulse {
     this.#leaseMs = options.leaseMs;
     this.#stored = options.stored;
     const now = heart.clock.monotonic();
+    this.beganAt = now;
     this.#nextBeatAt = now + this.#leaseMs / 3;
     this.#timeoutAt = now + options.timeoutMs;
     heart.add(this);
@@ -120,32 +129,39 @@ export class Pulse {
 
   /** The work's own end, or what cut it short, whichever comes first. The work goes on after an interruption: nobody can stop a byte that left. */
   race<T>(work: Promise<T>): Promise<Ended<T>> {
-    return new Promise((resolve) => this.watch(work, resolve));
+    return new Promise((resolve) =>
+      this.watch(work, {
+        returned: (value) => resolve({ kind: "returned", value }),
+        threw: (error) => resolve({ kind: "threw", error }),
+        cut: resolve,
+      }),
+    );
   }
 
-  /** The same with a callback, which is called once and must not throw. */
-  watch<T>(work: Promise<T>, over: (ended: Ended<T>) => void): void {
+  /** The same for a watcher. */
+  watch<T>(work: Promise<T>, watcher: Watcher<T>): void {
     if (this.#interrupted) {
-      over(this.#interrupted);
+      watcher.cut(this.#interrupted);
       return;
     }
-    let open = true;
-    const once = (ended: Ended<T>) => {
-      if (!open) return;
-      open = false;
-      over(ended);
-    };
-    this.#interrupt = once;
+    this.#watcher = watcher;
     work.then(
-      (value) => once({ kind: "returned", value }),
-      (error: unknown) => once({ kind: "threw", error }),
+      (value) => (this.#leaves() as Watcher<T> | null)?.returned(value),
+      (error: unknown) => this.#leaves()?.threw(error),
     );
   }
 
   end(): void {
     this.#ended = true;
-    this.#interrupt = null;
+    this.#watcher = null;
     this.#heart.remove(this);
+  }
+
+  /** The watcher, who hears of one end only. */
+  #leaves(): Watcher<never> | null {
+    const watcher = this.#watcher;
+    this.#watcher = null;
+    return watcher;
   }
 
   /** Renews the lease now; false: it is gone, and nothing may be sent under it. */
@@ -191,10 +207,10 @@ export class Pulse {
   #cut(why: Interruption): void {
     if (this.#ended) return;
     this.#interrupted = why;
-    const interrupt = this.#interrupt;
+    const watcher = this.#leaves();
     this.end();
     this.#abort?.abort(reasonFor(why, this.#stored.record.key));
-    interrupt?.(why);
+    watcher?.cut(why);
   }
 }
 

@@ -1,9 +1,8 @@
 /** O10: the store is down, and this action would rather run unguarded than not at all. */
 import { classify } from "../core/classify.ts";
 import type { Outcome } from "../core/outcome.ts";
-import { providerKey } from "../core/provider-key.ts";
 import type { Call } from "./call.ts";
-import { type AttemptContext, runAs } from "./context.ts";
+import { contextOf, runAs } from "./context.ts";
 import { withCause } from "./error-memory.ts";
 import type { ExecutionServices } from "./execution.ts";
 
@@ -11,7 +10,13 @@ export async function runUnguarded(services: ExecutionServices, call: Call): Pro
   const { events, ledger } = services;
   const { definition, key, input } = call;
   events.emit({ type: "bypassed", action: definition.name, key });
-  const context = contextOf(services, call);
+  const context = contextOf({
+    attempt: { key, attempt: 1, fence: 0 },
+    deadline: ledger.instant().now + definition.policy.timeoutMs,
+    log: services.logger,
+    pulse: new AbortController(),
+    sent: async () => {},
+  });
   try {
     const result = await runAs(context, async () => {
       const draft = definition.prepare ? await definition.prepare(input, context) : undefined;
@@ -27,17 +32,4 @@ export async function runUnguarded(services: ExecutionServices, call: Call): Pro
     const why = "it failed while the ledger was down, and nothing was recorded";
     return withCause({ status: "unknown", key, since: ledger.instant().now, attempt: 1, why }, error);
   }
-}
-
-function contextOf({ ledger, logger }: ExecutionServices, { definition, key }: Call): AttemptContext {
-  return {
-    key,
-    attempt: 1,
-    fence: 0,
-    signal: new AbortController().signal,
-    providerKey: (format) => providerKey(key, format),
-    deadline: ledger.instant().now + definition.policy.timeoutMs,
-    sent: async () => {},
-    log: logger,
-  };
 }

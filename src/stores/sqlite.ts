@@ -59,8 +59,8 @@ const SLOW_COMMIT_MS = 5;
 const HICCUP_MS = 20;
 const COMMIT_WEIGHT = 0.05;
 const OFF_LOOP_MS = 10_000;
-// A checkpoint holds commits up for some 5 ms: once in some 4 000 pages of log, as in the thread.
-const COMMITS_PER_CHECKPOINT = 2_500;
+// A checkpoint holds commits up for some milliseconds: once in some 8 000 pages of log, as in the thread.
+const COMMITS_PER_CHECKPOINT = 5_000;
 const LOOK_AT_FILE_MS = 250;
 
 export function sqliteStore(options: SqliteStoreOptions): TransactionalStore<SqliteHandle> {
