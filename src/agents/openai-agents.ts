@@ -46,10 +46,13 @@ export function guardOpenAiTool<T extends OpenAiTool>(
   options: AnyToolOptions & GuardOptions<OpenAiCall> = {},
 ): T {
   if (!isOneTool(tool)) throw notATool("guardOpenAiTool");
-  return isFinishedTool(tool) ? guardFinishedTool(nt, tool, options) : tool;
+  if (isFinishedTool(tool)) return guardFinishedTool(nt, tool, options);
+  throw configError(
+    `guardOpenAiTool: ${JSON.stringify(tool.name ?? tool.type)} is no function tool, and cannot be guarded here. A hosted tool runs elsewhere; of an agent as a tool, guard the tools inside.`,
+  );
 }
 
-/** Hosted tools run elsewhere and agents as tools are runs of their own: both pass. */
+/** Hosted tools run elsewhere and agents as tools are runs of their own: both pass, unless options name them. */
 function guardList(nt: Guarding, tools: readonly OpenAiTool[], options: ToolsOptions<OpenAiCall>) {
   return guardEach<OpenAiTool, OpenAiCall>(tools, options, {
     where: "guardOpenAiTools",
@@ -57,7 +60,11 @@ function guardList(nt: Guarding, tools: readonly OpenAiTool[], options: ToolsOpt
       if (!isOneTool(tool)) throw notATool("guardOpenAiTools");
       return tool.name ?? tool.type;
     },
-    guard: (tool, own) => guardOpenAiTool(nt, tool, own),
+    guard: (tool, own, name) => {
+      if (!isOneTool(tool)) throw notATool("guardOpenAiTools");
+      const isNamed = options.tools !== undefined && Object.hasOwn(options.tools, name) && own.readOnly !== true;
+      return isFinishedTool(tool) || isNamed ? guardOpenAiTool(nt, tool, own) : tool;
+    },
   }) as readonly OpenAiTool[];
 }
 

@@ -164,6 +164,11 @@ describe("finished tools of the OpenAI Agents SDK", () => {
     const symbols = Object.getOwnPropertySymbols(spaced);
     expect(symbols.length).toBeGreaterThan(0);
     expect(Object.getOwnPropertySymbols(guardOpenAiTool(nt, spaced as typeof send))).toEqual(symbols);
+    for (const tool of [search, helper])
+      expect(() => guardOpenAiTools(nt, [tool], { tools: { [tool.name]: { key: ["query"] } } })).toThrow(
+        /is no function tool, and cannot be guarded here/,
+      );
+    expect(guardOpenAiTools(nt, [search], { tools: { [search.name]: { readOnly: true } } })).toEqual([search]);
     expect(() => guardOpenAiTools(nt, [send], { tools: { sned: {} } })).toThrow(/sned, but there is no such tool/);
     expect(() => guardOpenAiTools(nt, [{} as never])).toThrow(/that is no tool of the OpenAI Agents SDK/);
   });
