@@ -26,10 +26,14 @@ export function printInput(input: unknown, free: readonly string[], secret?: str
     if (free.includes(name)) freeText += entry;
     else guardedText += entry;
   }
+  const lone = fields.length === 1 && freeText === "" ? (fields[0] as Field) : null;
+  const digests = lone === null ? null : fieldDigests(fields, secret);
   return new Print(
-    shortDigest(guardedText, secret),
+    // One field needs one digest. Its name is part of it: { to: "x" } and { cc: "x" } are not the same input.
+    lone === null || digests === null ? shortDigest(guardedText, secret) : `${digests[lone[0]]}:${lone[0]}`,
     freeText === "" ? null : shortDigest(freeText, secret),
     fields,
+    digests,
     secret,
   );
 }
@@ -40,12 +44,19 @@ class Print implements InputPrint {
   // The texts are kept, not the input: `run` may change the input before the fields are asked for. And no longer than that.
   #texts: readonly Field[];
   readonly #secret: Secret;
-  #digests: Readonly<Record<string, string>> | null = null;
+  #digests: Readonly<Record<string, string>> | null;
 
-  constructor(guarded: string, free: string | null, texts: readonly Field[], secret: Secret) {
+  constructor(
+    guarded: string,
+    free: string | null,
+    texts: readonly Field[],
+    digests: Readonly<Record<string, string>> | null,
+    secret: Secret,
+  ) {
     this.guarded = guarded;
     this.free = free;
-    this.#texts = texts;
+    this.#texts = digests === null ? texts : [];
+    this.#digests = digests;
     this.#secret = secret;
   }
 

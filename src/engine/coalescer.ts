@@ -73,7 +73,7 @@ export class Coalescer<Request, Response> {
     if (this.#inFlight >= this.#options.maxInFlight) return;
     const batch = this.#nextBatch();
     this.#alone = batch.length === 1 && this.#waiting.length === 0;
-    void this.#send(batch);
+    this.#send(batch);
   }
 
   /** Sorted by key (so that no two batches lock rows in opposite order); a key appears once in a batch. */
@@ -94,17 +94,33 @@ export class Coalescer<Request, Response> {
     return batch.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
   }
 
-  async #send(batch: Waiting<Request, Response>[]): Promise<void> {
+  // Callbacks, not an async function: a lone caller's batches are many, and each would cost it a promise more.
+  #send(batch: Waiting<Request, Response>[]): void {
     this.#inFlight += 1;
     this.#schedule();
+    this.#flushed(batch).then(
+      (responses) => {
+        answerAll(batch, responses);
+        this.#back();
+      },
+      (error) => {
+        const back = () => this.#back();
+        this.#failed(batch, error).then(back, back);
+      },
+    );
+  }
+
+  #flushed(batch: Waiting<Request, Response>[]): Promise<readonly Response[]> {
     try {
-      answerAll(batch, await this.#options.flush(requestsOf(batch)));
+      return this.#options.flush(requestsOf(batch));
     } catch (error) {
-      await this.#failed(batch, error);
-    } finally {
-      this.#inFlight -= 1;
-      this.#schedule();
+      return Promise.reject(error);
     }
+  }
+
+  #back(): void {
+    this.#inFlight -= 1;
+    this.#schedule();
   }
 
   async #failed(batch: Waiting<Request, Response>[], error: unknown): Promise<void> {

@@ -56,6 +56,11 @@ export class Ledger {
   readonly #writes: Coalescer<Put, PutResult>;
   readonly #admitted = new Set<GuardedPolicy["doubt"]>();
 
+  readonly #succeeded = (answer: unknown): unknown => {
+    this.#breaker.succeeded();
+    return answer;
+  };
+
   constructor({ store, clock, events, random }: LedgerOptions) {
     this.store = store;
     this.#clock = clock;
@@ -121,20 +126,16 @@ export class Ledger {
     this.#clock.after(ms, work);
   }
 
-  async #guarded<T>(size: number, work: () => Promise<T>): Promise<T> {
+  #guarded<T>(size: number, work: () => Promise<T>): Promise<T> {
     if (!this.#breaker.allows())
-      throw this.#unavailable(this.#breaker.lastError, "; it failed repeatedly and is given a pause");
-    try {
-      const answer = await work();
-      this.#breaker.succeeded();
-      return answer;
-    } catch (error) {
+      return Promise.reject(this.#unavailable(this.#breaker.lastError, "; it failed repeatedly and is given a pause"));
+    return begun(work).then(this.#succeeded as (answer: T) => T, (error) => {
       // An error the store did not name may be about one row: let the coalescer look for it before blaming the store.
       const named = isNevertwiceError(error) ? error : size > 1 ? null : this.#unavailable(error, "");
       if (storeWide(named)) this.#breaker.failed(named);
       else this.#breaker.undecided();
       throw named ?? error;
-    }
+    });
   }
 
   #unavailable(cause: unknown, more: string): NevertwiceError {
@@ -204,6 +205,14 @@ class Swap implements Waiting<Put, PutResult> {
     }
     this.#tries += 1;
     this.#ledger.after(pauseMs, () => this.#writes.enter(this));
+  }
+}
+
+function begun<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return work();
+  } catch (error) {
+    return Promise.reject(error);
   }
 }
 
