@@ -14,11 +14,10 @@ describe.each(["factory", "finished"])("OpenAI Agents SDK, guarded by %s", (by) 
   it.each(WAYS)("the SDK's own timeout passes and the model calls again, $way", async ({ guarded }) => {
     const { provider, world: at } = await world(guarded);
     provider.hold();
-    const again = run({ ...at, timeoutMs: 500 } as World, [[hello], [hello]]);
-    await provider.sent(1);
-    // The first call has timed out by the time the second is on its way.
-    setTimeout(() => provider.release(), 700);
-    const told = await again;
+    // The model is asked a second time when the first call has timed out.
+    const asked = (time: number) => guarded && time === 2 && provider.release();
+    if (!guarded) void provider.sent(2).then(() => provider.release());
+    const told = await run({ ...at, timeoutMs: 500, asked } as World, [[hello], [hello]]);
     expect(told[0]).toMatch(/timed out/);
     expect(told[1]).toContain(guarded ? "mail_1" : "mail_2");
     expect(provider.mails).toHaveLength(guarded ? 1 : 2);

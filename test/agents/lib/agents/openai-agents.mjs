@@ -6,12 +6,14 @@ import { deliver, fresh, mailOptions } from "./mail-tool.mjs";
 
 setTracingDisabled(true);
 
-export function scripted(steps, name = "send_mail") {
+/** `asked` hears of each question to the model, from 1. */
+export function scripted(steps, name = "send_mail", asked = () => {}) {
   const left = [...steps];
   return {
     seen: [],
     async getResponse({ input }) {
       this.seen = input;
+      asked(steps.length - left.length + 1);
       const step = left.shift();
       const output =
         step === undefined
@@ -62,7 +64,7 @@ function agentOf(world, model, by) {
 }
 
 export const runBy = (by) => async (world, steps) => {
-  const model = scripted(steps);
+  const model = scripted(steps, "send_mail", world.asked);
   const options = { context: { thread: world.thread }, ...(world.signal && { signal: world.signal }) };
   await new Runner().run(agentOf(world, model, by), "mail them", options);
   return model.seen.filter(({ type }) => type === "function_call_result").map(({ output }) => JSON.stringify(output));
