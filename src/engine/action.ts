@@ -6,7 +6,7 @@ import type { Stored } from "../core/store.ts";
 import { type Call, type CallDefaults, type CallOptions, makeCall, warnOfCallTimeParts } from "./call.ts";
 import type { Definition } from "./definition.ts";
 import { type EachOptions, type EachReport, runEach } from "./each.ts";
-import type { Engine } from "./engine.ts";
+import { asItIs, type Engine, type Finish } from "./engine.ts";
 import { type Enqueued, type EnqueueOptions, enqueue, readTerms } from "./enqueue.ts";
 import { type Inputs, inChunks, oneByOneOrTogether, sharingStatements } from "./enqueue-many.ts";
 import { causeOf, isRemembered } from "./error-memory.ts";
@@ -55,28 +55,30 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
   const { engine } = services;
   const calls = new Calls(definition, services);
 
-  const outcomeFor = (call: Call, { tx }: CallOptions) =>
-    (tx === undefined ? engine.outcome(call) : runInTransaction(engine, call, tx)) as Outcome<R> | Promise<Outcome<R>>;
+  const finishFor = <T>(call: Call, { tx }: CallOptions, finish: Finish<T>): T | Promise<T> =>
+    tx === undefined ? engine.outcome(call, finish) : runInTransaction(engine, call, tx).then(finish);
 
-  const begin = (input: I, options: CallOptions): Outcome<R> | Promise<Outcome<R>> => {
-    services.used();
-    const made = calls.make(input, options);
-    return made instanceof Promise ? made.then((call) => outcomeFor(call, options)) : outcomeFor(made, options);
-  };
-
-  const attempt = async (input: I, options: CallOptions = NO_OPTIONS): Promise<Outcome<R>> => begin(input, options);
-
-  const unwrap = (outcome: Outcome<R>): R => resultOrThrow(outcome, definition.name);
-
-  // Not an async function: one around every call costs it a generator and a turn of the promise queue.
-  const run = (input: I, options: CallOptions = NO_OPTIONS): Promise<R> => {
+  // No async function: one around every call costs it a generator and two promises.
+  const begin = <T>(input: I, options: CallOptions, finish: Finish<T>): Promise<T> => {
     try {
-      const outcome = begin(input, options);
-      return outcome instanceof Promise ? outcome.then(unwrap) : Promise.resolve(unwrap(outcome));
+      services.used();
+      const made = calls.make(input, options);
+      const finished =
+        made instanceof Promise
+          ? made.then((call) => finishFor(call, options, finish))
+          : finishFor(made, options, finish);
+      return finished instanceof Promise ? finished : Promise.resolve(finished);
     } catch (error) {
       return Promise.reject(error);
     }
   };
+
+  const attempt = (input: I, options: CallOptions = NO_OPTIONS): Promise<Outcome<R>> =>
+    begin(input, options, asItIs as Finish<Outcome<R>>);
+
+  const unwrap = (outcome: Outcome<unknown>): R => resultOrThrow(outcome as Outcome<R>, definition.name);
+
+  const run = (input: I, options: CallOptions = NO_OPTIONS): Promise<R> => begin(input, options, unwrap);
 
   const methods = {
     actionName: definition.name,
@@ -97,7 +99,7 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
         );
       }
       const outcome = await calls.resendOnce(input, options, async (call) =>
-        engine.outcome({ ...call, resend: { by, reason } }),
+        engine.outcome({ ...call, resend: { by, reason } }, asItIs),
       );
       return resultOrThrow(outcome as Outcome<R>, definition.name);
     },

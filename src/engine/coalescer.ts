@@ -18,6 +18,10 @@ export interface CoalescerOptions<Request, Response> {
   readonly maxInFlight: number;
   /** Whether a failed batch may succeed in halves; false for a store that is down altogether. */
   readonly splittable: (error: unknown) => boolean;
+  /** Told of every answer, before those who wait for it. Here, and not around `flush`: a promise more for every batch. */
+  readonly answered?: () => void;
+  /** Told of every batch without one, and what is to be told to those who wait. */
+  readonly unanswered?: (error: unknown, size: number) => unknown;
 }
 
 // How long batches may go out without the event loop having turned: timers and sockets get their time.
@@ -100,7 +104,7 @@ export class Coalescer<Request, Response> {
     this.#schedule();
     this.#flushed(batch).then(
       (responses) => {
-        answerAll(batch, responses);
+        this.#answered(batch, responses);
         this.#back();
       },
       (error) => {
@@ -118,20 +122,27 @@ export class Coalescer<Request, Response> {
     }
   }
 
+  #answered(batch: readonly Waiting<Request, Response>[], responses: readonly Response[]): void {
+    this.#options.answered?.();
+    for (let i = 0; i < batch.length; i += 1) answer(batch[i] as Waiting<Request, Response>, responses[i] as Response);
+  }
+
   #back(): void {
     this.#inFlight -= 1;
     this.#schedule();
   }
 
-  async #failed(batch: Waiting<Request, Response>[], error: unknown): Promise<void> {
-    if (batch.length === 1 || !this.#options.splittable(error)) {
+  async #failed(batch: Waiting<Request, Response>[], cause: unknown): Promise<void> {
+    const { unanswered, splittable } = this.#options;
+    const error = unanswered === undefined ? cause : unanswered(cause, batch.length);
+    if (batch.length === 1 || !splittable(error)) {
       for (const one of batch) one.reject(error);
       return;
     }
     const middle = batch.length >> 1;
     for (const half of [batch.slice(0, middle), batch.slice(middle)]) {
       try {
-        answerAll(half, await this.#options.flush(requestsOf(half)));
+        this.#answered(half, await this.#flushed(half));
       } catch (again) {
         await this.#failed(half, again);
       }
@@ -141,13 +152,6 @@ export class Coalescer<Request, Response> {
 
 function requestsOf<Request, Response>(batch: readonly Waiting<Request, Response>[]): Request[] {
   return batch.map((one) => one.request);
-}
-
-function answerAll<Request, Response>(
-  batch: readonly Waiting<Request, Response>[],
-  responses: readonly Response[],
-): void {
-  for (let i = 0; i < batch.length; i += 1) answer(batch[i] as Waiting<Request, Response>, responses[i] as Response);
 }
 
 /** What a callback throws is its own caller's: the neighbours in the batch still get their answers. */

@@ -13,7 +13,7 @@ import { toStoredError } from "../core/stored-error.ts";
 import type { ResendPermit } from "../core/transition.ts";
 import { type Call, intentOf } from "./call.ts";
 import { rememberedError, withCause } from "./error-memory.ts";
-import { type End, type ExecutionServices, execute } from "./execution.ts";
+import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
 import type { Applied, EventSource } from "./ledger.ts";
 import { askProbe } from "./probe.ts";
@@ -59,15 +59,18 @@ export class Engine {
     );
   }
 
-  /** Runs the intent, or joins whoever runs it in this process. */
-  outcome(call: Call): Outcome<unknown> | Promise<Outcome<unknown>> {
+  /** Runs the intent, or joins whoever runs it in this process. `finish` makes of the outcome what the caller gets. */
+  outcome<T>(call: Call, finish: Finish<T>): T | Promise<T> {
     const flight = this.#flights.get(call.key);
-    if (flight !== undefined) return this.#join(call, flight);
+    if (flight !== undefined) return this.#join(call, flight).then(finish);
     this.requireOpen();
     const known = this.#replays.has(call.key) ? this.#replays.get(call.key, this.services.ledger.instant().now) : null;
     // Confirmed never changes: nothing to wait for, and nothing to ask.
-    if (known !== null) return this.#conflictWith(call, known) ?? this.#answer(call, known.record);
-    return this.#drive(call);
+    if (known !== null) return finish(this.#conflictWith(call, known) ?? this.#answer(call, known.record));
+    return new Promise((resolve, reject) => {
+      const drive = new Drive(this.#flights, this.#flights.start(call.key, call.print), { finish, resolve, reject });
+      this.#drive(call, drive);
+    });
   }
 
   async #join(call: Call, flight: Flight): Promise<Outcome<unknown>> {
@@ -78,7 +81,7 @@ export class Engine {
     const joined = await flight.join(clock, call.waitMs);
     const waitMs = call.waitMs - (clock.monotonic() - startedAt);
     // The flight itself only waited for another process, and ran out of patience before this caller does.
-    if (joined?.status === "in_flight" && waitMs > 0) return this.outcome({ ...call, waitMs });
+    if (joined?.status === "in_flight" && waitMs > 0) return this.outcome({ ...call, waitMs }, asItIs);
     if (joined !== null) return this.#joined(call, joined, differs.free);
     this.services.events.emit({ type: "in_flight", action: call.definition.name, key: call.key });
     return this.#inFlightNow(call);
@@ -112,40 +115,52 @@ export class Engine {
   }
 
   async #flying(call: Call, work: () => Promise<Outcome<unknown>>): Promise<Outcome<unknown>> {
-    const flight = this.#flights.start(call.key, call.print);
+    return new Promise((resolve, reject) => {
+      const drive = new Drive(this.#flights, this.#flights.start(call.key, call.print), {
+        finish: asItIs,
+        resolve,
+        reject,
+      });
+      work().then(drive.landed, drive.crashed);
+    });
+  }
+
+  #drive(call: Call, drive: Driven): void {
     try {
-      const outcome = await work();
-      this.#flights.land(flight, outcome);
-      return outcome;
+      const startedAt = this.services.clock.monotonic();
+      if (this.#mostlyRepeats()) this.#learn(this.#lookFirst(call, this.#budget(call, startedAt)), drive);
+      else if (call.definition.policy.failOpen)
+        this.#learn(this.#turns(call, null, true, this.#budget(call, startedAt)), drive);
+      else this.#plainly(call, startedAt, drive);
     } catch (error) {
-      this.#flights.crash(flight, error);
-      throw error;
+      drive.crashed(error);
     }
   }
 
-  /** The same as flying any way, spelled out for the plain one: a first call that claims, runs and settles. */
-  async #drive(call: Call): Promise<Outcome<unknown>> {
-    const flight = this.#flights.start(call.key, call.print);
-    try {
-      const startedAt = this.services.clock.monotonic();
-      let outcome: Outcome<unknown>;
-      if (this.#mostlyRepeats()) outcome = await this.#lookFirst(call, this.#budget(call, startedAt));
-      else if (call.definition.policy.failOpen)
-        outcome = await this.#turns(call, null, true, this.#budget(call, startedAt));
-      else {
-        const applied = await this.#applyClaim(call, null, true);
-        const end = applied.ok ? await execute(this.services, call, applied.stored, call.input) : null;
-        outcome =
-          end?.kind === "done" ? end.outcome : await this.#goOn(call, applied, end, this.#budget(call, startedAt));
+  /**
+   * The plain way of a first call, without the detours of a turn: claim, run, settle. The claim is waited for by a
+   * promise of the caller's, so that the effect runs in the caller's own async context; the rest are callbacks.
+   */
+  #plainly(call: Call, startedAt: number, drive: Driven): void {
+    this.#applyClaim(call, null, true).then((applied) => {
+      const ended = (end: End | null) => {
+        if (end?.kind !== "done")
+          return this.#learn(this.#goOn(call, applied, end, this.#budget(call, startedAt)), drive);
+        this.#repeats -= REPEAT_WEIGHT * this.#repeats;
+        drive.landed(end.outcome);
+      };
+      try {
+        if (applied.ok)
+          executeThen(
+            this.services,
+            { call, stored: applied.stored, input: call.input },
+            { ended, crashed: drive.crashed },
+          );
+        else ended(null);
+      } catch (error) {
+        drive.crashed(error);
       }
-      const repeat = outcome.status === "done" && outcome.replayed ? 1 : 0;
-      this.#repeats += REPEAT_WEIGHT * (repeat - this.#repeats);
-      this.#flights.land(flight, outcome);
-      return outcome;
-    } catch (error) {
-      this.#flights.crash(flight, error);
-      throw error;
-    }
+    }, drive.crashed);
   }
 
   /** What was no plain way after all. */
@@ -153,6 +168,14 @@ export class Engine {
     if (end === null) return this.#turns(call, claimed.stored, true, budget);
     const turned = await this.#after(call, end, budget);
     return "outcome" in turned ? turned.outcome : this.#turns(call, turned.stored, turned.fresh, budget);
+  }
+
+  #learn(outcome: Promise<Outcome<unknown>>, drive: Driven): void {
+    outcome.then((known) => {
+      const repeat = known.status === "done" && known.replayed ? 1 : 0;
+      this.#repeats += REPEAT_WEIGHT * (repeat - this.#repeats);
+      drive.landed(known);
+    }, drive.crashed);
   }
 
   /** The patience of a call that began at `startedAt`; most calls end without needing any. */
@@ -274,7 +297,8 @@ export class Engine {
     try {
       const applied = await this.#applyClaim(call, stored, fresh);
       if (!applied.ok) return { stored: applied.stored, fresh };
-      return this.#after(call, await execute(this.services, call, applied.stored, call.input), budget);
+      const end = await execute(this.services, { call, stored: applied.stored, input: call.input });
+      return this.#after(call, end, budget);
     } catch (error) {
       if (call.definition.policy.failOpen && isStoreDown(error))
         return { outcome: await runUnguarded(this.services, call) };
@@ -294,7 +318,7 @@ export class Engine {
     });
     if (!applied.ok) return { stored: applied.stored, fresh };
     const input = permit.because === "provider-key" ? await this.#inputToResend(call, applied.stored) : call.input;
-    return this.#after(call, await execute(this.services, call, applied.stored, input), budget);
+    return this.#after(call, await execute(this.services, { call, stored: applied.stored, input }), budget);
   }
 
   /** What follows from an attempt's end: an outcome, or another turn inside the budget. */
@@ -425,6 +449,52 @@ export class Engine {
     const { action, key, attempt, why } = record;
     this.services.events.emit({ type: "unknown", action, key, attempt, why: why ?? "" });
   }
+}
+
+export type Finish<T> = (outcome: Outcome<unknown>) => T;
+
+/** An outcome as it is. */
+export function asItIs(outcome: Outcome<unknown>): Outcome<unknown> {
+  return outcome;
+}
+
+interface Driven {
+  readonly landed: (outcome: Outcome<unknown>) => void;
+  readonly crashed: (error: unknown) => void;
+}
+
+/** One call on its way, and those who wait for it. */
+class Drive<T> implements Driven {
+  readonly #flights: Flights;
+  readonly #flight: Flight;
+  readonly #caller: Caller<T>;
+
+  constructor(flights: Flights, flight: Flight, caller: Caller<T>) {
+    this.#flights = flights;
+    this.#flight = flight;
+    this.#caller = caller;
+  }
+
+  readonly landed = (outcome: Outcome<unknown>): void => {
+    this.#flights.land(this.#flight, outcome);
+    const { finish, resolve, reject } = this.#caller;
+    try {
+      resolve(finish(outcome));
+    } catch (error) {
+      reject(error);
+    }
+  };
+
+  readonly crashed = (error: unknown): void => {
+    this.#flights.crash(this.#flight, error);
+    this.#caller.reject(error);
+  };
+}
+
+interface Caller<T> {
+  readonly finish: Finish<T>;
+  readonly resolve: (finished: T) => void;
+  readonly reject: (error: unknown) => void;
 }
 
 type Turned = { readonly outcome: Outcome<unknown> } | { readonly stored: Stored | null; readonly fresh: boolean };

@@ -46,10 +46,27 @@ export interface ExecutionServices {
   readonly heart: Heart;
 }
 
-export function execute(services: ExecutionServices, call: Call, claimed: Stored, input: unknown): Promise<End> {
-  const { leaseMs, timeoutMs } = call.definition.policy;
-  const pulse = new Pulse(services.heart, { leaseMs, timeoutMs, stored: claimed });
-  return new Execution(services, call, pulse, input).run();
+/** Whoever waits for an attempt's end. One of these is called, once. */
+export interface Ending {
+  ended(end: End): void;
+  crashed(error: unknown): void;
+}
+
+export interface Claimed {
+  readonly call: Call;
+  readonly stored: Stored;
+  readonly input: unknown;
+}
+
+/** For a listener: the plain way goes from callback to callback, since each promise between them would cost every call one. */
+export function executeThen(services: ExecutionServices, claimed: Claimed, ending: Ending): void {
+  const { leaseMs, timeoutMs } = claimed.call.definition.policy;
+  const pulse = new Pulse(services.heart, { leaseMs, timeoutMs, stored: claimed.stored });
+  new Execution(services, claimed, pulse, ending).run();
+}
+
+export function execute(services: ExecutionServices, claimed: Claimed): Promise<End> {
+  return new Promise((ended, crashed) => executeThen(services, claimed, { ended, crashed }));
 }
 
 class Execution implements Watcher<unknown>, Applying {
@@ -58,43 +75,60 @@ class Execution implements Watcher<unknown>, Applying {
   readonly #pulse: Pulse;
   readonly #input: unknown;
   #marking: Promise<void> | null = null;
-  // The plain way goes from callback to callback: each promise or closure between them would cost every call one.
+  readonly #ending: Ending;
   #work: Promise<unknown> = NO_WORK;
   #value: unknown;
   #told: Extract<LedgerEvent, { readonly type: "confirm" }> | null = null;
-  #resolve: (end: End) => void = nobody;
-  #reject: (error: unknown) => void = nobody;
   /** The attempt has ended as far as its caller knows: what still runs may not begin to send. */
   #over = false;
 
-  constructor(services: ExecutionServices, call: Call, pulse: Pulse, input: unknown) {
+  constructor(services: ExecutionServices, { call, input }: Claimed, pulse: Pulse, ending: Ending) {
     this.#services = services;
     this.#call = call;
     this.#pulse = pulse;
     this.#input = input;
+    this.#ending = ending;
   }
 
   /** The plain way (nothing to prepare, no time lost) goes straight to the effect: it is in every call. */
-  run(): Promise<End> {
+  run(): void {
     const at = this.#services.ledger.instant();
-    if (this.#record.state === "sent" && this.#record.draft === null && this.#hasRoom(at))
-      return this.#effect(undefined, at);
-    return this.#roundabout().finally(() => this.#pulse.end());
+    if (this.#record.state === "sent" && this.#record.draft === null && this.#hasRoom(at)) this.#effect(undefined, at);
+    else this.#later(this.#roundabout());
   }
 
-  async #roundabout(): Promise<End> {
-    const { prepare } = this.#call.definition;
-    const kept = this.#services.payloads.load(this.#record, "draft");
-    let draft = kept.value;
-    // A draft that could not be stored is made again; the plan lets only those resend it who asked to run it again.
-    if (prepare && (this.#record.state === "claimed" || kept.omitted !== undefined)) {
-      const prepared = await this.#prepare(prepare);
-      if ("end" in prepared) return prepared.end;
-      draft = prepared.draft;
+  /** Null: the effect has begun, and will end by itself. */
+  async #roundabout(): Promise<End | null> {
+    try {
+      const { prepare, policy } = this.#call.definition;
+      const kept = this.#services.payloads.load(this.#record, "draft");
+      let draft = kept.value;
+      // A draft that could not be stored is made again; the plan lets only those resend it who asked to run it again.
+      if (prepare && (this.#record.state === "claimed" || kept.omitted !== undefined)) {
+        const prepared = await this.#prepare(prepare);
+        if ("end" in prepared) return this.#ended(prepared.end);
+        draft = prepared.draft;
+      }
+      if (!this.#hasRoom() && !(await this.#pulse.renew())) return this.#ended(await this.#tooLate());
+      this.#pulse.limit(policy.timeoutMs);
+      this.#effect(draft);
+      return null;
+    } catch (error) {
+      this.#pulse.end();
+      throw error;
     }
-    if (!this.#hasRoom() && !(await this.#pulse.renew())) return this.#tooLate();
-    this.#pulse.limit(this.#call.definition.policy.timeoutMs);
-    return this.#effect(draft);
+  }
+
+  #ended(end: End): End {
+    this.#pulse.end();
+    return end;
+  }
+
+  #later(end: Promise<End | null>): void {
+    end.then(
+      (known) => known !== null && this.#ending.ended(known),
+      (error) => this.#ending.crashed(error),
+    );
   }
 
   get #record(): LedgerRecord {
@@ -155,52 +189,49 @@ class Execution implements Watcher<unknown>, Applying {
     );
   }
 
-  #effect(draft: unknown, at = this.#services.ledger.instant()): Promise<End> {
+  #effect(draft: unknown, at = this.#services.ledger.instant()): void {
     const context = this.#context(at);
     this.#work = begin(context, this.#call.definition.run, this.#input, context, draft);
-    return new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-      this.#pulse.watch(this.#work, this);
-    });
+    this.#pulse.watch(this.#work, this);
   }
 
   returned(value: unknown): void {
-    this.#end();
-    if (this.#call.definition.manual || !this.#mayHaveLeft()) this.#concludeWith({ kind: "returned", value });
+    this.#stop();
+    if (this.#call.definition.manual || !this.#mayHaveLeft()) this.#later(this.#conclude({ kind: "returned", value }));
     else this.#confirm(value);
   }
 
   threw(error: unknown): void {
-    this.#end();
-    this.#concludeWith({ kind: "threw", error });
+    this.#stop();
+    this.#later(this.#conclude({ kind: "threw", error }));
   }
 
   cut(why: Interruption): void {
-    this.#end();
-    this.#concludeWith(why);
+    this.#stop();
+    this.#later(this.#conclude(why));
   }
 
-  #end(): void {
+  #stop(): void {
     this.#pulse.end();
     this.#over = true;
   }
 
-  #concludeWith(ended: Ended<unknown>): void {
-    this.#conclude(ended, this.#work).then(this.#resolve, this.#reject);
-  }
-
-  async #conclude(ended: Ended<unknown>, work: Promise<unknown>): Promise<End> {
+  async #conclude(ended: Ended<unknown>): Promise<End | null> {
     // Whether the effect may have left is known only when a send mark under way has its answer; no other is begun.
     if (this.#marking !== null) await this.#marking.catch(() => {});
-    if (ended.kind === "returned") return this.#succeeded(ended.value);
+    if (ended.kind === "returned") {
+      const unmarked = this.#call.definition.manual && this.#marking === null;
+      if (unmarked || !this.#mayHaveLeft()) return this.#returnedWithoutMark();
+      this.#confirm(ended.value);
+      return null;
+    }
     if (ended.kind === "threw")
       return this.#mayHaveLeft() ? this.#afterMark(ended.error) : this.#beforeMark(ended.error);
-    return this.#interrupted(ended, work);
+    return this.#interrupted(ended);
   }
 
-  async #interrupted(why: Interruption, work: Promise<unknown>): Promise<End> {
-    this.#welcomeLateSuccess(work);
+  async #interrupted(why: Interruption): Promise<End> {
+    this.#welcomeLateSuccess(this.#work);
     if (!this.#mayHaveLeft()) {
       return why.kind === "timeout" ? this.#notSent(this.#timeoutError("run"), null) : this.#tooLate();
     }
@@ -215,16 +246,6 @@ class Execution implements Watcher<unknown>, Applying {
     return this.#record.state === "sent";
   }
 
-  #succeeded(value: unknown): Promise<End> {
-    const unmarked = this.#call.definition.manual && this.#marking === null;
-    if (unmarked || !this.#mayHaveLeft()) return this.#returnedWithoutMark();
-    return new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-      this.#confirm(value);
-    });
-  }
-
   #confirm(value: unknown): void {
     try {
       this.#warnOfOddResult(value);
@@ -232,14 +253,14 @@ class Execution implements Watcher<unknown>, Applying {
       this.#told = { type: "confirm", hold: this.#pulse.hold, result: this.#resultPayload(value) };
       this.#services.ledger.applyThen(this.#pulse.stored, this.#told, this);
     } catch (error) {
-      this.#reject(error);
+      this.#ending.crashed(error);
     }
   }
 
   /** The confirmation has its answer. */
   applied(applied: Applied): void {
     if (!applied.ok) {
-      this.#resolve(this.#secondSuccess(this.#value, applied.stored));
+      this.#ending.ended(this.#secondSuccess(this.#value, applied.stored));
       return;
     }
     const { events, clock } = this.#services;
@@ -249,7 +270,7 @@ class Execution implements Watcher<unknown>, Applying {
       events.emit({ type: "executed", action: this.#call.definition.name, key, attempt, ms });
     }
     const { record } = applied.stored;
-    this.#resolve(this.#done(this.#value, record.settledAt ?? record.updatedAt, applied.stored));
+    this.#ending.ended(this.#done(this.#value, record.settledAt ?? record.updatedAt, applied.stored));
   }
 
   /** It happened, and that is what the caller must hear. The ledger is told as soon as it listens again. */
@@ -257,12 +278,12 @@ class Execution implements Watcher<unknown>, Applying {
     const { ledger, events, untold } = this.#services;
     const { key, definition } = this.#call;
     if (!storeIsDown(error) || this.#told === null) {
-      this.#reject(error);
+      this.#ending.crashed(error);
       return;
     }
     events.emit({ type: "confirm_delayed", action: definition.name, key });
     untold.add({ key, event: this.#told });
-    this.#resolve(this.#done(this.#value, ledger.instant().now, null));
+    this.#ending.ended(this.#done(this.#value, ledger.instant().now, null));
   }
 
   #done(result: unknown, at: number, stored: Stored | null): End {
@@ -484,7 +505,6 @@ function storeIsDown(error: unknown): boolean {
 }
 
 const NO_WORK: Promise<unknown> = Promise.resolve();
-const nobody = () => {};
 
 /** A promise of the work, whatever it is made of; a native one is passed on as it is. */
 function begin<A extends unknown[], T>(

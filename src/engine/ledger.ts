@@ -56,11 +56,6 @@ export class Ledger {
   readonly #writes: Coalescer<Put, PutResult>;
   readonly #admitted = new Set<GuardedPolicy["doubt"]>();
 
-  readonly #succeeded = (answer: unknown): unknown => {
-    this.#breaker.succeeded();
-    return answer;
-  };
-
   constructor({ store, clock, events, random }: LedgerOptions) {
     this.store = store;
     this.#clock = clock;
@@ -74,16 +69,21 @@ export class Ledger {
         if (state === "closed") events.emit({ type: "store_up", store: store.name });
       },
     });
-    const shared = { maxInFlight: MAX_IN_FLIGHT, splittable: (error: unknown) => !storeWide(error) };
+    const shared = {
+      maxInFlight: MAX_IN_FLIGHT,
+      splittable: (error: unknown) => !storeWide(error),
+      answered: () => this.#breaker.succeeded(),
+      unanswered: (error: unknown, size: number) => this.#blamed(error, size),
+    };
     this.#reads = new Coalescer({
       ...shared,
       maxBatch: MAX_READ_BATCH,
-      flush: (keys) => this.#guarded(keys.length, () => store.read(keys)),
+      flush: (keys) => this.#open(() => store.read(keys)),
     });
     this.#writes = new Coalescer({
       ...shared,
       maxBatch: store.batchRows ?? MAX_WRITE_BATCH,
-      flush: (puts) => this.#guarded(puts.length, () => store.write(puts)),
+      flush: (puts) => this.#open(() => store.write(puts)),
     });
   }
 
@@ -97,7 +97,13 @@ export class Ledger {
   }
 
   async #ask(doubt: GuardedPolicy["doubt"]): Promise<void> {
-    const refusal = await this.#guarded(1, async () => (await this.store.refuses?.({ doubt })) ?? null);
+    let refusal: string | null;
+    try {
+      refusal = await this.#open(async () => (await this.store.refuses?.({ doubt })) ?? null);
+      this.#breaker.succeeded();
+    } catch (error) {
+      throw this.#blamed(error, 1);
+    }
     if (refusal !== null) throw configError(`the ledger (${this.store.name}) does not take this action: ${refusal}`);
     this.#admitted.add(doubt);
   }
@@ -126,16 +132,19 @@ export class Ledger {
     this.#clock.after(ms, work);
   }
 
-  #guarded<T>(size: number, work: () => Promise<T>): Promise<T> {
-    if (!this.#breaker.allows())
-      return Promise.reject(this.#unavailable(this.#breaker.lastError, "; it failed repeatedly and is given a pause"));
-    return begun(work).then(this.#succeeded as (answer: T) => T, (error) => {
-      // An error the store did not name may be about one row: let the coalescer look for it before blaming the store.
-      const named = isNevertwiceError(error) ? error : size > 1 ? null : this.#unavailable(error, "");
-      if (storeWide(named)) this.#breaker.failed(named);
-      else this.#breaker.undecided();
-      throw named ?? error;
-    });
+  #open<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#breaker.allows()) return work();
+    return Promise.reject(new Shut(this.#breaker.lastError));
+  }
+
+  /** What a failure says of the store, and what its callers hear. */
+  #blamed(error: unknown, size: number): unknown {
+    if (error instanceof Shut) return this.#unavailable(error.cause, "; it failed repeatedly and is given a pause");
+    // An error the store did not name may be about one row: let the coalescer look for it before blaming the store.
+    const named = isNevertwiceError(error) ? error : size > 1 ? null : this.#unavailable(error, "");
+    if (storeWide(named)) this.#breaker.failed(named);
+    else this.#breaker.undecided();
+    return named ?? error;
   }
 
   #unavailable(cause: unknown, more: string): NevertwiceError {
@@ -208,11 +217,10 @@ class Swap implements Waiting<Put, PutResult> {
   }
 }
 
-function begun<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return work();
-  } catch (error) {
-    return Promise.reject(error);
+/** The breaker is open: nobody was asked, and nobody is to blame again. */
+class Shut extends Error {
+  constructor(cause: unknown) {
+    super("the store is given a pause", { cause });
   }
 }
 

@@ -119,7 +119,7 @@ async function markAndRun(services: LeasedServices, call: Call, leased: Stored):
     if (!applied.ok) return { as: "moved" };
     stored = applied.stored;
   }
-  return endingOf(call, await execute(services.engine.services, call, stored, call.input));
+  return endingOf(call, await execute(services.engine.services, { call, stored, input: call.input }));
 }
 
 function endingOf(call: Call, end: End): Ending {

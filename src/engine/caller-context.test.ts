@@ -1,0 +1,51 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { describe, expect, it } from "vitest";
+import { nevertwice } from "../nevertwice.ts";
+import { currentAttempt } from "./context.ts";
+
+// A tracer's span, a request's id: what callers keep in storages of their own must be theirs inside `run`, however many
+// of them share a batch.
+describe("the caller's own async context", () => {
+  const request = new AsyncLocalStorage<string>();
+
+  it("is the one the effect runs in, for each of many callers in one batch", async () => {
+    const nt = nevertwice({ store: "memory:", sweep: false });
+    const seen = new Map<string, (string | undefined)[]>();
+    const send = nt.action("send", {
+      key: ["id"],
+      run: async ({ id }: { id: string }) => {
+        const before = request.getStore();
+        await new Promise((done) => setTimeout(done, 1));
+        seen.set(id, [before, request.getStore(), currentAttempt()?.key]);
+        return id;
+      },
+    });
+    const ids = Array.from({ length: 40 }, (_, i) => `req-${i}`);
+    await Promise.all(ids.map((id) => request.run(id, () => send({ id }))));
+    for (const id of ids) expect(seen.get(id)).toEqual([id, id, await send.keyOf({ id })]);
+    await nt.close();
+  });
+
+  it("is the one of `prepare`, of a retry and of what follows the call", async () => {
+    const nt = nevertwice({ store: "memory:", sweep: false });
+    const seen: (string | undefined)[] = [];
+    let tries = 0;
+    const send = nt.action("send", {
+      key: ["id"],
+      retry: { attempts: 3, backoff: 1 },
+      prepare: () => void seen.push(request.getStore()),
+      run: async (_input: { id: string }) => {
+        seen.push(request.getStore());
+        tries += 1;
+        if (tries === 1) throw Object.assign(new Error("nobody there"), { code: "ECONNREFUSED" });
+      },
+    });
+    await request.run("mine", async () => {
+      await send({ id: "a" });
+      seen.push(request.getStore());
+    });
+    expect(seen.length).toBeGreaterThanOrEqual(4);
+    expect(new Set(seen)).toEqual(new Set(["mine"]));
+    await nt.close();
+  });
+});
