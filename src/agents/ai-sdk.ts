@@ -2,15 +2,8 @@
 import { configError, NevertwiceError } from "../core/errors.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { type Answer, guardTool } from "./guard-tool.ts";
-import {
-  type AnyInput,
-  type AnyToolOptions,
-  checkToolNames,
-  type Guarding,
-  type GuardOptions,
-  optionsOfTool,
-  type ToolsOptions,
-} from "./tool-options.ts";
+import type { AnyInput, AnyToolOptions, Guarding, GuardOptions, ToolsOptions } from "./tool-options.ts";
+import { guardEach } from "./toolset.ts";
 
 /** What `execute` gets as its second argument; `context` is `experimental_context` in version 6. */
 export interface AiCall {
@@ -33,12 +26,10 @@ export function guardAiTools<T extends Readonly<Record<string, AiTool>>>(
   tools: T,
   options: ToolsOptions<AiCall> = {},
 ): T {
-  checkToolNames(options, Object.keys(tools), "guardAiTools");
-  const entries = Object.entries(tools).map(([name, tool]) => {
-    const own = optionsOfTool(options, name);
-    return [name, own === null ? tool : guardAiTool(nt, name, tool, own)];
-  });
-  return Object.fromEntries(entries) as T;
+  return guardEach<AiTool, AiCall>(tools, options, {
+    where: "guardAiTools",
+    guard: (tool, own, name) => guardAiTool(nt, name, tool, own),
+  }) as T;
 }
 
 /** One tool; `name` is the one it has in the record. */

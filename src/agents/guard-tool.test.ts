@@ -33,6 +33,16 @@ describe("guardTool", () => {
     expect(provider.effects).toHaveLength(1);
   });
 
+  it("A1: a tool that is guarded twice is guarded once, and does not wait for itself", async () => {
+    let runs = 0;
+    const nt = open();
+    const inner = guardTool(nt, options, async (_input: Mail) => ++runs);
+    const outer = guardTool(nt, options, (input: Mail) => inner(input, undefined));
+    expect(await outer.answer(mail, undefined)).toEqual({ kind: "result", result: 1, note: null });
+    expect(await outer.answer(mail, undefined)).toMatchObject({ result: 1, note: expect.stringMatching(/^Already/) });
+    expect(await inner.answer(mail, undefined)).toMatchObject({ result: 1, note: expect.stringMatching(/^Already/) });
+  });
+
   it("K3: a reworded free text is the same intent, and the model is told that the first text stands", async () => {
     let runs = 0;
     const tool = guardTool(open(), options, async (_input: Mail) => ++runs);

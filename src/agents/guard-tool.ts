@@ -10,6 +10,7 @@ import type { KeyOption } from "../core/key-parts.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import type { Action } from "../engine/action.ts";
 import type { CallOptions } from "../engine/call.ts";
+import { currentAttempt } from "../engine/context.ts";
 import { isRemembered } from "../engine/error-memory.ts";
 import { ControlFlow, isControlFlowError, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
 import { tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
@@ -20,6 +21,7 @@ import {
   type Guarding,
   type GuardOptions,
   policyOf,
+  scopeAndTenant,
   type ToolOptions,
 } from "./tool-options.ts";
 
@@ -51,6 +53,8 @@ export interface GuardedTool<I, X, R> {
   (input: I, extra: X): Promise<R>;
   /** The same without throwing for an expected outcome. A failure of this very call is thrown as it came. */
   answer(input: I, extra: X): Promise<Answer<R>>;
+  /** A result that came after its call was given up: evidence, which settles the doubt about that key. */
+  settleLate(key: string, result: R): Promise<void>;
   readonly toolName: string;
 }
 
@@ -90,7 +94,11 @@ export function guardTool<I, X = undefined, R = unknown>(
     if (options.readOnly) return { kind: "result", result: await handler(input, extra), note: null };
     const call = liveCall(options, handler, codec as ResultCodec<unknown>, extra);
     const action = actionFor(nt, options as unknown as GuardToolOptions<unknown, unknown, unknown>);
-    const asked = live.run(call, () => action.attempt(input, callOptions(options, extra)));
+    const whose = scopeAndTenant(options, extra);
+    if (await live.run(call, () => isThisVeryAttempt(action, input, whose))) {
+      return { kind: "result", result: await handler(input, extra), note: null };
+    }
+    const asked = live.run(call, () => action.attempt(input, whose));
     return (await answerOf(await asked, call, options)) as Answer<Awaited<R>>;
   };
   const run = async (input: I, extra: X): Promise<Awaited<R>> => {
@@ -99,8 +107,26 @@ export function guardTool<I, X = undefined, R = unknown>(
     const { code } = errorForOutcome(given.outcome, name);
     throw new NevertwiceError(code, given.text, { key: given.outcome.key, outcome: given.outcome });
   };
-  return Object.assign(run, { answer, toolName: name });
+  const settleLate = async (key: string, result: Awaited<R>): Promise<void> => {
+    const call = liveCall(options, handler, codec as ResultCodec<unknown>, undefined as X);
+    if (isControlFlowResult(result) || errorMeaning(call, result) !== "answer") return;
+    const action = actionFor(nt, options as unknown as GuardToolOptions<unknown, unknown, unknown>);
+    await action.resolve({ key }, { as: "done", result: keep(call, result), ...LATE });
+  };
+  return Object.assign(run, { answer, settleLate, toolName: name });
 }
+
+/** A tool that was guarded twice would wait for itself: inside the attempt at its own intent, the inner guard lets it run. */
+async function isThisVeryAttempt(
+  action: Action<unknown, unknown>,
+  input: unknown,
+  whose: CallOptions,
+): Promise<boolean> {
+  const around = currentAttempt();
+  return around !== undefined && around.key === (await action.keyOf(input, whose));
+}
+
+const LATE = { by: "nevertwice", reason: "its own answer came after the call had been given up" };
 
 function liveCall<I, X, R>(
   options: GuardToolOptions<I, X, R>,
@@ -117,15 +143,6 @@ function liveCall<I, X, R>(
     classify: options.classify,
     work: null,
     direct: null,
-  };
-}
-
-function callOptions<X>({ scope, tenant }: GuardOptions<X>, extra: X): CallOptions {
-  const inScope = typeof scope === "function" ? scope(extra) : scope;
-  const ofTenant = typeof tenant === "function" ? tenant(extra) : tenant;
-  return {
-    ...(inScope !== undefined && inScope !== null && { scope: inScope }),
-    ...(ofTenant !== undefined && { tenant: ofTenant }),
   };
 }
 
@@ -292,11 +309,11 @@ function passThrough({ how, value }: ControlFlow): Answer<unknown> {
  * the call waits for it, as without the guard, and its late answer is evidence that confirms the record.
  */
 async function lateAnswer(outcome: Unknown, call: Live, telling: Telling): Promise<Answer<unknown>> {
-  const { isError, said } = call.codec;
+  const { said } = call.codec;
   let failure: { readonly said: string | undefined; readonly result?: unknown };
   try {
     const value = await call.work;
-    if (isError?.(value) !== true) return { kind: "result", result: value, note: null };
+    if (errorMeaning(call, value) === "answer") return { kind: "result", result: value, note: null };
     failure = { said: said?.(value), result: value };
   } catch (error) {
     if (isControlFlowError(error)) throw error;

@@ -4,12 +4,12 @@ import { type Answer, guardTool, type ResultCodec } from "./guard-tool.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
-  checkToolNames,
   type Guarding,
   type GuardOptions,
   optionsOfTool,
   type ToolsOptions,
 } from "./tool-options.ts";
+import { guardEach } from "./toolset.ts";
 
 /** What LangChain hands to a tool beside its input. */
 export interface LangChainCall {
@@ -32,21 +32,17 @@ interface RunManager {
   handleToolEvent?(chunk: unknown): unknown;
 }
 
-/** Several tools; the scope is the thread (`configurable.thread_id`) unless `scope` says otherwise. */
-export function guardLangChainTools<T extends readonly LangChainTool[]>(
+/** A list or a record of tools; the scope is the thread (`configurable.thread_id`) unless `scope` says otherwise. */
+export function guardLangChainTools<T extends readonly LangChainTool[] | Readonly<Record<string, LangChainTool>>>(
   nt: Guarding,
   tools: T,
   options: ToolsOptions<LangChainCall> = {},
 ): T {
-  checkToolNames(
-    options,
-    tools.map(({ name }) => name),
-    "guardLangChainTools",
-  );
-  return tools.map((tool) => {
-    const own = optionsOfTool(options, tool.name);
-    return own === null ? tool : guardLangChainTool(nt, tool, own);
-  }) as unknown as T;
+  return guardEach<LangChainTool, LangChainCall>(tools, options, {
+    where: "guardLangChainTools",
+    nameOf: ({ name }) => name,
+    guard: (tool, own) => guardLangChainTool(nt, tool, own),
+  }) as T;
 }
 
 /** One tool: the same tool with a guarded `_call`. */

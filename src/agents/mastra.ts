@@ -3,15 +3,8 @@ import { configError, NevertwiceError } from "../core/errors.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { ControlFlow } from "./control-flow.ts";
 import { guardTool } from "./guard-tool.ts";
-import {
-  type AnyInput,
-  type AnyToolOptions,
-  checkToolNames,
-  type Guarding,
-  type GuardOptions,
-  optionsOfTool,
-  type ToolsOptions,
-} from "./tool-options.ts";
+import type { AnyInput, AnyToolOptions, Guarding, GuardOptions, ToolsOptions } from "./tool-options.ts";
+import { guardEach } from "./toolset.ts";
 
 /** What Mastra hands to `execute` beside its input. */
 export interface MastraCall {
@@ -37,12 +30,10 @@ export function guardMastraTools<T extends Readonly<Record<string, MastraTool>>>
   tools: T,
   options: ToolsOptions<MastraCall> = {},
 ): T {
-  checkToolNames(options, Object.keys(tools), "guardMastraTools");
-  const entries = Object.entries(tools).map(([name, tool]) => {
-    const own = optionsOfTool(options, name);
-    return [name, own === null ? tool : guardMastraTool(nt, tool, own)];
-  });
-  return Object.fromEntries(entries) as T;
+  return guardEach<MastraTool, MastraCall>(tools, options, {
+    where: "guardMastraTools",
+    guard: (tool, own) => guardMastraTool(nt, tool, own),
+  }) as T;
 }
 
 /** One tool; the scope is the thread, or the workflow's run, unless `scope` says otherwise. */

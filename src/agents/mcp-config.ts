@@ -14,6 +14,12 @@ export interface VerifyConfig {
   readonly quietFor: Duration;
 }
 
+/**
+ * What becomes of a call whose client stopped waiting (60 s in the official SDK), and says so with a cancellation:
+ * cancel: the server is told, as by any other · finish: it is not, so that its answer is learned and the next call gets it.
+ */
+export type OnTimeout = "cancel" | "finish";
+
 export interface ProxyToolConfig {
   readonly key?: readonly string[];
   readonly free?: readonly string[];
@@ -25,6 +31,7 @@ export interface ProxyToolConfig {
   readonly lease?: Duration;
   readonly wait?: Duration;
   readonly readOnly?: boolean;
+  readonly onTimeout?: OnTimeout;
   /** The argument in which the server takes an idempotency key: filled by the proxy, never by the model. */
   readonly keyArgument?: string;
 }
@@ -40,14 +47,16 @@ export interface ProxyConfig {
   readonly principal?: readonly string[];
   /** Adds the tool nevertwice_status to the server's own. */
   readonly statusTool?: boolean;
+  /** For tools that do not say it themselves. */
+  readonly onTimeout?: OnTimeout;
   readonly tools?: Readonly<Record<string, ProxyToolConfig>>;
 }
 
 export const DEFAULT_WINDOW = "15m";
 export const DEFAULT_PRINCIPAL: readonly string[] = ["authorization", "x-api-key", "cookie"];
 
-const TOP = ["name", "scope", "window", "principal", "statusTool", "tools"];
-const TOOL = "key free keep doubt verify errors timeout lease wait readOnly keyArgument".split(" ");
+const TOP = ["name", "scope", "window", "principal", "statusTool", "onTimeout", "tools"];
+const TOOL = "key free keep doubt verify errors timeout lease wait readOnly onTimeout keyArgument".split(" ");
 const VERIFY = ["tool", "arguments", "match", "quietFor"];
 
 /** Checks what JSON.parse gave; `where` is the file's name. */
@@ -58,6 +67,7 @@ export function readProxyConfig(value: unknown, where: string): ProxyConfig {
   text(config.scope, `${where}: scope`);
   names(config.principal, `${where}: principal`);
   flag(config.statusTool, `${where}: statusTool`);
+  onTimeout(config.onTimeout, `${where}: onTimeout`);
   if (config.window !== undefined) durationMs(config.window as Duration, `${where}: window`);
   if (config.tools !== undefined) {
     const tools = plainObject(config.tools, `${where}: tools`, `{ "<tool>": { "key": ["title"] } }`);
@@ -73,6 +83,7 @@ function checkTool(value: unknown, where: string): void {
   names(tool.free, `${where}.free`);
   flag(tool.readOnly, `${where}.readOnly`);
   text(tool.keyArgument, `${where}.keyArgument`);
+  onTimeout(tool.onTimeout, `${where}.onTimeout`);
   if (tool.errors !== undefined && !["doubt", "not-done", "answer"].includes(tool.errors as string)) {
     throw configError(`${where}.errors is ${JSON.stringify(tool.errors)}; it takes "doubt", "not-done" or "answer".`);
   }
@@ -112,6 +123,11 @@ function names(value: unknown, where: string): void {
 function text(value: unknown, where: string): void {
   if (value === undefined || (typeof value === "string" && value.trim() !== "")) return;
   throw configError(`${where} takes a text that is not blank.`);
+}
+
+function onTimeout(value: unknown, where: string): void {
+  if (value === undefined || value === "cancel" || value === "finish") return;
+  throw configError(`${where} is ${JSON.stringify(value)}; it takes "cancel" or "finish".`);
 }
 
 function flag(value: unknown, where: string): void {

@@ -1,7 +1,7 @@
 /** The guards of one MCP server's tools, made as the calls come: what the proxy's transports share. */
 import { createHash } from "node:crypto";
 import { isNevertwiceError } from "../core/errors.ts";
-import { currentAttempt } from "../engine/context.ts";
+import { type AttemptContext, currentAttempt } from "../engine/context.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
 import { DEFAULT_WINDOW, type ProxyConfig, type ProxyToolConfig } from "./mcp-config.ts";
 import { isRefusedUnrun, type ToolCall, type ToolInfo } from "./mcp-message.ts";
@@ -16,7 +16,7 @@ export interface ProxyCall {
   /** Who calls, where the transport knows. */
   readonly principal?: string | undefined;
   /** Sends the call on and gives the server's answer; throws an RpcFailure for an error answer. */
-  forward(message: ToolCall): Promise<ToolResult>;
+  forward(message: ToolCall, key: string): Promise<ToolResult>;
 }
 
 export interface McpGuardOptions {
@@ -77,6 +77,20 @@ export class McpGuard {
     return guard.answer(own?.keyArgument === undefined ? args : without(args, own.keyArgument), call);
   }
 
+  /** Whether a call goes on when its client has only stopped waiting. */
+  finishes(tool: string): boolean {
+    const { onTimeout = this.#options.config.onTimeout } = this.#configOf(tool) ?? {};
+    return onTimeout === "finish";
+  }
+
+  /** An answer that came after its call was given up. It settles what it can; a doubt that was settled meanwhile stays so. */
+  settleLate(tool: string, key: string, result: ToolResult): void {
+    void this.#guards
+      .get(tool)
+      ?.settleLate(key, result)
+      .catch(() => {});
+  }
+
   /** The answer of the added status tool; null: the call is not for it. */
   async status({ params }: ToolCall): Promise<ToolResult | null> {
     if (this.#options.config.statusTool !== true || params.name !== STATUS_TOOL) return null;
@@ -109,7 +123,10 @@ export class McpGuard {
         ...(config.statusTool === true && { statusTool: STATUS_TOOL }),
         classify: (error) => (isRefusedUnrun(error) ? "refused" : undefined),
       },
-      (args, call) => call.forward(withKey(call.message, args, own?.keyArgument)),
+      (args, call) => {
+        const { key } = currentAttempt() as AttemptContext;
+        return call.forward(withKey(call.message, args, own?.keyArgument, key), key);
+      },
       mcpCodec,
     );
   }
@@ -129,16 +146,15 @@ function toolOptions(
   if (own === undefined) {
     return { keep: config.window ?? DEFAULT_WINDOW, retry: { attempts: 1 }, errors: mcpErrorMeaning("answer") };
   }
-  const { verify, readOnly, keyArgument, errors, doubt, ...options } = own;
+  const { verify, readOnly, keyArgument, onTimeout, errors, doubt, ...options } = own;
   const settled = typeof doubt === "object" ? doubt : {};
   const probe = (args: Arguments) => verifyCall(verify as NonNullable<typeof verify>, args, callTool);
   const policy = verify === undefined ? doubt : { ...settled, probe, quietFor: verify.quietFor };
   return { ...options, ...(policy !== undefined && { doubt: policy }), errors: mcpErrorMeaning(errors) };
 }
 
-function withKey(message: ToolCall, args: Arguments, keyArgument: string | undefined): ToolCall {
+function withKey(message: ToolCall, args: Arguments, keyArgument: string | undefined, key: string): ToolCall {
   if (keyArgument === undefined) return message;
-  const key = currentAttempt()?.key;
   return { ...message, params: { ...message.params, arguments: { ...args, [keyArgument]: key } } };
 }
 

@@ -4,9 +4,11 @@ import { messageOf } from "../core/errors.ts";
 import type { ProxyCall } from "./mcp-guard.ts";
 import {
   borrowedMeta,
+  CancelledUnanswered,
   idText,
   inRevisionOf,
   isResponse,
+  LATE_ANSWER_MS,
   parseMessage,
   RpcFailure,
   type RpcMessage,
@@ -15,8 +17,16 @@ import {
 import type { ToolResult } from "./mcp-result.ts";
 import { bodyOf, eventsOf, forwardable, isEventStream, send, type UpstreamRequest, writeTo } from "./mcp-upstream.ts";
 
-/** By session and request id; called with the answer, it resolves when the ledger knows. */
-export type PendingAnswers = Map<string, (answer: RpcMessage) => Promise<void>>;
+/** By session and request id. */
+export type PendingAnswers = Map<string, PendingAnswer>;
+
+export interface PendingAnswer {
+  readonly tool: string;
+  /** The answer came on another stream; resolves when the ledger knows. */
+  answered(answer: RpcMessage): Promise<void>;
+  /** The client has cancelled the call. */
+  cancelled(): void;
+}
 
 /** null: there is no session to tell it by. */
 export function pendingKey(headers: IncomingHttpHeaders, id: ToolCall["id"] | null | undefined): string | null {
@@ -30,6 +40,9 @@ export interface HttpCallOptions {
   readonly response: ServerResponse;
   readonly principal: string;
   readonly pending: PendingAnswers;
+  readonly graceMs: number;
+  /** Takes the answer of a call that was cancelled and given up. */
+  late(key: string, result: ToolResult): void;
 }
 
 /** An HTTP status instead of an answer. */
@@ -65,6 +78,11 @@ export class HttpCall implements ProxyCall {
   /** The text that carried the answer: a body, or an event. */
   #came: string | null = null;
   #sends = 0;
+  #cancelled = false;
+  /** Ends what is still listened to of a cancelled call. */
+  readonly #over = new AbortController();
+  readonly #givenUp: Promise<never>;
+  #giveUp = () => {};
 
   constructor(options: HttpCallOptions) {
     this.#options = options;
@@ -73,9 +91,33 @@ export class HttpCall implements ProxyCall {
     this.#settled = new Promise((settled) => {
       this.#settle = settled;
     });
+    this.#givenUp = new Promise((_, giveUp) => {
+      this.#giveUp = () => giveUp(new CancelledUnanswered());
+    });
+    this.#givenUp.catch(() => {});
   }
 
-  async forward(message: ToolCall): Promise<ToolResult> {
+  async forward(message: ToolCall, key: string): Promise<ToolResult> {
+    const work = this.#send(message);
+    try {
+      return await Promise.race([work, this.#givenUp]);
+    } catch (error) {
+      if (error instanceof CancelledUnanswered)
+        work.then(
+          (result) => this.#options.late(key, result),
+          () => {},
+        );
+      throw error;
+    }
+  }
+
+  #cancel(): void {
+    this.#cancelled = true;
+    setTimeout(this.#giveUp, this.#options.graceMs).unref();
+    setTimeout(() => this.#over.abort(), LATE_ANSWER_MS).unref();
+  }
+
+  async #send(message: ToolCall): Promise<ToolResult> {
     const { request } = this.#options;
     this.#sends += 1;
     this.#came = null;
@@ -83,7 +125,7 @@ export class HttpCall implements ProxyCall {
     const body = own === this.message ? request.body : Buffer.from(JSON.stringify(own));
     const elsewhere = this.#elsewhere(own.id);
     try {
-      const answer = await send({ ...request, body });
+      const answer = await send({ ...request, body }, this.#over.signal);
       if ((answer.statusCode ?? 502) >= 300) throw new HttpFailure(answer, await bodyOf(answer));
       return isEventStream(answer) ? await this.#fromStream(answer, own.id, elsewhere) : await this.#fromBody(answer);
     } finally {
@@ -134,10 +176,14 @@ export class HttpCall implements ProxyCall {
     if (key === null) return { answer: new Promise(() => {}), cancel: () => {} };
     const cancel = () => pending.delete(key);
     const answer = new Promise<RpcMessage>((resolve) => {
-      pending.set(key, (message) => {
-        cancel();
-        resolve(message);
-        return this.#settled;
+      pending.set(key, {
+        tool: this.message.params.name,
+        answered: (message) => {
+          cancel();
+          resolve(message);
+          return this.#settled;
+        },
+        cancelled: () => this.#cancel(),
       });
     });
     return { answer, cancel };
@@ -174,6 +220,8 @@ export class HttpCall implements ProxyCall {
     this.#settle();
     const { response } = this.#options;
     if (response.writableEnded) return;
+    // Whoever cancelled waits for no answer.
+    if (this.#cancelled && response.headersSent) return void response.end();
     const text = JSON.stringify(message);
     if (response.headersSent) return void response.end(`event: message\ndata: ${text}\n\n`);
     response.writeHead(200, { "content-type": "application/json" }).end(text);

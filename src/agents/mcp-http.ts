@@ -10,6 +10,7 @@ import { type McpGuard, refusalOfError } from "./mcp-guard.ts";
 import { HttpCall, HttpFailure, type PendingAnswers, pendingKey } from "./mcp-http-call.ts";
 import {
   batchedCalls,
+  CANCEL_GRACE_MS,
   cancelledId,
   isResponse,
   isToolCall,
@@ -31,6 +32,8 @@ export interface HttpProxyOptions {
   readonly url: URL;
   readonly host: string;
   readonly port: number;
+  /** How long the answer of a cancelled call is waited for. */
+  readonly graceMs?: number;
 }
 
 export interface HttpProxy {
@@ -108,17 +111,22 @@ class Front {
       return "answered";
     }
     const message = parseMessage(text);
-    if (message !== null && this.#heldButGivenUp(message, request)) {
+    if (message !== null && this.#cancelled(message, request) === "kept back") {
       response.writeHead(202).end();
       return "answered";
     }
     return message !== null && isToolCall(message) ? message : null;
   }
 
-  #heldButGivenUp(message: RpcMessage, { headers }: IncomingMessage): boolean {
-    if (cancelledId(message) === undefined || !onlyGaveUp(message)) return false;
+  /** A cancellation is passed on like any message; the call it is about hears of it. */
+  #cancelled(message: RpcMessage, { headers }: IncomingMessage): "kept back" | "passes" {
+    if (cancelledId(message) === undefined) return "passes";
     const key = pendingKey(headers, message.params?.requestId as RequestId | undefined);
-    return key !== null && this.#pending.has(key);
+    const call = key === null ? undefined : this.#pending.get(key);
+    if (call === undefined) return "passes";
+    if (onlyGaveUp(message) && this.#options.guard.finishes(call.tool)) return "kept back";
+    call.cancelled();
+    return "passes";
   }
 
   #target(request: IncomingMessage): URL {
@@ -126,7 +134,7 @@ class Front {
   }
 
   async #call(message: ToolCall, request: IncomingMessage, response: ServerResponse, body: Buffer): Promise<void> {
-    const { guard } = this.#options;
+    const { guard, graceMs = CANCEL_GRACE_MS } = this.#options;
     const { name } = message.params;
     const call = new HttpCall({
       message,
@@ -134,6 +142,8 @@ class Front {
       request: { url: this.#target(request), method: "POST", headers: request.headers, body },
       principal: this.#principal(request),
       pending: this.#pending,
+      graceMs,
+      late: (key, result) => guard.settleLate(name, key, result),
     });
     try {
       const status = await guard.status(message);
@@ -179,7 +189,7 @@ class Front {
       const message = parseMessage(event.data);
       if (message?.method === "notifications/tools/list_changed") this.#options.guard.forget();
       const key = message !== null && isResponse(message) ? pendingKey(headers, message.id) : null;
-      if (key !== null) await this.#pending.get(key)?.(message as RpcMessage);
+      if (key !== null) await this.#pending.get(key)?.answered(message as RpcMessage);
       const added = message === null ? null : this.#listWithAdded(message.result);
       const changed = `event: message\ndata: ${JSON.stringify({ ...message, result: added })}\n\n`;
       await writeTo(response, added === null ? event.raw : changed);

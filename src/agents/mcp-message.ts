@@ -67,16 +67,26 @@ export function cancelledId(message: RpcMessage | null): string | undefined {
   return idText(message.params?.requestId as RequestId | undefined);
 }
 
-/**
- * The client only stopped waiting (60 s in the official SDK); nobody asked the tool to stop. Passed on, it would make
- * the server keep its answer to itself, and what happened would never be known.
- */
+/** The client only stopped waiting (60 s in the official SDK); nobody asked the tool to stop. */
 export function onlyGaveUp(message: RpcMessage): boolean {
   return /timed?[ -]?out|-32001/i.test(String(message.params?.reason ?? ""));
 }
 
-/** How long after a cancellation an answer is still waited for. Most servers send none; then nobody knows. */
+/** How long after a cancellation an answer is waited for. The official server sends none; then nobody knows. */
 export const CANCEL_GRACE_MS = 5_000;
+
+/** For as long an answer is still listened for: a server that does not heed cancellations settles the doubt with it. */
+export const LATE_ANSWER_MS = 600_000;
+
+/** Thrown in the place of an answer that nobody waits for any longer. */
+export class CancelledUnanswered extends Error {
+  /** By this name the ledger knows why: aborted. */
+  override readonly name = "AbortError";
+
+  constructor() {
+    super("the client cancelled it, and no answer came");
+  }
+}
 
 /** An error answer, thrown on its way to the guard. The code says what is known about the effect. */
 export class RpcFailure extends Error {

@@ -101,6 +101,8 @@ describe("the proxy's config", () => {
       /verify settles a doubt by looking, and doubt says "retry"\. Keep one/,
     );
     expect(read({ statusTool: "yes" })).toThrow(/statusTool takes true or false/);
+    expect(read({ onTimeout: "wait" })).toThrow(/tools\.json: onTimeout is "wait"; it takes "cancel" or "finish"/);
+    expect(read({ tools: { a: { onTimeout: true } } })).toThrow(/tools\.a\.onTimeout is true; it takes "cancel"/);
     expect(read({ name: " " })).toThrow(/name takes a text that is not blank/);
   });
 });

@@ -8,12 +8,14 @@ import {
   batchedCalls,
   borrowedMeta,
   CANCEL_GRACE_MS,
+  CancelledUnanswered,
   cancelledId,
   INVALID_REQUEST,
   idText,
   inRevisionOf,
   isResponse,
   isToolCall,
+  LATE_ANSWER_MS,
   NO_BATCHES,
   onlyGaveUp,
   parseMessage,
@@ -28,6 +30,8 @@ export interface RelayOptions {
   readonly guard: McpGuard;
   toClient(line: string): void;
   toServer(line: string): void;
+  /** How long the answer of a cancelled call is waited for. */
+  readonly graceMs?: number;
 }
 
 interface Waiting {
@@ -37,7 +41,10 @@ interface Waiting {
 
 /** One call of a guarded tool, from the client's message to the answer it gets. */
 interface Held {
+  readonly tool: string;
   cancelled: boolean;
+  /** The intent it was sent for. */
+  key: string | null;
   /** Settled when it was sent on, or answered without. */
   readonly sent: Promise<void>;
   leave(): void;
@@ -50,6 +57,8 @@ export class McpRelay {
   readonly #waiting = new Map<string, Waiting>();
   readonly #held = new Map<string, Held>();
   readonly #calls = new Set<Promise<void>>();
+  /** Calls that were cancelled and given up; their answers may come all the same. */
+  readonly #late = new Map<string, Held>();
   /** Lists the client asked for, whose answers get the added tools. */
   readonly #lists = new Set<string>();
   #listing: Promise<void> | null = null;
@@ -75,13 +84,18 @@ export class McpRelay {
   #cancel(id: string, message: RpcMessage, line: string): void {
     const held = this.#held.get(id) as Held;
     held.cancelled = true;
-    if (onlyGaveUp(message)) return;
+    if (onlyGaveUp(message) && this.#options.guard.finishes(held.tool)) return;
     this.#options.toServer(line);
-    const timer = setTimeout(() => {
-      this.#waiting.get(id)?.reject(new Error("the client cancelled it, and no answer came"));
-      this.#waiting.delete(id);
-    }, CANCEL_GRACE_MS);
-    timer.unref();
+    setTimeout(() => this.#giveUp(id, held), this.#options.graceMs ?? CANCEL_GRACE_MS).unref();
+  }
+
+  #giveUp(id: string, held: Held): void {
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) return;
+    this.#waiting.delete(id);
+    this.#late.set(id, held);
+    setTimeout(() => this.#late.delete(id), LATE_ANSWER_MS).unref();
+    waiting.reject(new CancelledUnanswered());
   }
 
   fromServer(line: string): void {
@@ -95,7 +109,14 @@ export class McpRelay {
       this.#waiting.delete(id);
       return void waiting.resolve({ message, line });
     }
+    this.#settleLate(id, message);
     this.#options.toClient(this.#lists.delete(id) ? this.#listed(message, line) : line);
+  }
+
+  #settleLate(id: string, message: RpcMessage): void {
+    const held = this.#late.get(id);
+    if (held === undefined || !this.#late.delete(id) || held.key === null || message.result === undefined) return;
+    this.#options.guard.settleLate(held.tool, held.key, message.result as ToolResult);
   }
 
   /** The server is gone: nobody will answer what was sent. */
@@ -120,7 +141,7 @@ export class McpRelay {
     const sent = new Promise<void>((left) => {
       leave = left;
     });
-    const held: Held = { cancelled: false, line: null, sent, leave };
+    const held: Held = { tool: message.params.name, cancelled: false, key: null, line: null, sent, leave };
     const id = idText(message.id);
     this.#held.set(id, held);
     const call = this.#call(message, line, held)
@@ -143,8 +164,9 @@ export class McpRelay {
     let sends = 0;
     const call: ProxyCall = {
       message,
-      forward: async (sent) => {
+      forward: async (sent, key) => {
         sends += 1;
+        held.key = key;
         // The first time the very line that came; a second attempt of one call may not use its id again.
         const first =
           sends === 1 ? { line: sent === message ? line : JSON.stringify(sent), id: message.id } : undefined;

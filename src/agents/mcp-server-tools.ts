@@ -1,6 +1,6 @@
 /**
  * Tools of an MCP server built with the official SDK, 1.x (`@modelcontextprotocol/sdk`) or 2.x
- * (`@modelcontextprotocol/server`): guarded as they are registered.
+ * (`@modelcontextprotocol/server`): those that are registered, and those that will be.
  */
 import { configError } from "../core/errors.ts";
 import { guardTool } from "./guard-tool.ts";
@@ -33,8 +33,15 @@ export interface ToolRegistry {
   registerTool(...args: never[]): unknown;
 }
 
+/** What registering returns: the same in both SDKs but for the callback's name, which older versions of 1.x call so. */
+interface RegisteredTool extends ToolConfig {
+  readonly handler?: unknown;
+  readonly callback?: unknown;
+  update(updates: { readonly callback?: Callback }): unknown;
+}
+
 /**
- * Tools registered on the server from now on are guarded; those that say readOnlyHint pass. Returns the same server.
+ * The server's tools are guarded, now and as they are registered; those that say readOnlyHint pass. Returns the same server.
  * The scope is the OAuth client's id unless `scope` says otherwise: session ids of the transport change on a reconnect.
  */
 export function guardMcpServer<S extends ToolRegistry>(
@@ -46,14 +53,37 @@ export function guardMcpServer<S extends ToolRegistry>(
   if (typeof target?.registerTool !== "function") {
     throw configError("guardMcpServer: the second argument must be an McpServer: it has no registerTool().");
   }
+  const guard = (name: string, config: ToolConfig, callback: Callback) =>
+    guardNamed(nt, name, config, callback, options);
+  const { _registeredTools: registered = {} } = server as { _registeredTools?: Record<string, RegisteredTool> };
+  for (const [name, tool] of Object.entries(registered)) {
+    const callback = (tool.handler ?? tool.callback) as Callback;
+    tool.update({ callback: guard(name, tool, callback) });
+    guardUpdates(name, tool, guard);
+  }
   const registerTool = (target.registerTool as (...args: unknown[]) => unknown).bind(server);
   target.registerTool = (name: string, config: ToolConfig, callback: Callback) =>
-    registerTool(name, config, guardNamed(nt, name, config, callback, options));
+    guardUpdates(name, registerTool(name, config, guard(name, config, callback)), guard);
   if (typeof target.tool === "function") {
     const tool = (target.tool as (...args: unknown[]) => unknown).bind(server);
-    target.tool = (name: string, ...rest: unknown[]) => tool(name, ...guardLast(nt, name, rest, options));
+    target.tool = (name: string, ...rest: unknown[]) =>
+      guardUpdates(name, tool(name, ...guardLast(rest, name, guard)), guard);
   }
   return server;
+}
+
+type GuardCallback = (name: string, config: ToolConfig, callback: Callback) => Callback;
+
+/** A tool may get another callback later. */
+function guardUpdates(name: string, registered: unknown, guard: GuardCallback): unknown {
+  const tool = registered as RegisteredTool | undefined;
+  if (typeof tool?.update !== "function") return registered;
+  const { update } = tool;
+  tool.update = (updates) => {
+    const { callback } = updates;
+    return update.call(tool, callback === undefined ? updates : { ...updates, callback: guard(name, tool, callback) });
+  };
+  return registered;
 }
 
 /** One callback, for a server that registers it: `server.registerTool(name, config, guardMcpTool(nt, name, config, callback))`. */
@@ -95,13 +125,13 @@ function guardNamed(
 }
 
 /** The older `tool(name, description?, shape?, annotations?, callback)`. */
-function guardLast(nt: Guarding, name: string, rest: readonly unknown[], options: ToolsOptions<McpExtra>): unknown[] {
+function guardLast(rest: readonly unknown[], name: string, guard: GuardCallback): unknown[] {
   const callback = rest.at(-1) as Callback;
   const objects = rest.slice(0, -1).filter((one) => typeof one === "object" && one !== null) as object[];
   const hints = objects.find((one) => Object.keys(one).some((key) => key.endsWith("Hint") || key === "title"));
   const shape = objects.find((one) => one !== hints);
   const config: ToolConfig = { inputSchema: shape, ...(hints !== undefined && { annotations: hints }) };
-  return [...rest.slice(0, -1), guardNamed(nt, name, config, callback, options)];
+  return [...rest.slice(0, -1), guard(name, config, callback)];
 }
 
 function clientOf({ authInfo, http }: McpExtra): string | undefined {

@@ -1,10 +1,11 @@
 /**
- * Tools of the OpenAI Agents SDK. The factory `tool()` is wrapped, so that inference survives: what it makes is what it
- * made before, with a guarded `execute`. A finished tool would be too late: it turns errors into text before anybody
- * could tell a failure from a result.
+ * Tools of the OpenAI Agents SDK: the factory `tool()`, or tools it has made. The factory is the better place: there the
+ * guard sees the very error a tool threw. A finished tool has turned it into text (openai-finished-tool.ts).
  */
 import { configError } from "../core/errors.ts";
 import { guardTool } from "./guard-tool.ts";
+import { guardFinishedTool, isFinishedTool, type OpenAiTool } from "./openai-finished-tool.ts";
+import { type OpenAiCall, toModel } from "./openai-result.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -13,30 +14,73 @@ import {
   optionsOfTool,
   type ToolsOptions,
 } from "./tool-options.ts";
+import { guardEach } from "./toolset.ts";
 
-/** What `execute` gets beside its input. */
-export interface OpenAiCall {
-  /** The run's own context object, `context` of `run(agent, input, { context })`; it survives a serialized RunState. */
-  readonly runContext: { readonly context?: unknown } | undefined;
-  readonly details: { readonly toolCall?: { readonly callId?: string } } | undefined;
-}
+export type { OpenAiTool } from "./openai-finished-tool.ts";
+export type { OpenAiCall } from "./openai-result.ts";
 
 interface ToolDefinition {
   readonly name?: string;
+  readonly outputSchema?: unknown;
   readonly execute: (input: unknown, runContext?: unknown, details?: unknown) => unknown;
 }
 
 type ToolFactory = (...args: never[]) => unknown;
 
-/** `const tool = guardOpenAiTools(nt, sdkTool, { tools: { send_mail: { key: ["to"] } } })`, used like `tool` itself. */
-export function guardOpenAiTools<F extends ToolFactory>(
+/**
+ * The factory: `const tool = guardOpenAiTools(nt, sdkTool, { tools: { send_mail: { key: ["to"] } } })`, used like `tool`
+ * itself. Or tools that are there already: one, a list as an Agent takes it, or a record. Types stay what they were.
+ */
+export function guardOpenAiTools<
+  T extends ToolFactory | OpenAiTool | readonly OpenAiTool[] | Readonly<Record<string, OpenAiTool>>,
+>(nt: Guarding, tools: T, options: ToolsOptions<OpenAiCall> = {}): T {
+  if (typeof tools === "function") return guardFactory(nt, tools as ToolFactory, options) as T;
+  if (isOneTool(tools)) return guardList(nt, [tools], options)[0] as T;
+  return guardList(nt, tools as readonly OpenAiTool[], options) as unknown as T;
+}
+
+/** One tool that is there already, with its own options. */
+export function guardOpenAiTool<T extends OpenAiTool>(
   nt: Guarding,
-  tool: F,
-  options: ToolsOptions<OpenAiCall> = {},
-): F {
-  if (typeof tool !== "function") {
-    throw configError("guardOpenAiTools: the second argument must be the SDK's own tool() function.");
-  }
+  tool: T,
+  options: AnyToolOptions & GuardOptions<OpenAiCall> = {},
+): T {
+  if (!isOneTool(tool)) throw notATool("guardOpenAiTool");
+  if (isFinishedTool(tool)) return guardFinishedTool(nt, tool, options);
+  throw configError(
+    `guardOpenAiTool: ${JSON.stringify(tool.name ?? tool.type)} is no function tool, and cannot be guarded here. A hosted tool runs elsewhere; of an agent as a tool, guard the tools inside.`,
+  );
+}
+
+/** Hosted tools run elsewhere and agents as tools are runs of their own: both pass, unless options name them. */
+function guardList(nt: Guarding, tools: readonly OpenAiTool[], options: ToolsOptions<OpenAiCall>) {
+  return guardEach<OpenAiTool, OpenAiCall>(tools, options, {
+    where: "guardOpenAiTools",
+    nameOf: (tool) => {
+      if (!isOneTool(tool)) throw notATool("guardOpenAiTools");
+      return tool.name ?? tool.type;
+    },
+    guard: (tool, own, name) => {
+      if (!isOneTool(tool)) throw notATool("guardOpenAiTools");
+      const isNamed = options.tools !== undefined && Object.hasOwn(options.tools, name) && own.readOnly !== true;
+      return isFinishedTool(tool) || isNamed ? guardOpenAiTool(nt, tool, own) : tool;
+    },
+  }) as readonly OpenAiTool[];
+}
+
+function isOneTool(value: unknown): value is OpenAiTool {
+  return typeof value === "object" && value !== null && typeof (value as OpenAiTool).type === "string";
+}
+
+function notATool(where: string) {
+  return configError(
+    `${where}: that is no tool of the OpenAI Agents SDK. Give its tool() function, or what tool() returned: one, a list, or a record.`,
+  );
+}
+
+// ---- the factory ---------------------------------------------------------------------------------------------------
+
+function guardFactory<F extends ToolFactory>(nt: Guarding, tool: F, options: ToolsOptions<OpenAiCall>): F {
   const make = tool as unknown as (definition: ToolDefinition) => unknown;
   const guarded = (definition: ToolDefinition) => {
     const name = definition.name ?? definition.execute?.name;
@@ -60,14 +104,7 @@ function guardDefinition(
     name,
     async execute(input, runContext, details) {
       const call = { runContext, details } as OpenAiCall;
-      const answer = await guarded.answer(input as AnyInput, call);
-      // Text, not an exception: the SDK's words for one are "please try again".
-      if (answer.kind === "refused") return answer.text;
-      return answer.note === null ? answer.result : `${answer.note}\n${shown(answer.result)}`;
+      return toModel(await guarded.answer(input as AnyInput, call), definition, name);
     },
   };
-}
-
-function shown(result: unknown): string {
-  return typeof result === "string" ? result : JSON.stringify(result);
 }

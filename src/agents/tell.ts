@@ -23,6 +23,12 @@ export function tellReplay(outcome: Done, { tool }: Telling): string {
   return `Already done at ${when(outcome.at)}; this is that result. ${tool} was not run again.${reworded}`;
 }
 
+/** The answer of a tool that records: nothing has been done yet, and nothing is left to do. */
+export function tellAccepted(key: string, telling: Telling): string {
+  const { tool } = telling;
+  return `Accepted: ${tool} is recorded, and a worker will do it. There is nothing to repeat, and nothing to wait for. ${askFirst(telling, key)} Reference: ${key}`;
+}
+
 /** A repeat whose first result could not be kept. */
 export function tellResultNotKept(outcome: Done, why: string, { tool }: Telling): string {
   return `Already done at ${when(outcome.at)}. ${tool} was not run again, and its result was not kept (${why}). Reference: ${outcome.key}`;
@@ -51,7 +57,7 @@ function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): 
       ];
     case "unknown":
       return [
-        ...(telling.said === undefined ? [] : [`${tool} failed: ${telling.said}.`]),
+        ...(telling.said === undefined ? [] : [`${tool} failed: ${unended(telling.said)}.`]),
         `It may have happened all the same (attempt ${outcome.attempt}, ${when(outcome.since)}: ${outcome.why}), and it will not be run again by itself.`,
         `Do not repeat it, and do not try another way to the same end. Until a person or a check has settled it, treat it as open.`,
         ask,
@@ -64,8 +70,8 @@ function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): 
     case "failed":
       return [
         outcome.final
-          ? `Refused for good, and it did not happen: ${telling.said ?? messageOf(outcome.error)}. ${tool} was not run again.`
-          : `It did not happen: ${telling.said ?? messageOf(outcome.error)}. You may call ${tool} again.`,
+          ? `Refused for good, and it did not happen: ${unended(telling.said ?? messageOf(outcome.error))}. ${tool} was not run again.`
+          : `It did not happen: ${unended(telling.said ?? messageOf(outcome.error))}. You may call ${tool} again.`,
       ];
   }
 }
@@ -96,6 +102,11 @@ function askFirst({ statusTool }: Telling, key: string): string {
   return statusTool === undefined
     ? "Go on with something else, or ask a person."
     : `Ask for its status with ${statusTool} {"reference":"${key}"}.`;
+}
+
+/** The full stop is ours. */
+function unended(text: string): string {
+  return text.replace(/[\s.]+$/, "");
 }
 
 function when(at: number): string {

@@ -90,6 +90,19 @@ export function optionsOfTool<X>(
   return own === false ? null : { ...own, ...guard };
 }
 
+/** What a call's own context says about whose intent it is, as a call's options take it. */
+export function scopeAndTenant<X>(
+  { scope, tenant }: GuardOptions<X>,
+  extra: X,
+): { readonly scope?: string; readonly tenant?: string } {
+  const inScope = typeof scope === "function" ? scope(extra) : scope;
+  const ofTenant = typeof tenant === "function" ? tenant(extra) : tenant;
+  return {
+    ...(inScope !== undefined && inScope !== null && { scope: inScope }),
+    ...(ofTenant !== undefined && { tenant: ofTenant }),
+  };
+}
+
 /** A misspelled name would leave the tool it meant with other options than intended. */
 export function checkToolNames<X>({ tools }: ToolsOptions<X>, there: readonly string[], where: string): void {
   const missing = Object.keys(tools ?? {}).filter((name) => !there.includes(name));

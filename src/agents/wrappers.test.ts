@@ -5,7 +5,7 @@ import { memoryStore } from "../stores/memory.ts";
 import { guardAiTool } from "./ai-sdk.ts";
 import { claudeGuard } from "./claude-agent-sdk.ts";
 import { guardLangChainTool, guardToolCalls } from "./langchain.ts";
-import { guardMastraTool } from "./mastra.ts";
+import { guardMastraTool, guardMastraTools } from "./mastra.ts";
 import { guardMcpServer } from "./mcp-server-tools.ts";
 import { guardOpenAiTools } from "./openai-agents.ts";
 import { statusTool } from "./status-tool.ts";
@@ -205,7 +205,9 @@ describe("LangChain", () => {
 
 describe("OpenAI Agents and Mastra", () => {
   it("what is not a tool is refused", () => {
-    expect(() => guardOpenAiTools(open(), {} as never)).toThrow(/must be the SDK's own tool\(\) function/);
+    expect(() => guardOpenAiTools(open(), "tool" as never)).toThrow(/must be a record of tools or a list of them/);
+    expect(() => guardOpenAiTools(open(), { send: {} as never })).toThrow(/that is no tool of the OpenAI Agents SDK/);
+    expect(() => guardMastraTools(open(), [] as never)).toThrow(/must be a record of tools\./);
     expect(() => guardMastraTool(open(), { id: "x" })).toThrow(/must be a tool made by createTool\(\)/);
   });
 });

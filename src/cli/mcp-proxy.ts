@@ -58,12 +58,14 @@ function storeOf({ args }: Context): { store?: string; tenant?: string } {
 export function configOf({ args, io }: Context): ProxyConfig {
   const file = args.text("config");
   const [name, scope, window] = [args.text("name"), args.text("scope"), args.text("window")];
+  const onTimeout = args.text("on-timeout");
   const given = {
     ...(file === undefined ? {} : readProxyConfig(parsed(resolve(io.cwd, file), file), file)),
     ...(name !== undefined && { name }),
     ...(scope !== undefined && { scope }),
     ...(window !== undefined && { window }),
     ...(args.on("status-tool") && { statusTool: true }),
+    ...(onTimeout !== undefined && { onTimeout }),
   };
   return readProxyConfig(given, "nevertwice mcp");
 }

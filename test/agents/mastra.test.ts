@@ -1,9 +1,20 @@
 import { describe, expect, it } from "vitest";
-import { mailTool, run } from "./lib/agents/mastra.mjs";
-import { tellStories, world } from "./lib/stories.ts";
+import { answeredTwice, mailTool, run } from "./lib/agents/mastra.mjs";
+import { tellStories, WAYS, world } from "./lib/stories.ts";
 
 describe("Mastra", () => {
   tellStories(run, { agent: "mastra" });
+
+  it.each([
+    { asks: "Mastra asks for approval", how: { approval: true } },
+    { asks: "the tool suspends", how: { ask: true } },
+  ])("$asks, and the answer is submitted twice", async ({ how }) => {
+    for (const { guarded } of WAYS) {
+      const { provider, world: at } = await world(guarded);
+      await answeredTwice({ ...at, ...how });
+      expect(provider.mails).toHaveLength(guarded ? 1 : 2);
+    }
+  });
 
   it("a tool that suspends has not happened: it runs when it is resumed, and resumed twice it runs once", async () => {
     const { provider, world: at } = await world(true);

@@ -32,17 +32,39 @@ const ways = [
 ] as const;
 
 describe("the proxy on streamable HTTP", () => {
-  it.each(ways)("F42: the client times out and calls again, $way: $mails sent", async ({ way, mails }) => {
-    const { provider, url } = await both(way);
-    const { client } = await connectHttp(url);
-    provider.hold();
-    await expect(client.callTool(mail, undefined, { timeout: 300 })).rejects.toThrow(/timed out/);
-    const again = client.callTool(mail);
-    await provider.sent(mails);
-    provider.release();
-    expect(said(await again)).toContain(`sent mail_${mails}`);
-    expect(provider.mails).toHaveLength(mails);
-  });
+  it.each(ways)(
+    "F42: the client times out and calls again, and the call is to finish, $way: $mails sent",
+    async ({ way, mails }) => {
+      const { provider, url } = await both(way, { onTimeout: "finish" });
+      const { client } = await connectHttp(url);
+      provider.hold();
+      await expect(client.callTool(mail, undefined, { timeout: 300 })).rejects.toThrow(/timed out/);
+      const again = client.callTool(mail);
+      await provider.sent(mails);
+      provider.release();
+      expect(said(await again)).toContain(`sent mail_${mails}`);
+      expect(provider.mails).toHaveLength(mails);
+    },
+  );
+
+  it.each(["times out", "is told to stop"])(
+    "F42: the client %s, and a repeat hears that nobody knows: one mail",
+    async (how) => {
+      const { provider, url } = await both("guarded");
+      const { client } = await connectHttp(url);
+      provider.hold();
+      const stop = new AbortController();
+      const options = how === "times out" ? { timeout: 300 } : { signal: stop.signal };
+      const call = client.callTool(mail, undefined, options).catch((error: Error) => error);
+      await provider.sent(1);
+      stop.abort("the user pressed stop");
+      expect(await call).toBeInstanceOf(Error);
+      const again = await client.callTool(mail);
+      expect(again.isError).toBe(true);
+      expect(said(again)).toMatch(/It may have happened all the same/);
+      expect(provider.mails).toHaveLength(1);
+    },
+  );
 
   it.each(ways)(
     "F42: the client goes away in the middle and comes back with a new session, $way: $mails sent",
@@ -166,7 +188,7 @@ describe("the proxy on streamable HTTP", () => {
     const provider = await startMailProvider();
     const server = await mailServerOnHttp(provider.url);
     const argv = [COMMAND, "mcp", "--store", `sqlite:${join(folder(), "ledger.db")}`, "--url", server];
-    const { client } = await connect([...argv, "--header", "Authorization: Bearer ada"]);
+    const { client } = await connect([...argv, "--header", "Authorization: Bearer ada", "--on-timeout", "finish"]);
     provider.hold();
     await expect(client.callTool(mail, undefined, { timeout: 500 })).rejects.toThrow(/timed out/);
     const again = client.callTool(mail);

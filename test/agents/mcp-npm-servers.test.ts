@@ -30,18 +30,49 @@ function counted(server: readonly string[], guarded: boolean, given: object = co
   const place = folder();
   const log = join(place, "calls.log");
   const command = [COUNTED, log, ...server];
-  const calls = () => (existsSync(log) ? readFileSync(log, "utf8").trimEnd().split("\n").length : 0);
-  return { argv: guarded ? proxied(place, command, given) : command, calls, place };
+  const messages = () => (existsSync(log) ? readFileSync(log, "utf8").trimEnd().split("\n") : []);
+  const having = (method: string) => messages().filter((line) => JSON.parse(line).method === method).length;
+  const calls = () => having("tools/call");
+  return { argv: guarded ? proxied(place, command, given) : command, calls, having, messages, place };
 }
 
 describe("server-everything on stdio", () => {
-  it.each(WAYS)("F42: the client gives up and calls again, $way", async ({ guarded }) => {
-    const { argv, calls } = counted([EVERYTHING], guarded);
-    const { client } = await connect(argv);
+  it.each([
+    { way: "bare", given: null, calls: 2, cancelled: 1, told: /^Long running operation completed/ },
+    { way: "guarded", given: config, calls: 1, cancelled: 1, told: /It may have happened all the same/ },
+    {
+      way: 'guarded with onTimeout: "finish"',
+      given: { ...config, onTimeout: "finish" },
+      calls: 1,
+      cancelled: 0,
+      told: /Long running operation completed/,
+    },
+  ])("F42: the client gives up and calls again, $way", async ({ given, calls, cancelled, told }) => {
+    const server = counted([EVERYTHING], given !== null, given ?? {});
+    const { client } = await connect(server.argv);
     await expect(client.callTool(operation(1), undefined, { timeout: 200 })).rejects.toThrow(/timed out/);
-    const again = await client.callTool(operation(1));
-    expect(said(again)).toContain("Long running operation completed");
-    expect(calls()).toBe(guarded ? 1 : 2);
+    expect(said(await client.callTool(operation(1)))).toMatch(told);
+    expect([server.calls(), server.having("notifications/cancelled")]).toEqual([calls, cancelled]);
+  });
+
+  it("F42: timeouts and cancellations reach the server unchanged: the same messages with and without the proxy", async () => {
+    const arrived = [];
+    for (const guarded of [false, true]) {
+      const server = counted([EVERYTHING], guarded);
+      const { client, close } = await connect(server.argv);
+      await client.listTools();
+      const stop = new AbortController();
+      const call = client.callTool(operation(1), undefined, { signal: stop.signal }).catch((error: Error) => error);
+      await expect.poll(server.calls, { timeout: 10_000 }).toBe(1);
+      stop.abort("the user pressed stop");
+      await call;
+      await expect(client.callTool(operation(2), undefined, { timeout: 200 })).rejects.toThrow(/timed out/);
+      await client.ping();
+      await close();
+      arrived.push(server.messages());
+    }
+    expect(arrived[1]).toEqual(arrived[0]);
+    expect(arrived[0]?.filter((line) => line.includes("notifications/cancelled"))).toHaveLength(2);
   });
 
   it.each(WAYS)("F42: a person cancels, and the model calls again, $way", async ({ guarded }) => {

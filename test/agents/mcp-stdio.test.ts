@@ -83,18 +83,22 @@ describe("calls in trouble", () => {
   it.each([
     { way: "bare", mails: 2 },
     { way: "guarded", mails: 1 },
-  ])("F42: the client times out and calls again, $way: $mails sent", async ({ way, mails }) => {
-    const provider = await startMailProvider();
-    const server = [MAIL_SERVER, "stdio", provider.url];
-    const { client } = await connect(way === "bare" ? server : proxied(folder(), server));
-    provider.hold();
-    await expect(client.callTool(mail, undefined, { timeout: 300 })).rejects.toThrow(/timed out/);
-    const again = client.callTool(mail);
-    await provider.sent(mails);
-    provider.release();
-    expect(said(await again)).toContain(`sent mail_${mails}`);
-    expect(provider.mails).toHaveLength(mails);
-  });
+  ])(
+    "F42: the client times out and calls again, and the call is to finish, $way: $mails sent",
+    async ({ way, mails }) => {
+      const provider = await startMailProvider();
+      const server = [MAIL_SERVER, "stdio", provider.url];
+      const finish = ["--on-timeout", "finish"];
+      const { client } = await connect(way === "bare" ? server : proxied(folder(), server, undefined, finish));
+      provider.hold();
+      await expect(client.callTool(mail, undefined, { timeout: 300 })).rejects.toThrow(/timed out/);
+      const again = client.callTool(mail);
+      await provider.sent(mails);
+      provider.release();
+      expect(said(await again)).toContain(`sent mail_${mails}`);
+      expect(provider.mails).toHaveLength(mails);
+    },
+  );
 
   it("two calls in one turn: one mail, one answer for both", async () => {
     const provider = await startMailProvider();

@@ -5,19 +5,19 @@ import { tool as langchainTool } from "@langchain/core/tools";
 import { createTool } from "@mastra/core/tools";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { McpServer as McpServer2 } from "@modelcontextprotocol/server";
-import { tool as openaiTool } from "@openai/agents";
+import { Agent, tool as openaiTool, webSearchTool } from "@openai/agents";
 import { tool as aiTool, type InferToolInput, type InferToolOutput } from "ai";
 import { tool as aiTool6, type InferToolOutput as InferToolOutput6 } from "ai-6";
 import { createMiddleware } from "langchain";
 import { expect, expectTypeOf, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { guardAiTools } from "../../dist/agents/ai-sdk.js";
+import { guardAiTool, guardAiTools } from "../../dist/agents/ai-sdk.js";
 import { claudeGuard } from "../../dist/agents/claude-agent-sdk.js";
 import { guardTool } from "../../dist/agents/index.js";
-import { guardLangChainTool, guardToolCalls } from "../../dist/agents/langchain.js";
-import { guardMastraTools } from "../../dist/agents/mastra.js";
+import { guardLangChainTool, guardLangChainTools, guardToolCalls } from "../../dist/agents/langchain.js";
+import { guardMastraTool, guardMastraTools } from "../../dist/agents/mastra.js";
 import { guardMcpServer } from "../../dist/agents/mcp-server-tools.js";
-import { guardOpenAiTools } from "../../dist/agents/openai-agents.js";
+import { guardOpenAiTool, guardOpenAiTools } from "../../dist/agents/openai-agents.js";
 import { nevertwice } from "../../dist/index.js";
 
 function open() {
@@ -47,6 +47,7 @@ it("AI SDK 7 and 6: input and output of each tool", () => {
   });
   expectTypeOf<InferToolInput<typeof tools.send>>().toEqualTypeOf<{ to: string; body: string }>();
   expectTypeOf<InferToolOutput<typeof tools.send>>().toEqualTypeOf<{ id: string }>();
+  expectTypeOf(guardAiTool(open(), "send", tools.send)).toEqualTypeOf(tools.send);
   const old = guardAiTools(open(), { send: aiTool6({ inputSchema: mail, execute: async ({ to }) => ({ id: to }) }) });
   expectTypeOf<InferToolOutput6<typeof old.send>>().toEqualTypeOf<{ id: string }>();
   expect(Object.keys(tools)).toEqual(["send", "now"]);
@@ -60,6 +61,25 @@ it("OpenAI Agents: the factory infers as before", () => {
   expectTypeOf(tool).toEqualTypeOf<typeof openaiTool>();
   const send = tool({ name: "send", description: "sends", parameters: mail, execute: async ({ to }) => to.length });
   expect(send.name).toBe("send");
+});
+
+it("OpenAI Agents: finished tools stay what they were, one by one, in a list and in a record", () => {
+  const send = openaiTool({
+    name: "send",
+    description: "sends",
+    parameters: mail,
+    execute: async ({ to }) => to.length,
+  });
+  const look = openaiTool({ name: "look", description: "looks", parameters: mail, execute: async ({ to }) => to });
+  expectTypeOf(guardOpenAiTool(open(), send)).toEqualTypeOf(send);
+  expectTypeOf(guardOpenAiTools(open(), send)).toEqualTypeOf(send);
+  const list = guardOpenAiTools(open(), [send, look, webSearchTool()]);
+  const record = guardOpenAiTools(open(), { send, look }, { tools: { send: { key: ["to"] }, look: false } });
+  expectTypeOf(record).toEqualTypeOf<{ send: typeof send; look: typeof look }>();
+  const agent = new Agent({ name: "a", instructions: "b", tools: [...list, record.send] });
+  expect(agent.tools).toHaveLength(4);
+  // @ts-expect-error a text is no tool
+  expect(() => guardOpenAiTool(open(), "send")).toThrow(/no tool of the OpenAI Agents SDK/);
 });
 
 it("Claude Agent SDK: a definition stays what it was, and fits createSdkMcpServer", () => {
@@ -85,6 +105,8 @@ it("MCP servers, LangChain, Mastra: the same types in and out", () => {
 
   const send = langchainTool(async ({ to }) => to, { name: "send", description: "sends", schema: mail });
   expectTypeOf(guardLangChainTool(open(), send)).toEqualTypeOf(send);
+  expectTypeOf(guardLangChainTools(open(), { send })).toEqualTypeOf<{ send: typeof send }>();
+  expectTypeOf(guardLangChainTools(open(), [send])).toEqualTypeOf<(typeof send)[]>();
   createMiddleware({ name: "nevertwice", wrapToolCall: guardToolCalls(open(), { ToolMessage }) });
 
   const made = createTool({
@@ -94,4 +116,5 @@ it("MCP servers, LangChain, Mastra: the same types in and out", () => {
     execute: async ({ to }) => ({ id: to }),
   });
   expectTypeOf(guardMastraTools(open(), { made })).toEqualTypeOf<{ made: typeof made }>();
+  expectTypeOf(guardMastraTool(open(), made)).toEqualTypeOf(made);
 });

@@ -34,6 +34,12 @@ export const mcp: Command = {
       about: "a session or project: the same call in another one is another intent",
     },
     window: { takes: "value", value: "duration", about: "for tools without a config (default: 15m)" },
+    "on-timeout": {
+      takes: "value",
+      value: "what",
+      about:
+        "finish: a client that stopped waiting does not stop the call, and the next one gets its answer (default: cancel)",
+    },
     "status-tool": { takes: "nothing", about: "add the tool nevertwice_status to the server's own" },
     call: { takes: "values", value: "tool=json", about: "probe: call this tool with these arguments, three times" },
     "allow-resolve": { takes: "nothing", about: "serve: resolve and retry too, not only look" },

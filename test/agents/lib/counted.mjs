@@ -1,4 +1,4 @@
-// node counted.mjs <log> <server.js> [args]: a server from npm, with each tools/call that reaches it written down.
+// node counted.mjs <log> <server.js> [args]: a server from npm, with each message that reaches it written down.
 import { spawn } from "node:child_process";
 import { appendFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -7,7 +7,7 @@ const [log, ...server] = process.argv.slice(2);
 const child = spawn(process.execPath, server, { stdio: ["pipe", "inherit", "inherit"] });
 const lines = createInterface({ input: process.stdin });
 lines.on("line", (line) => {
-  if (JSON.parse(line).method === "tools/call") appendFileSync(log, `${line}\n`);
+  appendFileSync(log, `${line}\n`);
   child.stdin.write(`${line}\n`);
 });
 lines.on("close", () => child.stdin.end());

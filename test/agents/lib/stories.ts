@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
+import { queuedTool } from "../../../dist/agents/index.js";
 import { type Nevertwice, nevertwice } from "../../../dist/index.js";
-import { type MailProvider, startMailProvider } from "./mail-provider.ts";
+import { type MailProvider, sendMail, startMailProvider } from "./mail-provider.ts";
 import { folder } from "./mcp.ts";
 
 export interface World {
@@ -14,6 +15,10 @@ export interface World {
   /** The session, thread or run. */
   readonly thread: string;
   readonly crash?: boolean;
+  /** Aborted when the caller of a run gives up on it; each agent hands it to its framework. */
+  readonly signal?: AbortSignal;
+  /** Takes the mail instead of the provider. */
+  readonly record?: (mail: Mail) => Promise<string>;
 }
 
 export interface Mail {
@@ -76,6 +81,43 @@ export function tellStories(run: Run, { agent }: { agent?: string } = {}): void 
       if (guarded) for (const answer of told) expect(answer).toMatch(/It may have happened all the same/);
     },
   );
+
+  it.each(WAYS)("F42: the run is timed out while the tool hangs, and started again, $way", async ({ guarded }) => {
+    const { provider, world: at } = await world(guarded);
+    provider.hold();
+    const timeout = new AbortController();
+    const givenUp = run({ ...at, signal: timeout.signal }, [[hello]]).catch(() => []);
+    await provider.sent(1);
+    timeout.abort(new DOMException("The operation timed out", "TimeoutError"));
+    const again = run(at, [[hello]]);
+    if (guarded) setTimeout(() => provider.release(), 300);
+    else void provider.sent(2).then(() => provider.release());
+    const [told] = await Promise.all([again, givenUp]);
+    // LangChain cuts a tool off with its run, so that nobody knows; elsewhere the tool goes on, and the second call joins it
+    // for as long as it waits.
+    expect(told.at(-1)).toMatch(guarded ? /mail_1|It may have happened all the same|In progress/ : /mail_2/);
+    expect(provider.mails).toHaveLength(guarded ? 1 : 2);
+  });
+
+  it("B4: a tool that records returns at once, whatever the provider does; a worker sends one mail", async () => {
+    const { provider, world: at } = await world(true);
+    const nt = at.nt as Nevertwice;
+    const send = nt.action("send_mail", {
+      key: ["to"],
+      free: ["body"],
+      run: ({ to, body }: Mail) => sendMail(provider.url, { to, body }),
+    });
+    const record = queuedTool(send, { scope: at.thread });
+    provider.hold();
+    const recording = { ...at, nt: null, record: (mail: Mail) => record(mail, undefined) };
+    const told = await run(recording, [[hello], [{ ...hello, body: "Good day" }]]);
+    expect(told[0]).toMatch(/Accepted: send_mail is recorded, and a worker will do it/);
+    expect(told[1]).toMatch(/Recorded: send_mail will be run by a worker/);
+    expect(provider.mails).toHaveLength(0);
+    provider.release();
+    await nt.worker().drain();
+    expect(provider.mails.map(({ body }) => body)).toEqual(["Hello"]);
+  });
 
   it("F2: a changed amount reaches the model as a clear refusal", async () => {
     const { provider, world: at } = await world(true);

@@ -58,6 +58,7 @@ export function agent(version) {
         model,
         prompt: "mail them",
         tools: toolsOf(world),
+        ...(world.signal && { abortSignal: world.signal }),
         stopWhen: ai.stepCountIs?.(10) ?? ai.isStepCount?.(10),
       });
       const last = model.doGenerateCalls.at(-1).prompt;
@@ -81,4 +82,4 @@ export function agent(version) {
   };
 }
 
-export const run = (world, steps) => agent(7).run(world, steps);
+export const runBy = (version) => agent(Number(version)).run;

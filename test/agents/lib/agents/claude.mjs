@@ -82,6 +82,12 @@ function sessionOf(world) {
   return { home, ...(known ? { resume: id } : { sessionId: id }) };
 }
 
+function following(signal) {
+  const controller = new AbortController();
+  signal.addEventListener("abort", () => controller.abort(signal.reason));
+  return controller;
+}
+
 export async function run(world, steps) {
   const api = await scriptedApi(steps);
   const guard = world.nt === null ? null : claudeGuard(world.nt, { tools: { send_mail: mailOptions(world) } });
@@ -107,9 +113,12 @@ export async function run(world, steps) {
     cwd: home,
     env: { ...env, DISABLE_TELEMETRY: "1", DISABLE_AUTOUPDATER: "1", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1" },
     ...(guard !== null && { hooks: guard.hooks() }),
+    ...(world.signal && { abortController: following(world.signal) }),
   };
   const before = api.told.length;
   for await (const message of query({ prompt: "mail them", options })) if (message.type === "result") break;
   api.close();
   return api.told.slice(before).map(({ text }) => text);
 }
+
+export const runBy = () => run;

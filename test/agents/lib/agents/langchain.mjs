@@ -4,7 +4,7 @@ import { AIMessage, ToolMessage } from "@langchain/core/messages";
 import { tool } from "@langchain/core/tools";
 import { FakeListChatModel } from "@langchain/core/utils/testing";
 import { Command, interrupt, MemorySaver } from "@langchain/langgraph";
-import { createAgent, createMiddleware } from "langchain";
+import { createAgent, createMiddleware, humanInTheLoopMiddleware } from "langchain";
 import { z } from "zod";
 import { guardLangChainTools, guardToolCalls } from "../../../../dist/agents/langchain.js";
 import { deliver, fresh, mailOptions } from "./mail-tool.mjs";
@@ -67,30 +67,34 @@ export function agentOf(world, model, { by = "tool", checkpointer } = {}) {
         ? guardToolCalls(world.nt, { ToolMessage, ...options })
         : (request, handler) => handler(request),
   });
-  return createAgent({ model, tools, middleware: [handled, guard], ...(checkpointer && { checkpointer }) });
+  const approval = world.approval ? [humanInTheLoopMiddleware({ interruptOn: { send_mail: true } })] : [];
+  return createAgent({
+    model,
+    tools,
+    middleware: [...approval, handled, guard],
+    ...(checkpointer && { checkpointer }),
+  });
 }
 
 const told = (messages) => messages.filter((one) => ToolMessage.isInstance(one)).map(({ content }) => String(content));
 
 export const runBy = (by) => async (world, steps) => {
   const model = new Scripted(steps);
-  const config = { configurable: { thread_id: world.thread } };
+  const config = { configurable: { thread_id: world.thread }, ...(world.signal && { signal: world.signal }) };
   await agentOf(world, model, { by }).invoke({ messages: [{ role: "user", content: "mail them" }] }, config);
   return told(model.seen);
 };
 
-export const run = runBy("tool");
-
-/** The tool asks a person first; the answer is then submitted twice from the same checkpoint. */
-export async function resumedTwice(world, by) {
+/** The tool asks a person first, or LangChain does; the answer is then submitted twice from the same checkpoint. */
+export async function resumedTwice(world, by, asks) {
   const checkpointer = new MemorySaver();
   const model = new Scripted([[{ to: "ada", body: "Hello" }]]);
-  const agent = agentOf({ ...world, ask: true }, model, { by, checkpointer });
+  const agent = agentOf({ ...world, ...asks }, model, { by, checkpointer });
   const config = { configurable: { thread_id: world.thread } };
   const asked = await agent.invoke({ messages: [{ role: "user", content: "mail them" }] }, config);
-  if (asked.__interrupt__ === undefined) throw new Error("the tool did not ask");
+  if (asked.__interrupt__ === undefined) throw new Error("nobody was asked");
   const state = await agent.graph.getState(config);
   const from = { configurable: { ...state.config.configurable } };
-  await agent.invoke(new Command({ resume: "yes" }), from);
-  await agent.invoke(new Command({ resume: "yes" }), from);
+  const resume = asks.approval ? { decisions: [{ type: "approve" }] } : "yes";
+  for (let time = 0; time < 2; time += 1) await agent.invoke(new Command({ resume }), from);
 }

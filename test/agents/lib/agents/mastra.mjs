@@ -1,5 +1,7 @@
 // An agent on Mastra with a scripted model of the AI SDK.
+import { Mastra } from "@mastra/core";
 import { Agent } from "@mastra/core/agent";
+import { InMemoryStore } from "@mastra/core/storage";
 import { createTool } from "@mastra/core/tools";
 import { MockLanguageModelV3 } from "ai-6/test";
 import { z } from "zod";
@@ -56,6 +58,7 @@ export function mailTool(world) {
     id: "send_mail",
     description: "sends a mail",
     inputSchema: z.object({ to: z.string(), body: z.string(), amount: z.number().optional() }),
+    ...(world.approval && { requireApproval: true }),
     execute: async (mail, context) => {
       if (world.ask && context.agent.resumeData === undefined) return context.agent.suspend({ may: "I?" });
       return deliver(world, mail);
@@ -69,13 +72,29 @@ export function mailTool(world) {
   );
 }
 
+const mailer = (world, model) =>
+  new Agent({ id: "mailer", name: "mailer", instructions: "mail them", model, tools: mailTool(world) });
+
+/** Stops for a person: Mastra's own approval, or a tool that suspends by itself. The answer is then submitted twice at once. */
+export async function answeredTwice(world) {
+  const agent = mailer(world, scripted([[{ id: "call_1", to: "ada", body: "Hello" }]]));
+  const mastra = new Mastra({ agents: { mailer: agent }, storage: new InMemoryStore(), logger: false });
+  const asked = await mastra.getAgent("mailer").generate("mail them", { maxSteps: 5 });
+  if (asked.finishReason !== "suspended") throw new Error("nobody was asked");
+  const at = { runId: asked.runId, toolCallId: "call_1" };
+  const answer = () => (world.ask ? agent.resumeGenerate({ yes: true }, at) : agent.approveToolCallGenerate(at));
+  await Promise.all([answer(), answer()]);
+}
+
 export async function run(world, steps) {
   const model = scripted(steps);
-  const agent = new Agent({ id: "mailer", name: "mailer", instructions: "mail them", model, tools: mailTool(world) });
-  await agent.generate("mail them", { maxSteps: 10 });
+  const agent = mailer(world, model);
+  await agent.generate("mail them", { maxSteps: 10, ...(world.signal && { abortSignal: world.signal }) });
   const calls = [...model.doStreamCalls, ...model.doGenerateCalls];
   return calls
     .at(-1)
     .prompt.filter(({ role }) => role === "tool")
     .flatMap(({ content }) => content.map((part) => JSON.stringify(part.output)));
 }
+
+export const runBy = () => run;

@@ -1,4 +1,4 @@
-// An agent on the OpenAI Agents SDK with a scripted model.
+// An agent on the OpenAI Agents SDK with a scripted model. Guarded at the factory, or as tools that are there already.
 import { Agent, Runner, RunState, tool as sdkTool, setTracingDisabled, Usage } from "@openai/agents";
 import { z } from "zod";
 import { guardOpenAiTools } from "../../../../dist/agents/openai-agents.js";
@@ -6,12 +6,14 @@ import { deliver, fresh, mailOptions } from "./mail-tool.mjs";
 
 setTracingDisabled(true);
 
-function scripted(steps) {
+/** `asked` hears of each question to the model, from 1. */
+export function scripted(steps, name = "send_mail", asked = () => {}) {
   const left = [...steps];
   return {
     seen: [],
     async getResponse({ input }) {
       this.seen = input;
+      asked(steps.length - left.length + 1);
       const step = left.shift();
       const output =
         step === undefined
@@ -26,9 +28,9 @@ function scripted(steps) {
           : step.map(({ id, ...mail }) => ({
               type: "function_call",
               callId: id ?? fresh(),
-              name: "send_mail",
+              name,
               status: "completed",
-              arguments: JSON.stringify({ amount: null, ...mail }),
+              arguments: mail.text ?? JSON.stringify({ amount: null, ...mail }),
             }));
       return { usage: new Usage(), output };
     },
@@ -36,40 +38,47 @@ function scripted(steps) {
   };
 }
 
-function agentOf(world, model) {
-  const tool =
-    world.nt === null
-      ? sdkTool
-      : guardOpenAiTools(world.nt, sdkTool, {
-          scope: ({ runContext }) => runContext.context.thread,
-          tools: { send_mail: mailOptions(world) },
-        });
-  const send = tool({
-    name: "send_mail",
-    description: "sends a mail",
-    parameters: z.object({ to: z.string(), body: z.string(), amount: z.number().nullable() }),
-    needsApproval: world.approval === true,
-    ...(world.timeoutMs !== undefined && { timeoutMs: world.timeoutMs }),
-    execute: async (mail) => deliver(world, mail),
-  });
-  return new Agent({ name: "mailer", instructions: "mail them", model, tools: [send] });
+/** What tool() gets in every test here. */
+export const definition = (world) => ({
+  name: "send_mail",
+  description: "sends a mail",
+  parameters: z.object({ to: z.string(), body: z.string(), amount: z.number().nullable() }),
+  needsApproval: world.approval === true,
+  ...(world.timeoutMs !== undefined && { timeoutMs: world.timeoutMs }),
+  execute: async (mail) => deliver(world, mail),
+  ...world.definition,
+});
+
+function toolsOf(world, by) {
+  if (world.nt === null) return [sdkTool(definition(world))];
+  const options = {
+    scope: ({ runContext }) => runContext.context.thread,
+    tools: { send_mail: { ...mailOptions(world), ...world.options } },
+  };
+  if (by === "factory") return [guardOpenAiTools(world.nt, sdkTool, options)(definition(world))];
+  return guardOpenAiTools(world.nt, [sdkTool(definition(world))], options);
 }
 
-export async function run(world, steps) {
-  const model = scripted(steps);
-  await new Runner().run(agentOf(world, model), "mail them", { context: { thread: world.thread } });
-  return model.seen.filter(({ type }) => type === "function_call_result").map(({ output }) => JSON.stringify(output));
+function agentOf(world, model, by) {
+  return new Agent({ name: "mailer", instructions: "mail them", model, tools: toolsOf(world, by) });
 }
+
+export const runBy = (by) => async (world, steps) => {
+  const model = scripted(steps, "send_mail", world.asked);
+  const options = { context: { thread: world.thread }, ...(world.signal && { signal: world.signal }) };
+  await new Runner().run(agentOf(world, model, by), "mail them", options);
+  return model.seen.filter(({ type }) => type === "function_call_result").map(({ output }) => JSON.stringify(output));
+};
 
 /** Interrupted for approval; the stored state is then approved and resumed twice. */
-export async function resumedTwice(world) {
+export async function resumedTwice(world, by) {
   const asking = { ...world, approval: true };
-  const first = agentOf(asking, scripted([[{ to: "ada", body: "Hello" }]]));
+  const first = agentOf(asking, scripted([[{ to: "ada", body: "Hello" }]]), by);
   const { state, interruptions } = await new Runner().run(first, "mail them", { context: { thread: world.thread } });
   if (interruptions.length !== 1) throw new Error("nobody was asked");
   const stored = state.toString();
   for (let time = 0; time < 2; time += 1) {
-    const agent = agentOf(asking, scripted([]));
+    const agent = agentOf(asking, scripted([]), by);
     const again = await RunState.fromString(agent, stored);
     again.approve(again.getInterruptions()[0]);
     await new Runner().run(agent, again);

@@ -1,0 +1,97 @@
+import { expect, it, onTestFinished } from "vitest";
+import { nevertwice } from "../nevertwice.ts";
+import { memoryStore } from "../stores/memory.ts";
+import type { ProxyConfig } from "./mcp-config.ts";
+import { McpGuard } from "./mcp-guard.ts";
+import { McpRelay } from "./mcp-relay.ts";
+
+/** A relay between two ends that are written down. */
+function relayed(config: ProxyConfig) {
+  const nt = nevertwice({ store: memoryStore(), sweep: false });
+  onTestFinished(() => nt.close());
+  const [toServer, toClient]: string[][] = [[], []];
+  const guard = new McpGuard({ nt, config, server: "mail", identity: "mail" });
+  const relay = new McpRelay({
+    guard,
+    graceMs: 20,
+    toServer: (line) => void toServer?.push(line),
+    toClient: (line) => void toClient?.push(line),
+  });
+  return { relay, toServer: toServer as string[], toClient: toClient as string[] };
+}
+
+const call = (id: number) =>
+  JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params: { name: "send", arguments: { to: "ada" } } });
+const cancel = (requestId: number, reason: string) =>
+  JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId, reason } });
+const answer = (id: number, result: object) => JSON.stringify({ jsonrpc: "2.0", id, result });
+
+const tools = { send: { key: ["to"], wait: 0 } };
+const sent = { content: [{ type: "text", text: "sent mail_1" }] };
+const TIMED_OUT = "McpError: MCP error -32001: Request timed out";
+
+it("F42: every cancellation is passed on as it came; the call is then in doubt, and a repeat says so", async () => {
+  for (const reason of [TIMED_OUT, "the user pressed stop"]) {
+    const { relay, toServer, toClient } = relayed({ tools });
+    relay.fromClient(call(1));
+    await expect.poll(() => toServer).toEqual([call(1)]);
+    relay.fromClient(cancel(1, reason));
+    expect(toServer).toEqual([call(1), cancel(1, reason)]);
+    await relay.idle();
+    expect(toClient).toEqual([]);
+    relay.fromClient(call(2));
+    await relay.idle();
+    expect(toClient[0]).toMatch(/It may have happened all the same .*: aborted/);
+    expect(toServer).toHaveLength(2);
+  }
+});
+
+it("F26: a server that does not heed a cancellation settles the doubt with its late answer, an error settles nothing", async () => {
+  const { relay, toServer, toClient } = relayed({ tools });
+  relay.fromClient(call(1));
+  await expect.poll(() => toServer).toHaveLength(1);
+  relay.fromClient(cancel(1, TIMED_OUT));
+  await relay.idle();
+  relay.fromServer(answer(1, sent));
+  // It reaches the client too, as without the proxy.
+  expect(toClient).toEqual([answer(1, sent)]);
+  await expect
+    .poll(async () => {
+      relay.fromClient(call(2));
+      await relay.idle();
+      return toClient.at(-1);
+    })
+    .toMatch(/Already done at .*sent mail_1/);
+  expect(toServer).toHaveLength(2);
+
+  const failing = relayed({ tools });
+  failing.relay.fromClient(call(1));
+  await expect.poll(() => failing.toServer).toHaveLength(1);
+  failing.relay.fromClient(cancel(1, TIMED_OUT));
+  await failing.relay.idle();
+  failing.relay.fromServer(answer(1, { isError: true, content: [{ type: "text", text: "aborted" }] }));
+  failing.relay.fromClient(call(2));
+  await failing.relay.idle();
+  expect(failing.toClient.at(-1)).toMatch(/It may have happened all the same/);
+});
+
+it('F42: onTimeout: "finish" keeps a timeout\'s cancellation back, and no other; per tool, or for all', async () => {
+  for (const config of [{ tools, onTimeout: "finish" }, { tools: { send: { ...tools.send, onTimeout: "finish" } } }]) {
+    const { relay, toServer, toClient } = relayed(config as ProxyConfig);
+    relay.fromClient(call(1));
+    await expect.poll(() => toServer).toHaveLength(1);
+    relay.fromClient(cancel(1, TIMED_OUT));
+    relay.fromServer(answer(1, sent));
+    await relay.idle();
+    expect(toServer).toEqual([call(1)]);
+    relay.fromClient(call(2));
+    await relay.idle();
+    expect(toClient.at(-1)).toMatch(/Already done at .*sent mail_1/);
+  }
+  const { relay, toServer } = relayed({ tools, onTimeout: "finish" });
+  relay.fromClient(call(1));
+  await expect.poll(() => toServer).toHaveLength(1);
+  relay.fromClient(cancel(1, "the user pressed stop"));
+  expect(toServer.at(-1)).toBe(cancel(1, "the user pressed stop"));
+  await relay.idle();
+});
