@@ -193,7 +193,7 @@ describe("calls in trouble", () => {
     const place = folder();
     const verify = { tool: "list_mails", match: { to: "$to" }, quietFor: "200ms" };
     const quick = {
-      tools: { send_mail: { key: ["to"], free: ["body"], lease: "3s", timeout: "2500ms", wait: "30s", verify } },
+      tools: { send_mail: { key: ["to"], free: ["body"], lease: "6s", timeout: "5s", wait: "40s", verify } },
     };
     const argv = proxied(place, [MAIL_SERVER, "stdio", provider.url], quick);
     const first = await connect(argv);

@@ -7,11 +7,15 @@ export async function deliver({ url, crash, record }, mail) {
   return response.json();
 }
 
-/** What each guarded agent declares: who gets it decides, the text may be reworded. A dead process is noticed soon. */
+/**
+ * What each guarded agent declares: who gets it decides, the text may be reworded. A dead process is noticed soon; a
+ * living one is waited for, however slow the machine.
+ */
 export const mailOptions = ({ soon }) => ({
   key: ["to"],
   free: ["body"],
-  ...(soon && { lease: "3s", timeout: "2500ms", wait: "20s" }),
+  wait: "40s",
+  ...(soon && { lease: "3s", timeout: "2500ms" }),
 });
 
 export const fresh = () => `call_${Math.random().toString(36).slice(2)}`;
