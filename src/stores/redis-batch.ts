@@ -2,6 +2,7 @@
  * Swaps as the script takes them: a line of numbers for each, and all keys and rows in one buffer. One buffer and not a
  * thousand arguments, because drivers copy and measure every argument: it halved what a batch costs the program.
  */
+import { doorbellOf, ringsBell } from "../core/doorbell.ts";
 import type { Put } from "../core/store.ts";
 import { bucketOf, type Names } from "./redis-buckets.ts";
 import { aboutOf, queueScore, scoreOf, stateScore } from "./redis-index.ts";
@@ -21,6 +22,8 @@ export class Batch {
   readonly keys: string[] = [];
   /** What indexes say about the records of this batch; mostly the same of all. */
   readonly #abouts: string[] = [];
+  /** Of the actions whose idle workers this batch is news for. */
+  readonly #bells: string[] = [];
   readonly #places: number[] = [];
   readonly #lines: ByteWriter;
   readonly #rows: ByteWriter;
@@ -40,6 +43,7 @@ export class Batch {
 
   add({ put: { record, expected }, version }: Swap): void {
     const { key } = record;
+    if (record.queued && ringsBell(record)) this.#rings(doorbellOf(record.action));
     const rows = this.#rows;
     const start = rows.end;
     rows.text(key);
@@ -62,9 +66,15 @@ export class Batch {
     lines.text("\n");
   }
 
-  /** `channel`: where to tell who waits; empty: each bucket has its own. */
-  args(channel: string): (string | Buffer)[] {
-    return [channel, this.#lines.slice(0, this.#lines.end), this.#rows.slice(0, this.#rows.end), ...this.#abouts];
+  /** `channels`: what those are called after where who waits is told; empty: each bucket has its own. */
+  args(channels: string): (string | Buffer)[] {
+    const lines = this.#lines.slice(0, this.#lines.end);
+    const rows = this.#rows.slice(0, this.#rows.end);
+    return [channels, lines, rows, this.#bells.join("\n"), ...this.#abouts];
+  }
+
+  #rings(bell: string): void {
+    if (!this.#bells.includes(bell)) this.#bells.push(bell);
   }
 
   #index(key: string): number {

@@ -48,15 +48,15 @@ export function bucketOf(key: string): number {
 /** The names of a ledger's keys: per bucket a sorted set, the index, and a string per record. */
 export class Names {
   readonly indexes: readonly string[];
-  /** One channel for a whole server; on a cluster each bucket has its own, named after its index. */
-  readonly channel: string;
+  /** What the channels of a whole server are called after; on a cluster each bucket has its own, called after its index. */
+  readonly channels: string;
   /** Says how the ledger is laid out, for releases that lay it out otherwise. */
   readonly layout: string;
 
   constructor(prefix: string) {
     this.layout = `${prefix}:layout`;
     this.indexes = TAGS.map((tag) => `${prefix}:{${tag}}`);
-    this.channel = `${prefix}:settled`;
+    this.channels = prefix;
   }
 
   index(bucket: number): string {

@@ -15,8 +15,11 @@ export interface Wire {
   send(key: string, command: string, args: readonly Argument[]): Promise<unknown>;
   /** To any one primary. */
   ask(command: string, args: readonly Argument[]): Promise<unknown>;
-  /** Calls `heard` with every message on these channels, over a connection of its own. */
-  listen(channels: readonly string[], heard: (message: string) => void): Promise<Ear>;
+  /**
+   * Calls `heard` with every message on these channels, over a connection of its own, which its driver takes up again when
+   * it is cut; `lost` when the driver has given up.
+   */
+  listen(channels: readonly string[], heard: (message: string) => void, lost: () => void): Promise<Ear>;
   end(): Promise<void>;
   /** What its connection last complained about, where we are told: the reason for a silence. */
   trouble?: unknown;
@@ -90,9 +93,10 @@ class IoRedisWire implements Wire {
     return node.call(command, args);
   }
 
-  async listen(channels: readonly string[], heard: (message: string) => void): Promise<Ear> {
+  async listen(channels: readonly string[], heard: (message: string) => void, lost: () => void): Promise<Ear> {
     const ear = this.cluster ? this.#client.duplicate([], { shardedSubscribers: true }) : this.#client.duplicate();
     ear.on("error", ignore);
+    ear.on("end", lost);
     ear.on("message", (_channel: string, message: string) => heard(message));
     ear.on("smessage", (_channel: string, message: string) => heard(message));
     const close = async () => ear.disconnect();
@@ -148,9 +152,10 @@ class NodeRedisWire implements Wire {
     return (node as NodeRedis).sendCommand([command, ...args]);
   }
 
-  async listen(channels: readonly string[], heard: (message: string) => void): Promise<Ear> {
+  async listen(channels: readonly string[], heard: (message: string) => void, lost: () => void): Promise<Ear> {
     const ear = this.#client.duplicate();
     ear.on("error", ignore);
+    ear.on("end", lost);
     const close = async () => void (await endOf(ear));
     try {
       await ear.connect();

@@ -91,8 +91,8 @@ export class RedisRows {
     const batch = new Batch(this.#names, group.length, group.length * this.#bytesARow);
     for (const swap of group) batch.add(swap);
     this.#bytesARow = Math.min(MOST_REMEMBERED_BYTES / group.length, Math.ceil((batch.size / group.length) * 1.25));
-    // The empty channel stands for the bucket's own: a cluster must not shout every settle to all of its nodes.
-    const args = batch.args(cluster ? "" : this.#names.channel);
+    // The empty name stands for the bucket's own: a cluster must not shout every settle to all of its nodes.
+    const args = batch.args(cluster ? "" : this.#names.channels);
     if (!cluster) return this.#link.run(WRITE, batch.keys, args);
     const keys = batch.keys.concat(group.map(({ put }) => this.#names.record(put.record.key)));
     if (group.length === 1) return this.#link.run(WRITE, keys, args);

@@ -32,8 +32,9 @@ local time = redis.call('TIME')
 return {time[1], time[2], redis.call('MGET', unpack(KEYS))}`);
 
 /**
- * KEYS: the indexes of the buckets concerned; on a cluster also the records, so that it knows of them. ARGV: the channel, a
- * line for each row, the keys and rows themselves one after the other, then what indexes say about records.
+ * KEYS: the indexes of the buckets concerned; on a cluster also the records, so that it knows of them. ARGV: what the
+ * channels are called after ('': the index), a line for each row, the keys and rows themselves one after the other, the doorbells
+ * of due work ('': none), then what indexes say about records.
  * A line has nine numbers: the bytes of key and row, which index, which of the sayings, the version expected ('': none), the
  * scores in 'a', in its state's list and in 'q' ('': not there), and when it expires ('': never).
  * Answers a row each: 1, or the row that was in the way (nil: none).
@@ -45,14 +46,14 @@ local call, sub = redis.call, string.sub
 local LIST = {c = 'o', s = 'o', p = 'p', u = 'u', f = 'f'}
 local time = call('TIME')
 local reply, r = {time[1], time[2]}, 2
-local channel, rows, at = ARGV[1], ARGV[3], 1
-local adds, gone, freed = {}, {}, {}
+local rows, at = ARGV[3], 1
+local adds, gone, freed, rings = {}, {}, {}, false
 for keyBytes, rowBytes, b, about, expected, created, listed, queued, expires in
   string.gmatch(ARGV[2], '(%d+) (%d+) (%d+) (%d+) (%d*) (%d*) (%d*) (%d*) (%d*)\\n') do
   local index, rowAt = KEYS[tonumber(b)], at + keyBytes
   local nextAt = rowAt + rowBytes
   local name, row = sub(rows, at, rowAt - 1), sub(rows, rowAt, nextAt - 1)
-  local key, entry = index .. ':' .. name, name .. ARGV[about + 3]
+  local key, entry = index .. ':' .. name, name .. ARGV[about + 4]
   at = nextAt
   local won, head
   if expected == '' then
@@ -88,6 +89,7 @@ for keyBytes, rowBytes, b, about, expected, created, listed, queued, expires in
       if was == 'o' then freed[#freed + 1] = entry end
     end
     if queued ~= '' then
+      if list == 'p' then rings = true end
       add[#add + 1] = queued
       add[#add + 1] = 'q' .. entry
     elseif head and sub(head, 18, 18) == 'q' then
@@ -103,11 +105,13 @@ end
 for index, list in pairs(gone) do
   if #list > 0 then call('ZREM', index, unpack(list)) end
 end
--- A hint only: where it is not allowed, waiters look by themselves.
-if #freed > 0 then
-  if channel ~= '' then redis.pcall('PUBLISH', channel, table.concat(freed, '\\n'))
-  else redis.pcall('SPUBLISH', KEYS[1] .. ':settled', table.concat(freed, '\\n')) end
+-- Hints only: where they are not allowed, who waits looks by himself. One of a kind for a whole batch.
+local function tell(what, message)
+  if ARGV[1] ~= '' then redis.pcall('PUBLISH', ARGV[1] .. what, message)
+  else redis.pcall('SPUBLISH', KEYS[1] .. what, message) end
 end
+if #freed > 0 then tell(':settled', table.concat(freed, '\\n')) end
+if rings and ARGV[4] ~= '' then tell(':due', ARGV[4]) end
 return reply`);
 
 // What an index member says: its key, its scope as JSON or '', its tenant and action as JSON.

@@ -64,6 +64,22 @@ describe.each(Object.entries(REDIS_CLIENTS))("waiting (%s)", (_, connect) => {
     expect(over).toBe(true);
   });
 
+  it("an idle worker is woken by each enqueue of another process, and not by what is due later", async () => {
+    const [one, other] = await two();
+    const begun: number[] = [];
+    const ring = { key: ["id"] as const, run: async ({ id }: { id: number }) => void begun.push(id) };
+    const send = one?.action("ring", ring);
+    other?.action("ring", ring);
+    // Within this test it never looks by itself.
+    await other?.worker({ poll: "1h" }).start();
+    for (const id of [1, 2, 3]) {
+      await send?.enqueue({ id: 100 + id }, { delay: "1h" });
+      await send?.enqueue({ id });
+      await until(() => begun.length === id, `ring ${id}`);
+    }
+    expect(begun).toEqual([1, 2, 3]);
+  });
+
   it("F1: many duplicates in two processes wait for one attempt and get its result", async () => {
     const programs = await two();
     const finish = gate();
