@@ -33,6 +33,7 @@ export class Wakes {
   #sending = false;
   #retryMs = FIRST_RETRY_MS;
   #retry: NodeJS.Timeout | null = null;
+  #repeat: NodeJS.Timeout | null = null;
   #stopped = false;
 
   constructor(driver: Driver, ledgerId: string) {
@@ -55,9 +56,11 @@ export class Wakes {
       const heard = (payload: string) => this.#heard(payload);
       const listening = await this.#driver.listen({ channel: this.#channel, heard, lost: () => this.#lost() });
       if (listening === null) return;
-      if (!this.#stopped && listening.direct && (await this.#probed())) {
+      if (!this.#stopped && listening.direct && (await this.#probed()) && !this.#stopped) {
         this.#listening = listening;
         this.#retryMs = FIRST_RETRY_MS;
+        this.#announceAll();
+        this.#repeat ??= setInterval(() => this.#announceAll(), WANTED_MS / 2).unref();
       } else await listening.stop();
     } catch {
       this.#lost();
@@ -92,12 +95,12 @@ export class Wakes {
   }
 
   watch(hex: string, wake: () => void): () => void {
-    if (this.#listening === null || this.#watchers.size >= MOST_WANTED) return () => {};
+    if (this.#stopped || this.#watchers.size >= MOST_WANTED) return () => {};
     const id = idOf(hex);
     const watchers = this.#watchers.get(id) ?? new Set();
     this.#watchers.set(id, watchers.add(wake));
     const now = performance.now();
-    if (now - (this.#announced.get(id) ?? -REPEAT_MS) >= REPEAT_MS) {
+    if (this.#listening !== null && now - (this.#announced.get(id) ?? -REPEAT_MS) >= REPEAT_MS) {
       this.#announced.set(id, now);
       this.#send("wanted", id);
     }
@@ -107,6 +110,15 @@ export class Wakes {
       this.#watchers.delete(id);
       if (this.#announced.size > MOST_WANTED) this.#announced.clear();
     };
+  }
+
+  /** Who waits long (an idle worker that seldom looks) says so again: to those who came since, and before it is forgotten. */
+  #announceAll(): void {
+    const now = performance.now();
+    for (const id of this.#listening === null ? [] : this.#watchers.keys()) {
+      this.#announced.set(id, now);
+      this.#send("wanted", id);
+    }
   }
 
   /** The record's holder let go of it, and that is committed. */
@@ -125,7 +137,9 @@ export class Wakes {
 
   #heard(payload: string): void {
     const [kind, list = ""] = payload.split(" ");
+    // Somebody begins to listen: it may be us.
     if (kind === "probe" && list === this.#probe?.token) this.#probe.seen();
+    else if (kind === "probe") this.#announceAll();
     const ids = list.split(",");
     if (kind === "wanted") this.#note(ids);
     if (kind !== "moved") return;
@@ -175,6 +189,7 @@ export class Wakes {
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#retry !== null) clearTimeout(this.#retry);
+    if (this.#repeat !== null) clearInterval(this.#repeat);
     const listening = this.#listening;
     this.#listening = null;
     await listening?.stop();

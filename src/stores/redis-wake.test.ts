@@ -167,4 +167,25 @@ describe("where pub/sub does not arrive", () => {
     await settleUntil(one.store, "nt1_cut", () => over);
     expect(over).toBe(true);
   });
+
+  it("an idle worker whose driver gave the subscription up hears of work that came meanwhile, and of what comes then", async () => {
+    const server = await ownRedis(DURABLE);
+    const client = new Redis(server.url, { retryStrategy: () => null });
+    client.on("error", () => {});
+    onTestFinished(() => client.disconnect());
+    const [one, other] = [program({ url: server.url }), program({ client })];
+    const begun: number[] = [];
+    const ring = { key: ["id"] as const, run: async ({ id }: { id: number }) => void begun.push(id) };
+    const send = one.action("ring", ring);
+    other.action("ring", ring);
+    await other.worker({ poll: "1h" }).start();
+    const subscribed = async () => ((await server.call("PUBSUB", "CHANNELS")) as string[]).length > 0;
+    await until(subscribed, "the subscription");
+    expect(await server.call("PUBSUB", "CHANNELS"), "not the settles of everybody").toEqual(["nevertwice:due"]);
+    expect(Number(await server.call("CLIENT", "KILL", "TYPE", "pubsub"))).toBe(1);
+    for (const id of [1, 2]) {
+      await send.enqueue({ id });
+      await until(() => begun.length === id, `ring ${id}`);
+    }
+  });
 });
