@@ -11,16 +11,27 @@ export interface InspectOptions {
   readonly tables: LeaseTables;
   readonly settings: Settings;
   readonly listening: boolean;
+  /** From when on tidiness is complained about. */
+  readonly alarm?: Alarm;
+}
+
+interface Alarm {
+  readonly snapshotSeconds: number;
+  readonly deadRows: number;
 }
 
 // PostgreSQL 13 has the incremental sort that pages of a large ledger rely on.
 const OLDEST_SERVER = 130_000;
-// A snapshot this old keeps vacuum from removing what each guard leaves behind.
-const OLD_SNAPSHOT_SECONDS = 300;
+// A snapshot of five minutes keeps vacuum from removing what each guard leaves behind.
+const ALARM: Alarm = { snapshotSeconds: 300, deadRows: 100_000 };
 const MANY_DEAD = 0.5;
+// Who keeps rows of this database from being removed: by a snapshot, or by a transaction that has written. What the server
+// itself does (vacuum) is not in anybody's way.
+const HOLDERS = `FROM pg_stat_activity WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+        AND datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`;
 
 export async function inspectServer(run: Connection, options: InspectOptions): Promise<readonly Finding[]> {
-  const { tables, settings, listening } = options;
+  const { tables, settings, listening, alarm = ALARM } = options;
   const found = await look(run, settings.schema);
   const [row] = await run.query(
     `SELECT current_setting('server_version') AS c0, current_setting('server_version_num') AS c1,
@@ -28,10 +39,10 @@ export async function inspectServer(run: Connection, options: InspectOptions): P
        current_setting('fsync') AS c4, current_setting('full_page_writes') AS c5,
        pg_size_pretty(pg_total_relation_size(to_regclass($1::text))) AS c6,
        coalesce(s.n_live_tup, 0)::text AS c7, coalesce(s.n_dead_tup, 0)::text AS c8,
-       (SELECT round(extract(epoch FROM clock_timestamp() - min(xact_start)))::text FROM pg_stat_activity
-        WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()) AS c9,
-       (SELECT concat_ws(', ', 'pid ' || pid, usename, nullif(application_name, ''), state) FROM pg_stat_activity
-        WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1) AS c10
+       (SELECT round(extract(epoch FROM clock_timestamp() - min(xact_start)))::text ${HOLDERS}) AS c9,
+       (SELECT concat_ws(', ', 'pid ' || pid, usename, nullif(application_name, ''), state) ${HOLDERS}
+        ORDER BY xact_start LIMIT 1) AS c10,
+       pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')::text AS c11
      FROM (SELECT 1) one LEFT JOIN pg_stat_user_tables s ON s.relid = to_regclass($1::text)`,
     [tables.table],
   );
@@ -58,7 +69,7 @@ export async function inspectServer(run: Connection, options: InspectOptions): P
       value: listening ? "LISTEN/NOTIFY" : "polling (a pooler in between, or listen is off)",
       ok: true,
     },
-    ...tidiness(server),
+    ...tidiness(server, tables.table, alarm),
   ];
 }
 
@@ -86,20 +97,22 @@ function replication({ c2, c3 }: Row): Finding {
   };
 }
 
-function tidiness({ c6, c7, c8, c9, c10 }: Row): Finding[] {
+function tidiness({ c6, c7, c8, c9, c10, c11 }: Row, table: string, { snapshotSeconds, deadRows }: Alarm): Finding[] {
   const [live, dead, seconds] = [c7, c8, c9].map(Number) as [number, number, number];
-  const bloated = dead > 100_000 && dead > MANY_DEAD * live;
-  const held = seconds > OLD_SNAPSHOT_SECONDS;
+  const bloated = dead > deadRows && dead > MANY_DEAD * live;
+  const held = c9 !== null && seconds > snapshotSeconds;
+  // The server hides from a plain role how long others' transactions have been open.
+  const sight = c11 === "true" ? "" : ", as far as this role may see (GRANT pg_read_all_stats shows the others')";
   return [
     {
       name: "table",
       value: `${c6}, about ${live} live and ${dead} dead rows`,
       ok: !bloated,
-      advice: "let autovacuum keep up: look for old transactions, and at autovacuum_vacuum_cost_limit",
+      advice: `let vacuum catch up: end what holds the oldest snapshot (below), then VACUUM ${table}; if it happens again, raise autovacuum_vacuum_cost_limit`,
     },
     {
       name: "oldest snapshot",
-      value: c9 === null ? "none" : `${seconds} s, held by ${c10}`,
+      value: `${c9 === null ? "none" : `${seconds} s, held by ${c10}`}${sight}`,
       ok: !held,
       advice:
         "a transaction this old keeps vacuum from tidying up after workers: end what it waits for, or end it with SELECT pg_terminate_backend(<its pid>), and set idle_in_transaction_session_timeout",

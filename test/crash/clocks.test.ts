@@ -1,4 +1,4 @@
-/** F15, F16, F18, F19, F26 on the embedded store. */
+/** F15–F19, F26 on the embedded store. */
 import { unlinkSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";

@@ -1,8 +1,9 @@
 /**
  * A holder of one intent whose clock, event loop or lease is interfered with. What to do comes as one JSON argument:
  *
- *   stopAt       SIGSTOP itself there: prepare, replied
+ *   stopAt       SIGSTOP itself there: prepare, marked (the send mark is written, nothing is sent), replied
  *   stall        block the event loop for stallMs at this point: prepare, before-sent, during-sent (mark: "manual")
+ *   quietForMs   doubts are settled by asking the provider, after this much quiet
  *   sweeps       do not call: sweep this many times, with a pause, and say what became of the record
  *   obeys        the request is cut when ctx.signal says so
  */
@@ -43,6 +44,17 @@ async function send(input, context) {
   return response.json();
 }
 
+function doubtOf({ kind, quietForMs }) {
+  if (kind === "A") return { resendWithin: "1h" };
+  return quietForMs === undefined ? "hold" : { quietFor: quietForMs, probe };
+}
+
+async function probe(input) {
+  say({ event: "probed" });
+  const { count } = await (await fetch(`${spec.provider}/effects?id=${input.id}`)).json();
+  return count > 0 ? { as: "done", result: { id: `${input.id}#${count}` } } : "not-done";
+}
+
 const action = nt.action("effect", {
   key: ["id"],
   lease: spec.leaseMs,
@@ -51,7 +63,7 @@ const action = nt.action("effect", {
   retry: { attempts: 1 },
   // A wall clock years ahead would find a settled record past its keep, and rightly run it again.
   keep: "forever",
-  doubt: spec.kind === "A" ? { resendWithin: "1h" } : "hold",
+  doubt: doubtOf(spec),
   ...(spec.manual && { mark: "manual" }),
   ...(spec.prepare && {
     prepare: () => {
@@ -62,6 +74,7 @@ const action = nt.action("effect", {
   run: async (input, context) => {
     context.signal.addEventListener("abort", () => say({ event: "aborted", reason: nameOf(context.signal.reason) }));
     if (spec.manual) await markByHand(context);
+    stop("marked");
     const result = await send(input, context);
     stop("replied");
     return result;

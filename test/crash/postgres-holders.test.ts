@@ -1,4 +1,4 @@
-/** F15, F16, F18, F19, F26 on PostgreSQL: leases are judged by the server's clock, whatever the hosts' say. */
+/** F15–F19, F26 on PostgreSQL: leases are judged by the server's clock, whatever the hosts' say. */
 import { randomBytes } from "node:crypto";
 import { freshDatabase } from "../services/addresses.ts";
 import { describeHolders } from "./lib/holders.ts";

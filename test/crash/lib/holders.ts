@@ -1,4 +1,4 @@
-/** F15, F16, F18, F19, F26 on any store: clocks that lie, processes and event loops that stand still, leases that are lost. */
+/** F15–F19, F19, F26 on any store: clocks that lie, processes and event loops that stand still, leases that are lost. */
 import { existsSync, readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -119,6 +119,36 @@ export function describeHolders(store: string, ledger: () => string): void {
         const { outcome } = await holder.event("outcome");
         expect(outcome).toMatchObject({ status: "done", replayed: true });
         expect(holder.said.some((one) => one.event === "sending")).toBe(false);
+        expect(provider.requestsFor(spec.id)).toBe(1);
+      });
+
+      it("F17: stopped between the send mark and the socket: a hold is held, and a probe is not asked before it was quiet", async () => {
+        const spec = orders("f17", { leaseMs: 2_000 });
+        const holder = start({ ...spec, stopAt: "marked" });
+        await holder.paused();
+        expect(await sweptUntilUnknown(spec)).toBe("unknown");
+        const holding = start(spec);
+        expect((await holding.event("outcome")).outcome).toMatchObject({ status: "unknown", attempt: 1 });
+        const probing = start({ ...spec, quietForMs: HOUR_MS, waitMs: 300 });
+        expect((await probing.event("outcome")).outcome).toMatchObject({ status: "unknown", attempt: 1 });
+        await Promise.all([holding.exited, probing.exited]);
+        expect(probing.said.some((one) => one.event === "probed")).toBe(false);
+        expect(provider.requestsFor(spec.id)).toBe(0);
+        // What it sends now, nobody has sent before it.
+        holder.signal("SIGCONT");
+        await holder.exited;
+        expect(provider.requestsFor(spec.id)).toBeLessThanOrEqual(1);
+      });
+
+      it("F17: killed there: a probe after the quiet finds nothing, and it is sent once", async () => {
+        const spec = orders("f17-killed", { leaseMs: 2_000 });
+        const holder = start({ ...spec, stopAt: "marked" });
+        await holder.paused();
+        await holder.kill();
+        expect(await sweptUntilUnknown(spec)).toBe("unknown");
+        const probing = start({ ...spec, leaseMs: 20_000, quietForMs: 1, waitMs: 20_000 });
+        expect((await probing.event("outcome")).outcome).toMatchObject({ status: "done", attempt: 2 });
+        expect(probing.said.filter((one) => one.event === "probed")).toHaveLength(1);
         expect(provider.requestsFor(spec.id)).toBe(1);
       });
 
