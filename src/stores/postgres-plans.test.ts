@@ -1,0 +1,140 @@
+/** How the server finds rows: what is looked for again and again walks an index, however large the table is. */
+import pg from "pg";
+import { expect, it, onTestFinished } from "vitest";
+import { freshDatabase } from "../../test/services/addresses.ts";
+import type { LeaseQuery } from "../core/store.ts";
+import { sampleRecord } from "../testing/index.ts";
+import { postgresStore } from "./postgres.ts";
+import { leaseDue } from "./postgres-lease.ts";
+import { LeaseFloor } from "./postgres-lease-floor.ts";
+import { sweepStatement, watchStatement } from "./postgres-sweep.ts";
+import type { Statement } from "./postgres-write.ts";
+
+const TABLES = { table: "nevertwice.records", meta: "nevertwice.meta" };
+const DAY_MS = 86_400_000;
+
+interface Plan {
+  readonly "Node Type": string;
+  readonly "Relation Name"?: string;
+  readonly "Index Name"?: string;
+  readonly "Shared Hit Blocks"?: number;
+  readonly "Shared Read Blocks"?: number;
+  readonly Plans?: readonly Plan[];
+}
+
+function nodesOf(plan: Plan): Plan[] {
+  return [plan, ...(plan.Plans ?? []).flatMap(nodesOf)];
+}
+
+async function ledger() {
+  const { url } = await freshDatabase();
+  const pool = new pg.Pool({ connectionString: url, max: 4 });
+  const store = postgresStore({ pool, listen: false });
+  onTestFinished(async () => {
+    await store.close();
+    await pool.end();
+  });
+  await store.read(["x"]);
+  /** `how`: with ANALYZE it is run, and taken back. */
+  const explain = async ({ text, values }: Statement, how = "") => {
+    const client = await pool.connect();
+    try {
+      await client.query("BEGIN");
+      const { rows } = await client.query(`EXPLAIN (FORMAT JSON${how}) ${text}`, values as string[]);
+      return nodesOf(rows[0]["QUERY PLAN"][0].Plan);
+    } finally {
+      await client.query("ROLLBACK");
+      client.release();
+    }
+  };
+  return { pool, store, explain };
+}
+
+/** Rows of two actions, of which `over` in a hundred are past their keep. */
+async function fill(pool: pg.Pool, now: number, over: number): Promise<void> {
+  await pool.query(
+    `INSERT INTO nevertwice.records (created_at, keep_ms, attempt, fence, tries, queued, key, tenant, action, doc, rev, updated_at, expires_at, state)
+     SELECT at, $3::bigint, 1, 1, 1, false, sha256(n::text::bytea), '', 'mail-' || n % 2, '{}', 1, at, at + $3::bigint, 'confirmed'
+     FROM generate_series(1, 40000) n, LATERAL (SELECT CASE WHEN n % 100 < $2::int THEN $1::bigint - 2 * $3::bigint ELSE $1::bigint END - n AS at) l`,
+    [now, over, DAY_MS],
+  );
+  await pool.query("ANALYZE nevertwice.records");
+}
+
+it.each([1, 50, 100])(
+  "a sweep of a table with %i in 100 rows past their keep walks an index, and reads no table whole",
+  async (over) => {
+    const { pool, store, explain } = await ledger();
+    const now = store.now();
+    await fill(pool, now, over);
+    const statements = {
+      sweep: sweepStatement(TABLES, { limit: 1_000, now, tenant: undefined }),
+      "sweep of a tenant": sweepStatement(TABLES, { limit: 1_000, now, tenant: "acme" }),
+      "watch of old claims": watchStatement(TABLES, now),
+    };
+    for (const [name, statement] of Object.entries(statements)) {
+      const nodes = (await explain(statement)).filter((node) => node["Relation Name"] === "records");
+      expect(
+        nodes.map((node) => node["Node Type"]),
+        name,
+      ).not.toContain("Seq Scan");
+      expect(
+        nodes.map((node) => node["Index Name"]),
+        name,
+      ).toContain("records_created");
+    }
+    expect(await store.sweep({ limit: 2_000 })).toBe(Math.min(2_000, over * 400));
+  },
+);
+
+it("F47: while a snapshot keeps vacuum away, a lease does not step over everything that was handed out before", async () => {
+  const { pool, store, explain } = await ledger();
+  const holder = await pool.connect();
+  onTestFinished(() => holder.release());
+  await holder.query("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM nevertwice.records");
+  const query = { holder: "w", limit: 100, leaseMs: 60_000, to: "sent" } as const satisfies LeaseQuery;
+  const [first, count] = [store.now() - 100_000, 3_000];
+  for (let from = 0; from < count; from += 500) {
+    const records = Array.from({ length: 500 }, (_, i) =>
+      sampleRecord({ key: `nt1_${from + i}`, state: "pending", queued: true, dueAt: first + from + i }),
+    );
+    await store.write(records.map((record) => ({ record, expected: null })));
+  }
+  const handedOut: string[] = [];
+  for (let rows = 1; handedOut.length < count - query.limit && rows > 0; ) {
+    const leased = await store.lease(query);
+    rows = leased.length;
+    handedOut.push(...leased.map(({ record }) => record.key));
+  }
+  // The longest due first, each once.
+  expect(handedOut).toEqual(Array.from({ length: count - query.limit }, (_, i) => `nt1_${i}`));
+
+  const now = store.now();
+  const blocks = async (from?: number) => {
+    const nodes = await explain(leaseDue(TABLES, query, now, from), ", ANALYZE, BUFFERS");
+    const scan = nodes.find((node) => node["Index Name"] === "records_attention");
+    return (scan?.["Shared Hit Blocks"] ?? Number.NaN) + (scan?.["Shared Read Blocks"] ?? Number.NaN);
+  };
+  const [fromTheBeginning, goingOn] = [await blocks(), await blocks(first + handedOut.length - 1)];
+  expect(goingOn).toBeLessThan(fromTheBeginning / 5);
+  await holder.query("ROLLBACK");
+});
+
+it("F47: a lease goes on where a full one ended, and looks from the beginning twice a second", () => {
+  const floor = new LeaseFloor();
+  const [mail, other] = [["mail"], ["other"]].map(
+    (actions): LeaseQuery => ({ holder: "w", limit: 10, leaseMs: 1_000, to: "sent", actions }),
+  ) as [LeaseQuery, LeaseQuery];
+  expect(floor.of(mail, 1_000)).toBeNull();
+  floor.reached(mail, 50, null, 1_000);
+  expect(floor.of(mail, 1_001)).toBe(50);
+  expect(floor.of(other, 1_001)).toBeNull();
+  // What goes on does not put off the look from the beginning.
+  floor.reached(mail, 70, 50, 1_400);
+  expect(floor.of(mail, 1_499)).toBe(70);
+  expect(floor.of(mail, 1_500)).toBeNull();
+  floor.reached(mail, 10, null, 1_500);
+  expect(floor.of(mail, 1_501)).toBe(10);
+  floor.forget(mail);
+  expect(floor.of(mail, 1_502)).toBeNull();
+});
