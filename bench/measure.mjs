@@ -36,7 +36,7 @@ export async function drive({ total, callers, call }) {
 }
 
 // Long enough that 256 callers are busy for most of it.
-const SLICE = Number(process.env.SLICE ?? 2_000);
+const SLICE = 5_000;
 
 /** A slice of the calls on one side, then on the other, and so on: what else the machine does meets both alike. */
 export async function inTurns(total, callers, sides) {

@@ -9,7 +9,7 @@ import { dbosStep } from "./peers/dbos.mjs";
 const ROUNDS = 3;
 const CONNECTIONS = 32;
 // As many as ours gathers, and as many under way: what is left between the two is our engine and our wider row.
-const COALESCED = { rows: 128, connections: 2 };
+const COALESCED = { rows: 128, connections: 3 };
 const effect = async () => ({ id: "msg_1" });
 
 export async function sections({ quick }) {

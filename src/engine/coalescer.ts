@@ -25,7 +25,7 @@ export interface CoalescerOptions<Request, Response> {
 }
 
 // How long batches may go out without the event loop having turned: timers and sockets get their time.
-const LONGEST_ALONE_MS = 2;
+const LONGEST_ALONE_MS = 4;
 const LONGEST_IN_COMPANY_MS = 8;
 
 export class Coalescer<Request, Response> {
@@ -53,24 +53,23 @@ export class Coalescer<Request, Response> {
   #schedule(): void {
     if (this.#scheduled || this.#waiting.length === 0 || this.#inFlight >= this.#options.maxInFlight) return;
     this.#scheduled = true;
+    // When every promise callback that is ready now has added its request. Not a turn of the event loop later: that would
+    // cost a lone caller more than it saves, and in company the answers to the next batch may be in by then too, while
+    // the store stands idle. Somebody who comes alone while a batch is under way can as well wait for company.
     const sinceTurn = performance.now() - this.#turnedAt;
-    // Alone (the last batch was one request): at once, since a turn of the event loop would cost a lone caller more than
-    // it saves.
-    if (this.#alone && this.#inFlight === 0 && sinceTurn < LONGEST_ALONE_MS) {
-      queueMicrotask(() => this.#flush());
+    if (this.#alone ? this.#inFlight === 0 && sinceTurn < LONGEST_ALONE_MS : sinceTurn < LONGEST_IN_COMPANY_MS) {
+      process.nextTick(this.#flushNow);
       return;
     }
-    // In company: when every promise callback that is ready now has added its request. Not a turn of the event loop later:
-    // until then the answers to the next batch may be in too, and the store would have stood idle meanwhile.
-    if (!this.#alone && sinceTurn < LONGEST_IN_COMPANY_MS) {
-      queueMicrotask(() => process.nextTick(() => this.#flush()));
-      return;
-    }
-    setImmediate(() => {
-      this.#turnedAt = performance.now();
-      this.#flush();
-    });
+    setImmediate(this.#flushAfterTurn);
   }
+
+  readonly #flushNow = (): void => this.#flush();
+
+  readonly #flushAfterTurn = (): void => {
+    this.#turnedAt = performance.now();
+    this.#flush();
+  };
 
   #flush(): void {
     this.#scheduled = false;
