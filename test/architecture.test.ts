@@ -15,7 +15,7 @@ const text = (file: string) => readFileSync(join(src, file), "utf8");
 const folderOf = (file: string) => (file.includes("/") ? (file.split("/")[0] as string) : "");
 
 function importsOf(file: string): string[] {
-  const found = text(file).matchAll(/\b(?:from|import)\s*\(?\s*"([^"\s]+)"/g);
+  const found = text(file).matchAll(/\b(?:from\s*|import\s*\(?\s*)"([^"\s]+)"/g);
   return [...found].map((match) => match[1] as string);
 }
 
