@@ -48,4 +48,24 @@ describe("the caller's own async context", () => {
     expect(new Set(seen)).toEqual(new Set(["mine"]));
     await nt.close();
   });
+
+  it("is the one of an attempt that follows a timeout, which a timer of somebody else's tells", async () => {
+    const nt = nevertwice({ store: "memory:", sweep: false });
+    const seen: string[] = [];
+    const hung = new Set<string>();
+    const send = nt.action("send", {
+      key: ["id"],
+      timeout: "30ms",
+      doubt: "retry",
+      retry: { attempts: 2, backoff: 1 },
+      run: async ({ id }: { id: string }) => {
+        seen.push(`${id} in ${request.getStore()}`);
+        if (!hung.has(id)) await new Promise(() => hung.add(id));
+      },
+    });
+    // One timer wakes all attempts, and the first call sets it.
+    await Promise.all(["a", "b", "c"].map((id) => request.run(id, () => send({ id }))));
+    expect(seen.toSorted()).toEqual(["a in a", "a in a", "b in b", "b in b", "c in c", "c in c"]);
+    await nt.close();
+  });
 });

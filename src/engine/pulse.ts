@@ -2,6 +2,7 @@
  * The life of one attempt: heartbeats that keep its lease, and its end at the timeout. All attempts of a process share
  * one timer; a short attempt costs two entries in a set and never sees it fire.
  */
+import { AsyncResource } from "node:async_hooks";
 import { NevertwiceError } from "../core/errors.ts";
 import type { Stored } from "../core/store.ts";
 import type { Hold } from "../core/transition.ts";
@@ -95,6 +96,8 @@ export class Pulse {
   #timeoutAt: number;
   #nextBeatAt: number;
   #watcher: Watcher<never> | null = null;
+  /** The watcher's own async context: the timer that cuts an attempt short was set in anybody's. */
+  #scope: AsyncResource | null = null;
   #interrupted: Interruption | null = null;
   #ended = false;
   #beating = false;
@@ -165,6 +168,7 @@ export class Pulse {
       return;
     }
     this.#watcher = watcher;
+    this.#scope = new AsyncResource("nevertwice.attempt", NOBODY_WAITS_FOR_ITS_END);
     work.then(
       (value) => (this.#leaves() as Watcher<T> | null)?.returned(value),
       (error: unknown) => this.#leaves()?.threw(error),
@@ -231,9 +235,11 @@ export class Pulse {
     const watcher = this.#leaves();
     this.end();
     this.#abort?.abort(reasonFor(why, this.#stored.record.key));
-    watcher?.cut(why);
+    if (watcher !== null) this.#scope?.runInAsyncScope(watcher.cut, watcher, why);
   }
 }
+
+const NOBODY_WAITS_FOR_ITS_END = { requireManualDestroy: true };
 
 function reasonFor(why: Interruption, key: string): Error {
   if (why.kind === "timeout") return new DOMException("The attempt ran into its timeout.", "TimeoutError");
