@@ -4,6 +4,7 @@ import { nevertwice } from "nevertwice";
 import pg from "pg";
 import { startAll } from "../scripts/services/start-all.mjs";
 import { drive, median } from "./measure.mjs";
+import { inDatabase } from "./own-database.mjs";
 import { graphile } from "./peers/graphile.mjs";
 import { pgBoss } from "./peers/pg-boss.mjs";
 
@@ -182,24 +183,4 @@ async function samples(times, one) {
   }
   ms.sort((a, b) => a - b);
   return { p50: ms[Math.floor(ms.length / 2)], p99: ms[Math.floor(ms.length * 0.99)] };
-}
-
-async function inDatabase(url, work) {
-  const name = `bench_${Math.random().toString(36).slice(2)}`;
-  await ask(url, `CREATE DATABASE ${name}`);
-  try {
-    return await work(Object.assign(new URL(url), { pathname: `/${name}` }).href);
-  } finally {
-    await ask(url, `DROP DATABASE ${name} WITH (FORCE)`).catch(() => {});
-  }
-}
-
-async function ask(connectionString, text) {
-  const client = new pg.Client({ connectionString });
-  await client.connect();
-  try {
-    return (await client.query(text)).rows;
-  } finally {
-    await client.end();
-  }
 }

@@ -5,6 +5,7 @@ import { nevertwice } from "nevertwice";
 import pg from "pg";
 import { startAll } from "../scripts/services/start-all.mjs";
 import { table } from "./measure.mjs";
+import { ask, inDatabase } from "./own-database.mjs";
 
 const QUICK = process.argv.includes("--quick");
 const INTENTS = QUICK ? 40_000 : 200_000;
@@ -55,11 +56,12 @@ WHERE r.key = p.key AND r.tenant = p.tenant AND r.state = 'pending' AND (r.expir
 };
 
 const { addresses, close } = await startAll(["postgres"]);
+const { NEVERTWICE_TEST_POSTGRES: url, NEVERTWICE_TEST_POSTGRES_ADMIN: admin } = addresses;
 try {
   const results = Object.fromEntries(Object.keys(SIDES).map((name) => [name, []]));
   for (let round = 0; round < ROUNDS; round += 1)
     for (const name of Object.keys(SIDES))
-      results[name].push(await inDatabase((url, admin) => measure(SIDES[name], url, admin)));
+      results[name].push(await inDatabase(url, (own) => measure(SIDES[name], own, admin ?? url)));
   report(results);
 } finally {
   await close();
@@ -187,25 +189,4 @@ function report(results) {
   });
   const title = `${INTENTS.toLocaleString("en")} intents, medians of ${ROUNDS} rounds`;
   console.log(table([[title, own, beside, "ratio"], ...rows]));
-}
-
-async function inDatabase(work) {
-  const { NEVERTWICE_TEST_POSTGRES: url, NEVERTWICE_TEST_POSTGRES_ADMIN: admin } = addresses;
-  const name = `bench_${Math.random().toString(36).slice(2)}`;
-  await ask(url, `CREATE DATABASE ${name}`);
-  try {
-    return await work(Object.assign(new URL(url), { pathname: `/${name}` }).href, admin ?? url);
-  } finally {
-    await ask(url, `DROP DATABASE ${name} WITH (FORCE)`).catch(() => {});
-  }
-}
-
-async function ask(connectionString, text) {
-  const client = new pg.Client({ connectionString });
-  await client.connect();
-  try {
-    return (await client.query(text)).rows;
-  } finally {
-    await client.end();
-  }
 }

@@ -1,9 +1,9 @@
 // Guarded calls on PostgreSQL against SQL written by hand and a DBOS step, on one private server, in one run.
 import { nevertwice } from "nevertwice";
-import pg from "pg";
 import { startAll } from "../scripts/services/start-all.mjs";
 import { coalescedLoop, handWritten } from "./hand-written-postgres.mjs";
 import { drive, inTurns, median } from "./measure.mjs";
+import { ask, inDatabase } from "./own-database.mjs";
 import { dbosStep } from "./peers/dbos.mjs";
 
 const ROUNDS = 3;
@@ -121,25 +121,4 @@ async function oneRound(url, total) {
   await measure(PEER.dbos, 32, total / 10, (i) => dbos.once(`peer-${i}`));
   await dbos.close();
   return results;
-}
-
-/** A database of its own for each round, dropped afterwards. */
-async function inDatabase(url, work) {
-  const name = `bench_${process.pid}`;
-  await ask(url, `CREATE DATABASE ${name}`);
-  try {
-    return await work(Object.assign(new URL(url), { pathname: `/${name}` }).href);
-  } finally {
-    await ask(url, `DROP DATABASE ${name} WITH (FORCE)`);
-  }
-}
-
-async function ask(connectionString, text) {
-  const client = new pg.Client({ connectionString });
-  await client.connect();
-  try {
-    return (await client.query(text)).rows;
-  } finally {
-    await client.end();
-  }
 }
