@@ -56,6 +56,7 @@ export function guardOpenAiTool<T extends OpenAiTool>(
 function guardList(nt: Guarding, tools: readonly OpenAiTool[], options: ToolsOptions<OpenAiCall>) {
   return guardEach<OpenAiTool, OpenAiCall>(tools, options, {
     where: "guardOpenAiTools",
+    also: "one tool, or the SDK's own tool() function",
     nameOf: (tool) => {
       if (!isOneTool(tool)) throw notATool("guardOpenAiTools");
       return tool.name ?? tool.type;

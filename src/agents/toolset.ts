@@ -11,6 +11,8 @@ import {
 export interface Toolset<T, X> {
   /** The wrapper's name, for errors. */
   readonly where: string;
+  /** What the wrapper takes besides, for errors. */
+  readonly also?: string;
   /** The name of a tool in a list; absent where the framework knows records only. */
   nameOf?(tool: T): string;
   guard(tool: T, options: AnyToolOptions & GuardOptions<X>, name: string): T;
@@ -19,11 +21,11 @@ export interface Toolset<T, X> {
 export function guardEach<T extends object, X>(
   tools: readonly T[] | Readonly<Record<string, T>>,
   options: ToolsOptions<X>,
-  { where, nameOf, guard }: Toolset<T, X>,
+  { where, also, nameOf, guard }: Toolset<T, X>,
 ): readonly T[] | Readonly<Record<string, T>> {
   if (typeof tools !== "object" || tools === null || (Array.isArray(tools) && nameOf === undefined)) {
     throw configError(
-      `${where}: the second argument must be a record of tools${nameOf === undefined ? "" : " or a list of them"}.`,
+      `${where}: the second argument must be a record of tools${nameOf === undefined ? "" : " or a list of them"}${also === undefined ? "" : `, ${also}`}.`,
     );
   }
   const named = Array.isArray(tools)

@@ -170,6 +170,8 @@ describe("finished tools of the OpenAI Agents SDK", () => {
     expect(guardOpenAiTools(nt, [search], { tools: { [search.name]: { readOnly: true } } })).toEqual([search]);
     expect(() => guardOpenAiTools(nt, [send], { tools: { sned: {} } })).toThrow(/sned, but there is no such tool/);
     expect(() => guardOpenAiTools(nt, [{} as never])).toThrow(/that is no tool of the OpenAI Agents SDK/);
+    for (const wrong of ["send_mail", null])
+      expect(() => guardOpenAiTools(nt, wrong as never)).toThrow(/a list of them, one tool, or the SDK's own tool\(\)/);
   });
 });
 
