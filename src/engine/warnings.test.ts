@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { keepFor, nevertwice } from "nevertwice";
+import { memoryStore } from "nevertwice/memory";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { eachStore } from "../../test/support/each-store.ts";
 
@@ -9,9 +10,13 @@ interface Warning {
   readonly message: string;
 }
 
+// A clock that stands: how long ago a part of a key was made decides, and a machine may pause between any two lines.
+const NOW = Date.UTC(2026, 0, 15, 9, 35, 17, 123);
+const standing = () => memoryStore({ clock: { instant: () => ({ now: NOW, steady: 0, epoch: "standing" }) } });
+
 function listening() {
   const warned: Warning[] = [];
-  const nt = nevertwice({ store: "memory:", sweep: false, onWarning: (warning) => warned.push(warning) });
+  const nt = nevertwice({ store: standing(), sweep: false, onWarning: (warning) => warned.push(warning) });
   onTestFinished(() => nt.close());
   return { nt, warned, codes: () => warned.map((one) => one.code) };
 }
@@ -28,7 +33,7 @@ describe("warnings", () => {
 
   it("K5: so are a clock, a tool-call id and a retry count in the input", async () => {
     const { nt, codes } = listening();
-    await nt.action("a", { key: ["at"], run })({ at: Date.now() });
+    await nt.action("a", { key: ["at"], run })({ at: NOW - 12 });
     await nt.action("b", { key: ["call"], run })({ call: "toolu_01A09q90qw90lq917835lq9" });
     await nt.action("c", { key: ["to", "attempt"], run })({ to: "x", attempt: 2 });
     expect(codes()).toEqual(["CALL_TIME_KEY", "CALL_TIME_KEY", "CALL_TIME_KEY"]);
@@ -46,8 +51,8 @@ describe("warnings", () => {
   it("K5: without onWarning it reaches the process's warnings", async () => {
     const said = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     onTestFinished(() => said.mockRestore());
-    const nt = nevertwice({ store: "memory:", sweep: false });
-    await nt.action("send", { key: ["at"], run })({ at: Date.now() });
+    const nt = nevertwice({ store: standing(), sweep: false });
+    await nt.action("send", { key: ["at"], run })({ at: NOW - 12 });
     expect(said).toHaveBeenCalledWith(expect.stringContaining("action send"), {
       type: "NevertwiceWarning",
       code: "NEVERTWICE_CALL_TIME_KEY",
@@ -83,14 +88,14 @@ describe("warnings", () => {
     const said = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     onTestFinished(() => said.mockRestore());
     const nt = nevertwice({
-      store: "memory:",
+      store: standing(),
       sweep: false,
       onWarning: () => {
         throw new Error("a bug");
       },
     });
     const fetchIt = nt.action("fetch", { key: ["at"], run: async (_i: { at: number }) => new Map() });
-    expect(await fetchIt.attempt({ at: Date.now() })).toMatchObject({ status: "done" });
+    expect(await fetchIt.attempt({ at: NOW - 12 })).toMatchObject({ status: "done" });
     await nt.close();
   });
 });
