@@ -117,7 +117,8 @@ function killPoints(kind: Kind): void {
   });
 
   it("F8: killed after the confirm: replayed", async () => {
-    const spec = await orders(`${kind}-f8`, ANSWERED);
+    // Nothing lapses here, so the lease may outlast any pause of the machine.
+    const spec = await orders(`${kind}-f8`, { leaseMs: 60_000 });
     await killAt(spec, "confirmed");
     const { outcome, record } = await recovered(spec);
     expect(outcome).toMatchObject({ status: "done", replayed: true, attempt: 1, result: { id: `${spec.ids[0]}#1` } });
