@@ -22,6 +22,7 @@ function threadFlags(): { execArgv?: string[] } {
 export class SqliteThread {
   readonly #worker: Worker;
   readonly #waiting = new Map<number, Waiting>();
+  #aside = 0;
   #lastId = 0;
   #dead: NevertwiceError | null = null;
 
@@ -36,8 +37,9 @@ export class SqliteThread {
     this.#worker.on("exit", (code) => this.#died(`its thread ended with code ${code}`));
   }
 
+  /** Whether there is work to queue behind. */
   get busy(): boolean {
-    return this.#waiting.size > 0;
+    return this.#waiting.size > this.#aside;
   }
 
   get alive(): boolean {
@@ -54,6 +56,20 @@ export class SqliteThread {
       this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject });
       this.#worker.postMessage({ ...request, id });
     });
+  }
+
+  /**
+   * Copies the log into the file, which waits for the disk: never on the loop. First beside the commits there, which leave
+   * some more behind meanwhile; then those few with everybody queued behind it, so that the log can begin anew.
+   */
+  async checkpoint(): Promise<void> {
+    this.#aside += 1;
+    try {
+      await this.request({ op: "checkpoint" });
+    } finally {
+      this.#aside -= 1;
+    }
+    await this.request({ op: "checkpoint" });
   }
 
   async close(): Promise<void> {

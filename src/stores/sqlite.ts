@@ -321,9 +321,9 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     this.#commits += 1;
     if (this.#commits < COMMITS_PER_CHECKPOINT) return;
     this.#commits = 0;
-    // Copying the log into the file waits for the disk: never on the loop. A failed checkpoint only postpones the copy.
+    // A failed checkpoint only postpones the copy.
     this.#offLoop()
-      .request({ op: "checkpoint" })
+      .checkpoint()
       .catch(() => {});
   }
 
