@@ -68,4 +68,11 @@ for (const { records, mib, startMs, cpuMs, heapMb, lookups, calls } of rows) {
   console.log(String(records).padEnd(10) + cells.map((cell) => String(cell).padEnd(11)).join(""));
 }
 const [small, large] = rows;
-console.log(`lookups at 300 000 records: ${(small.lookups / large.lookups).toFixed(2)} times slower than at 1 000`);
+const slower = small.lookups / large.lookups;
+const verdict = (met) => (met ? "met" : "missed");
+console.log(
+  `lookups at 300 000 records take ${slower.toFixed(2)} times as long as at 1 000 (target: at most 3, ${verdict(slower <= 3)})`,
+);
+console.log(
+  `start with 300 000 records: ${Math.round(large.startMs)} ms (target: under 2000 ms, ${verdict(large.startMs < 2_000)})`,
+);

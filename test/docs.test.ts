@@ -4,12 +4,14 @@
  * comments say, in order.
  */
 import { execFile } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readProxyConfig } from "../src/agents/mcp-config.ts";
+import { COMMANDS } from "../src/cli/commands.ts";
 
 const DOCUMENTS = [
   "README.md",
@@ -23,13 +25,16 @@ const DOCUMENTS = [
   "docs/outbox.md",
   "docs/agents.md",
 ];
-const LINKED = [...DOCUMENTS.filter((path) => path !== "README.md"), "docs/mcp.md"];
+const root = fileURLToPath(new URL("..", import.meta.url));
+const LINKED = [
+  ...["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"],
+  ...readdirSync(join(root, "docs")).flatMap((name) => (name.endsWith(".md") ? [`docs/${name}`] : [])),
+];
 const TIMEOUT_MS = 60_000;
 // A host of this name, or a ledger named outside, would make a block print something else.
 const NOT_INHERITED =
   /^(NEVERTWICE|NODE_OPTIONS|NODE_PATH|VERCEL|NETLIFY|DYNO|K_SERVICE|CLOUD_RUN|FUNCTION|AWS_LAMBDA)/;
 
-const root = fileURLToPath(new URL("..", import.meta.url));
 // Inside the package, so that "nevertwice" means this package by its own exports, and not in git.
 const workshop = join(root, ".nevertwice", "docs", String(process.pid));
 const exec = promisify(execFile);
@@ -154,3 +159,18 @@ function anchorsOf(path: string): string[] {
         .replace(/ /g, "-")}`,
   );
 }
+
+test("docs/cli.md lists every command that `nevertwice help` knows", () => {
+  const text = readFileSync(join(root, "docs/cli.md"), "utf8");
+  const listed = [...text.matchAll(/^\| \[`(\w+)`\]/gm)].map(([, name]) => name);
+  expect(listed.toSorted()).toEqual(COMMANDS.map(({ name }) => name).toSorted());
+});
+
+test("the proxy takes the configs of docs/mcp.md", () => {
+  const text = readFileSync(join(root, "docs/mcp.md"), "utf8");
+  const configs = [...text.matchAll(/^```json\n(.*?)^```$/gms)]
+    .map(([, json = ""]) => JSON.parse(json) as { tools?: object })
+    .filter(({ tools }) => tools !== undefined);
+  expect(configs.length).toBeGreaterThan(1);
+  for (const config of configs) expect(readProxyConfig(config, "docs/mcp.md")).toBe(config);
+});

@@ -10,8 +10,10 @@ export interface AiCall {
   readonly toolCallId: string;
   readonly messages: readonly unknown[];
   readonly abortSignal?: AbortSignal;
-  readonly context?: unknown;
-  readonly experimental_context?: unknown;
+  // biome-ignore lint/suspicious/noExplicitAny: the program's own object, of a type that only the program knows
+  readonly context?: any;
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  readonly experimental_context?: any;
 }
 
 type Execute = (input: unknown, options: AiCall) => unknown;

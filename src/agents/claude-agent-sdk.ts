@@ -2,13 +2,17 @@
  * Tools of the Claude Agent SDK. The handler is wrapped, not the hook: a hook can only deny, and a stored success told as
  * a denial reads as a failure. A hook learns the session's id, which handlers are not given.
  */
+import { configError } from "../core/errors.ts";
 import { guardTool } from "./guard-tool.ts";
 import { mcpCodec, mcpErrorMeaning, mcpResult, type ToolResult } from "./mcp-result.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
+  checkGuarding,
   checkToolNames,
+  checkToolsOptions,
   type Guarding,
+  type GuardOptions,
   optionsOfTool,
   type ToolsOptions,
 } from "./tool-options.ts";
@@ -53,6 +57,8 @@ const MOST_LEARNED = 10_000;
 
 /** The scope is the session unless `scope` says otherwise. */
 export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}): ClaudeGuard {
+  checkGuarding(nt, "claudeGuard");
+  checkToolsOptions(options, "claudeGuard");
   const sessions = new Map<string, string>();
   const learn: HookCallback = async ({ session_id, tool_use_id }, given) => {
     const id = typeof tool_use_id === "string" ? tool_use_id : given;
@@ -64,13 +70,21 @@ export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}
     return {};
   };
   const tool = <T extends ClaudeTool>(definition: T, own: AnyToolOptions = {}): T => {
+    if (typeof definition?.handler !== "function") {
+      throw configError("claudeGuard: that is no tool. Give what tool() of the Claude Agent SDK returned.");
+    }
     const chosen = optionsOfTool(options, definition.name);
-    const merged = { ...chosen, ...own };
+    const merged: AnyToolOptions & GuardOptions<ClaudeCall> = { ...chosen, ...own };
     const readOnly = merged.readOnly ?? definition.annotations?.readOnlyHint === true;
     if (chosen === null || readOnly) return definition;
     const guarded = guardTool<AnyInput, ClaudeCall, ToolResult>(
       nt,
-      { scope: ({ sessionId }) => sessionId, ...merged, errors: mcpErrorMeaning(merged.errors), name: definition.name },
+      {
+        ...merged,
+        scope: merged.scope === undefined ? sessionOf(definition.name) : merged.scope,
+        errors: mcpErrorMeaning(merged.errors),
+        name: definition.name,
+      },
       (args, { extra }) => definition.handler(args as never, extra) as Promise<ToolResult>,
       mcpCodec,
     );
@@ -96,6 +110,16 @@ export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}
       const { PreToolUse = [] } = (yours ?? {}) as { PreToolUse?: ClaudeHooks["PreToolUse"] };
       return { ...yours, PreToolUse: [...PreToolUse, { hooks: [learn] }] } as never;
     },
+  };
+}
+
+/** A guard whose hook is not installed would give one session's results to another. */
+function sessionOf(tool: string): (call: ClaudeCall) => string {
+  return ({ sessionId }) => {
+    if (sessionId !== undefined) return sessionId;
+    throw configError(
+      `claudeGuard: the session of this call to ${tool} is not known, and nothing was run. Install the hook that learns it, query({ options: { hooks: guard.hooks() } }), or give claudeGuard a scope: an id of your own, or null where an intent happens once in any session.`,
+    );
   };
 }
 

@@ -234,8 +234,9 @@ describe("guardTool", () => {
     expect(await build("s1")({ id: 1 }, undefined)).toBe("s1");
     expect(await build("s2")({ id: 1 }, undefined)).toBe("s2");
     expect(await build("s1")({ id: 1 }, undefined)).toBe("s1");
-    const other = guardTool(nt, { name: "note", keep: "1h" }, async () => "x");
-    await expect(other({}, undefined)).rejects.toThrow(/guarded already with other options/);
+    expect(() => guardTool(nt, { name: "note", keep: "1h" }, async () => "x")).toThrow(
+      /guarded already with other options/,
+    );
   });
 
   it("a tool that calls a guarded tool of its own is not taken for it", async () => {
@@ -263,5 +264,40 @@ describe("guardTool", () => {
     expect(() => guardTool(nt, { name: "x" }, undefined as never)).toThrow(
       /the third argument must be the tool's handler/,
     );
+    expect(() => guardTool({} as never, { name: "x" }, async () => 1)).toThrow(
+      /the first argument must be what nevertwice\(\) returned/,
+    );
+    expect(() => guardTool(nt, { name: "x", readOnly: "yes" as never }, async () => 1)).toThrow(
+      /readOnly is "yes"; it takes true or false/,
+    );
+    expect(() => guardTool(nt, { name: "x", scope: 4 as never }, async () => 1)).toThrow(
+      /scope is 4; it takes a text, or a function of the call/,
+    );
+    expect(() => guardTool(nt, { name: "x", statusTool: true as never }, async () => 1)).toThrow(
+      /statusTool is true; it takes a text: the name the status tool has/,
+    );
+  });
+
+  it("what an action refuses is refused where the tool is guarded, not at its first call", () => {
+    const nt = open();
+    const guard = (name: string, options: object) => () => guardTool(nt, { name, ...options }, async () => 1);
+    expect(guard("a", { keep: "1 fortnight" })).toThrow(/keep: "1 fortnight" is not a duration/);
+    expect(guard("b", { doubt: "hodl" })).toThrow(/doubt is "hodl"; it takes "hold", "retry"/);
+    expect(guard("c", { key: ["to"] })).not.toThrow();
+    expect(guard("c", { key: ["from"] })).toThrow(/"c" is guarded already with other options\. .*another `action`/);
+    nt.action("d", { key: ["to"], run: async (_: { to: string }) => 1 });
+    expect(guard("d", { key: ["to"] })).toThrow(/action "d" is defined twice/);
+  });
+
+  it("K2: a scope that is not there is refused, since one conversation would get another's result", async () => {
+    let runs = 0;
+    const scope = (call: { thread?: string | null }) => call.thread;
+    const tool = guardTool(open(), { name: "send", scope }, async (_: { to: string }) => ++runs);
+    await expect(tool({ to: "ada" }, {})).rejects.toMatchObject({
+      code: "INVALID_KEY",
+      message: expect.stringMatching(/tool "send": scope gave undefined for this call\. Nothing was run/),
+    });
+    expect(runs).toBe(0);
+    expect(await tool({ to: "ada" }, { thread: null })).toBe(1);
   });
 });

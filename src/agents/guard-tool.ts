@@ -16,6 +16,7 @@ import { ControlFlow, isControlFlowError, isControlFlowResult, isGraphCommand } 
 import { tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
 import {
   type AnyToolOptions,
+  checkGuarding,
   checkToolOptions,
   type ErrorMeaning,
   type Guarding,
@@ -82,7 +83,8 @@ export function guardTool<I, X = undefined, R = unknown>(
   handler: (input: I, extra: X) => R | Promise<R>,
   codec: ResultCodec<Awaited<R>> = {},
 ): GuardedTool<I, X, Awaited<R>> {
-  const { name } = options;
+  checkGuarding(nt, "guardTool");
+  const { name } = options ?? {};
   if (typeof name !== "string" || name.trim() === "") {
     throw configError("guardTool: name is missing. Give the tool's name: it is part of every key.");
   }
@@ -90,11 +92,13 @@ export function guardTool<I, X = undefined, R = unknown>(
   if (typeof handler !== "function") {
     throw configError(`guardTool(${JSON.stringify(name)}): the third argument must be the tool's handler.`);
   }
+  // Made here, so that what is wrong with its options is told to who writes them, not to a model at the first call.
+  if (!options.readOnly) actionFor(nt, options as unknown as GuardToolOptions<unknown, unknown, unknown>);
   const answer = async (input: I, extra: X): Promise<Answer<Awaited<R>>> => {
     if (options.readOnly) return { kind: "result", result: await handler(input, extra), note: null };
     const call = liveCall(options, handler, codec as ResultCodec<unknown>, extra);
     const action = actionFor(nt, options as unknown as GuardToolOptions<unknown, unknown, unknown>);
-    const whose = scopeAndTenant(options, extra);
+    const whose = scopeAndTenant(options, extra, name);
     if (await live.run(call, () => isThisVeryAttempt(action, input, whose))) {
       return { kind: "result", result: await handler(input, extra), note: null };
     }

@@ -4,6 +4,8 @@ import { type Answer, guardTool, type ResultCodec } from "./guard-tool.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
+  checkGuarding,
+  checkToolsOptions,
   type Guarding,
   type GuardOptions,
   optionsOfTool,
@@ -13,7 +15,8 @@ import { guardEach } from "./toolset.ts";
 
 /** What LangChain hands to a tool beside its input. */
 export interface LangChainCall {
-  readonly configurable?: Readonly<Record<string, unknown>>;
+  // biome-ignore lint/suspicious/noExplicitAny: as LangChain has it: the program's own fields
+  readonly configurable?: Readonly<Record<string, any>>;
   readonly toolCall?: { readonly id?: string };
   readonly [field: string]: unknown;
 }
@@ -85,9 +88,9 @@ function tenantOf({ tenant }: GuardOptions<LangChainCall>): NonNullable<GuardOpt
   return ({ config }) => (typeof tenant === "function" ? tenant(config) : tenant);
 }
 
-function threadOf({ configurable }: LangChainCall): string | undefined {
+function threadOf({ configurable }: LangChainCall): string | null {
   const thread = configurable?.thread_id;
-  return thread === undefined || thread === null ? undefined : String(thread);
+  return thread === undefined || thread === null ? null : String(thread);
 }
 
 /** A tool that yields shows its chunks to whoever listens; its return value is the result. */
@@ -138,7 +141,9 @@ export interface ToolCallsOptions extends ToolsOptions<LangChainCall> {
 }
 
 /** For `createMiddleware({ name: "nevertwice", wrapToolCall: guardToolCalls(nt, { ToolMessage }) })`. */
-export function guardToolCalls(nt: Guarding, { ToolMessage, ...options }: ToolCallsOptions) {
+export function guardToolCalls(nt: Guarding, { ToolMessage, ...options }: ToolCallsOptions = {} as ToolCallsOptions) {
+  checkGuarding(nt, "guardToolCalls");
+  checkToolsOptions(options, "guardToolCalls");
   if (typeof ToolMessage !== "function") {
     throw configError("guardToolCalls: pass the class ToolMessage of @langchain/core/messages: { ToolMessage }.");
   }

@@ -49,7 +49,7 @@ export function guardMastraTool<T extends MastraTool>(
   if (options.readOnly === true) return tool;
   const guarded = guardTool<AnyInput, MastraCall, unknown>(
     nt,
-    { scope: threadOf, ...options, errors: "not-done", name: tool.id },
+    { ...options, scope: options.scope === undefined ? threadOf : options.scope, errors: "not-done", name: tool.id },
     (input, context) => untilSuspended(context, (watched) => execute.call(tool, input, watched)),
     // What Mastra returns when the input does not fit the schema: the tool was not begun.
     { isError: isValidationError },
@@ -66,8 +66,8 @@ export function guardMastraTool<T extends MastraTool>(
   return Object.assign(copy, { execute: run });
 }
 
-function threadOf({ agent, threadId, workflow }: MastraCall): string | undefined {
-  return agent?.threadId ?? threadId ?? workflow?.runId;
+function threadOf({ agent, threadId, workflow }: MastraCall): string | null {
+  return agent?.threadId ?? threadId ?? workflow?.runId ?? null;
 }
 
 /** An object keeps its fields, with the note beside them; a text gets it in front. */

@@ -1,6 +1,7 @@
 /** The proxy's config file: the same words as an action's options, per tool. */
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError } from "../core/errors.ts";
+import { type PolicyOptions, resolvePolicy } from "../core/policy.ts";
 import type { ErrorMeaning } from "./tool-options.ts";
 
 /** How to look whether a call happened: another tool of the same server that reads. */
@@ -87,6 +88,8 @@ function checkTool(value: unknown, where: string): void {
   if (tool.errors !== undefined && !["doubt", "not-done", "answer"].includes(tool.errors as string)) {
     throw configError(`${where}.errors is ${JSON.stringify(tool.errors)}; it takes "doubt", "not-done" or "answer".`);
   }
+  // The guards are made as the calls come: what is wrong must be said before the first of them.
+  resolvePolicy(tool as PolicyOptions<never>, where);
   if (tool.verify === undefined) return;
   if (tool.doubt === "retry" || tool.doubt === "hold") {
     throw configError(

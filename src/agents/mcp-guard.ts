@@ -26,6 +26,8 @@ export interface McpGuardOptions {
   readonly server: string;
   /** What tells this server from another of the same name: the command line, the URL. */
   readonly identity: string;
+  /** For the person who wrote the config. */
+  readonly note?: (text: string) => void;
 }
 
 type Arguments = Readonly<Record<string, unknown>>;
@@ -35,6 +37,7 @@ export class McpGuard {
   readonly #tools = new Map<string, ToolInfo>();
   readonly #guards = new Map<string, GuardedTool<Arguments, ProxyCall, ToolResult>>();
   readonly #status;
+  readonly #noted = new Set<string>();
   #listed = false;
   #callTool: CallTool | null = null;
 
@@ -43,11 +46,25 @@ export class McpGuard {
     this.#status = statusTool(options.nt);
   }
 
-  /** From the server's own list, as it passes by. */
-  learn(tools: unknown): void {
+  /** From the server's own list, as it passes by; a page that is not its last leaves the rest to be asked for. */
+  learn(tools: unknown, isLast = true): void {
     if (!Array.isArray(tools)) return;
-    this.#listed = true;
     for (const tool of tools as ToolInfo[]) if (typeof tool?.name === "string") this.#tools.set(tool.name, tool);
+    if (!isLast) return;
+    this.#listed = true;
+    this.#noteUnknown();
+  }
+
+  /** A misspelled name leaves the tool it meant with the defaults. Not an error: a server may show each client other tools. */
+  #noteUnknown(): void {
+    const { config, note } = this.#options;
+    const named = Object.entries(config.tools ?? {}).flatMap(([tool, { verify }]) => [tool, verify?.tool ?? tool]);
+    const missing = [...new Set(named)].filter((name) => !this.#tools.has(name) && !this.#noted.has(name));
+    for (const name of missing) this.#noted.add(name);
+    if (missing.length === 0) return;
+    note?.(
+      `the config names ${missing.map((name) => JSON.stringify(name)).join(", ")}, and the server has no such tool. It has: ${[...this.#tools.keys()].join(", ") || "none"}.`,
+    );
   }
 
   /** Its tools may have changed: the next call asks again. */

@@ -208,7 +208,7 @@ class Front {
   #listWithAdded(result: Readonly<Record<string, unknown>> | undefined): object | null {
     const { addedTools } = this.#options.guard;
     if (!Array.isArray(result?.tools)) return null;
-    this.#options.guard.learn(result.tools);
+    this.#options.guard.learn(result.tools, result.nextCursor === undefined);
     if (addedTools.length === 0 || result.nextCursor !== undefined) return null;
     return { ...result, tools: [...result.tools, ...addedTools] };
   }

@@ -1,6 +1,9 @@
 import { Readable } from "node:stream";
-import { describe, expect, it } from "vitest";
-import { readProxyConfig } from "./mcp-config.ts";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { nevertwice } from "../nevertwice.ts";
+import { memoryStore } from "../stores/memory.ts";
+import { type ProxyConfig, readProxyConfig } from "./mcp-config.ts";
+import { McpGuard } from "./mcp-guard.ts";
 import { onLines } from "./mcp-lines.ts";
 import { batchedCalls, onlyGaveUp } from "./mcp-message.ts";
 import type { ToolResult } from "./mcp-result.ts";
@@ -103,6 +106,43 @@ describe("the proxy's config", () => {
     expect(read({ statusTool: "yes" })).toThrow(/statusTool takes true or false/);
     expect(read({ onTimeout: "wait" })).toThrow(/tools\.json: onTimeout is "wait"; it takes "cancel" or "finish"/);
     expect(read({ tools: { a: { onTimeout: true } } })).toThrow(/tools\.a\.onTimeout is true; it takes "cancel"/);
+    // What an action would refuse at its first call is refused at the start.
+    expect(read({ tools: { a: { keep: "1 fortnight" } } })).toThrow(/tools\.a: keep: "1 fortnight" is not a duration/);
+    expect(read({ tools: { a: { doubt: "hodl" } } })).toThrow(/tools\.a: doubt is "hodl"; it takes "hold", "retry"/);
+    expect(read({ tools: { a: { wait: "soon" } } })).toThrow(/tools\.a: wait: "soon" is not a duration/);
+    expect(read({ tools: { a: { lease: "1s", timeout: "1h" } } })).toThrow(
+      /timeout \(1h\) must be .* than lease \(1s\)/,
+    );
     expect(read({ name: " " })).toThrow(/name takes a text that is not blank/);
+  });
+});
+
+describe("the server's tools", () => {
+  function guardOf(config: ProxyConfig) {
+    const nt = nevertwice({ store: memoryStore(), sweep: false });
+    onTestFinished(() => nt.close());
+    const notes: string[] = [];
+    const note = (text: string) => void notes.push(text);
+    return { notes, guard: new McpGuard({ nt, config, server: "tracker", identity: "tracker", note }) };
+  }
+
+  it("a tool of the config that the server has not is said once, when its whole list is known", () => {
+    const verify = { tool: "list_issue", match: { title: "$title" }, quietFor: "1s" };
+    const { guard, notes } = guardOf({ tools: { create_isue: { key: ["title"] }, create_issue: { verify } } });
+    guard.learn([{ name: "create_issue" }], false);
+    expect(notes).toEqual([]);
+    guard.learn([{ name: "list_issues" }]);
+    guard.learn([{ name: "list_issues" }]);
+    expect(notes).toEqual([
+      'the config names "create_isue", "list_issue", and the server has no such tool. It has: create_issue, list_issues.',
+    ]);
+  });
+
+  it("a first page of them is not the whole list: a tool on the next one may be read-only", () => {
+    const { guard } = guardOf({});
+    guard.learn([{ name: "first" }], false);
+    expect(guard.needsList("second")).toBe(true);
+    guard.learn([{ name: "second", annotations: { readOnlyHint: true } }]);
+    expect([guard.needsList("second"), guard.guarded("second"), guard.guarded("first")]).toEqual([false, false, true]);
   });
 });

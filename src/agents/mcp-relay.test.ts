@@ -1,4 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
+import { steeredClock } from "../../test/support/each-store.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { ProxyConfig } from "./mcp-config.ts";
@@ -6,8 +7,8 @@ import { McpGuard } from "./mcp-guard.ts";
 import { McpRelay } from "./mcp-relay.ts";
 
 /** A relay between two ends that are written down. */
-function relayed(config: ProxyConfig) {
-  const nt = nevertwice({ store: memoryStore(), sweep: false });
+function relayed(config: ProxyConfig, clock = steeredClock()) {
+  const nt = nevertwice({ store: memoryStore({ clock }), sweep: false });
   onTestFinished(() => nt.close());
   const [toServer, toClient]: string[][] = [[], []];
   const guard = new McpGuard({ nt, config, server: "mail", identity: "mail" });
@@ -95,3 +96,31 @@ it('F42: onTimeout: "finish" keeps a timeout\'s cancellation back, and no other;
   expect(toServer.at(-1)).toBe(cancel(1, "the user pressed stop"));
   await relay.idle();
 });
+
+it.each([
+  ["15 minutes unless told otherwise", {}, 15 * 60_000],
+  ["what --window says", { window: "2h" }, 2 * 3_600_000],
+])(
+  "A3: without a config of its own a tool's identical calls are made once within a window: %s",
+  async (_, config, ms) => {
+    const clock = steeredClock();
+    const { relay, toServer, toClient } = relayed(config, clock);
+    relay.fromClient(JSON.stringify({ jsonrpc: "2.0", id: 0, method: "tools/list" }));
+    relay.fromServer(answer(0, { tools: [{ name: "send" }] }));
+    const asked = (id: number) => toServer.filter((line) => line === call(id)).length;
+    const make = async (id: number) => {
+      relay.fromClient(call(id));
+      await expect
+        .poll(() => asked(id) + toClient.filter((line) => JSON.parse(line).id === id).length)
+        .toBeGreaterThan(0);
+      if (asked(id) === 1) relay.fromServer(answer(id, sent));
+      await relay.idle();
+      return asked(id);
+    };
+    expect(await make(1)).toBe(1);
+    clock.advance(ms - 60_000);
+    expect(await make(2)).toBe(0);
+    clock.advance(120_000);
+    expect(await make(3)).toBe(1);
+  },
+);

@@ -230,7 +230,7 @@ export class McpRelay {
 
   #listed(message: RpcMessage, line: string): string {
     const { guard } = this.#options;
-    guard.learn(message.result?.tools);
+    guard.learn(message.result?.tools, message.result?.nextCursor === undefined);
     const added = guard.addedTools;
     if (added.length === 0 || message.result === undefined || message.result.nextCursor !== undefined) return line;
     const tools = [...((message.result.tools as unknown[] | undefined) ?? []), ...added];

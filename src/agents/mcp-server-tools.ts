@@ -7,6 +7,8 @@ import { guardTool } from "./guard-tool.ts";
 import { mcpCodec, mcpErrorMeaning, mcpResult, type ToolResult } from "./mcp-result.ts";
 import {
   type AnyToolOptions,
+  checkGuarding,
+  checkToolsOptions,
   type Guarding,
   type GuardOptions,
   optionsOfTool,
@@ -53,6 +55,8 @@ export function guardMcpServer<S extends ToolRegistry>(
   if (typeof target?.registerTool !== "function") {
     throw configError("guardMcpServer: the second argument must be an McpServer: it has no registerTool().");
   }
+  checkGuarding(nt, "guardMcpServer");
+  checkToolsOptions(options, "guardMcpServer");
   const guard = (name: string, config: ToolConfig, callback: Callback) =>
     guardNamed(nt, name, config, callback, options);
   const { _registeredTools: registered = {} } = server as { _registeredTools?: Record<string, RegisteredTool> };
@@ -101,7 +105,12 @@ export function guardMcpTool<C extends Callback>(
   const takesArgs = config.inputSchema !== undefined;
   const guarded = guardTool<Readonly<Record<string, unknown>>, McpExtra, ToolResult>(
     nt,
-    { scope: clientOf, ...options, errors: mcpErrorMeaning(options.errors), name },
+    {
+      ...options,
+      scope: options.scope === undefined ? clientOf : options.scope,
+      errors: mcpErrorMeaning(options.errors),
+      name,
+    },
     (args, extra) => (takesArgs ? handler(args, extra) : handler(extra)),
     mcpCodec,
   );
@@ -134,6 +143,6 @@ function guardLast(rest: readonly unknown[], name: string, guard: GuardCallback)
   return [...rest.slice(0, -1), guard(name, config, callback)];
 }
 
-function clientOf({ authInfo, http }: McpExtra): string | undefined {
-  return authInfo?.clientId ?? http?.authInfo?.clientId;
+function clientOf({ authInfo, http }: McpExtra): string | null {
+  return authInfo?.clientId ?? http?.authInfo?.clientId ?? null;
 }

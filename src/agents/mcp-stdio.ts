@@ -62,7 +62,12 @@ function started({ command, env, cwd }: StdioProxyOptions): Promise<ChildProcess
     const child = spawn(program as string, args, { env, cwd, stdio: ["pipe", "pipe", "inherit"] });
     child.once("spawn", () => resolve(child));
     child.once("error", (error) => {
-      reject(configError(`the MCP server could not be started (${program}): ${messageOf(error)}`, error));
+      reject(
+        configError(
+          `the MCP server could not be started (${program}): ${messageOf(error)}. Write behind -- what starts it in a shell: a program on the PATH, or a path to one.`,
+          error,
+        ),
+      );
     });
   });
 }

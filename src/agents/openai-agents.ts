@@ -9,6 +9,8 @@ import { type OpenAiCall, toModel } from "./openai-result.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
+  checkGuarding,
+  checkToolsOptions,
   type Guarding,
   type GuardOptions,
   optionsOfTool,
@@ -82,6 +84,8 @@ function notATool(where: string) {
 // ---- the factory ---------------------------------------------------------------------------------------------------
 
 function guardFactory<F extends ToolFactory>(nt: Guarding, tool: F, options: ToolsOptions<OpenAiCall>): F {
+  checkGuarding(nt, "guardOpenAiTools");
+  checkToolsOptions(options, "guardOpenAiTools");
   const make = tool as unknown as (definition: ToolDefinition) => unknown;
   const guarded = (definition: ToolDefinition) => {
     const name = definition.name ?? definition.execute?.name;

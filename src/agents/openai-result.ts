@@ -6,7 +6,8 @@ import type { Answer } from "./guard-tool.ts";
 /** What `execute` gets beside its input. */
 export interface OpenAiCall {
   /** The run's own context object, `context` of `run(agent, input, { context })`; it survives a serialized RunState. */
-  readonly runContext: { readonly context?: unknown } | undefined;
+  // biome-ignore lint/suspicious/noExplicitAny: the program's own object, of a type that only the program knows
+  readonly runContext: { readonly context?: any } | undefined;
   readonly details: { readonly toolCall?: { readonly callId?: string } } | undefined;
 }
 

@@ -80,4 +80,5 @@ it("terms of the order come from the options; what is no action is refused", asy
   expect(outcome.status === "queued" && outcome.dueAt > Date.now() + 800_000).toBe(true);
   await expect(later({ ...hello, to: " " }, undefined)).rejects.toMatchObject({ code: "INVALID_KEY" });
   expect(() => queuedTool((async () => {}) as never)).toThrow(/must be an action, as nt\.action\(\) returns it/);
+  expect(() => queuedTool(action, { scop: "s" } as never)).toThrow(/queuedTool: there is no option "scop"/);
 });

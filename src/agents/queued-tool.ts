@@ -39,6 +39,8 @@ export interface QueuedTool<I, X, R> {
   readonly toolName: string;
 }
 
+const OPTIONS = ["name", "enqueue", "scope", "tenant", "statusTool"];
+
 export function queuedTool<I, R, X = unknown>(
   action: Action<I, R>,
   options: QueuedToolOptions<I, X> = {},
@@ -46,13 +48,19 @@ export function queuedTool<I, R, X = unknown>(
   if (typeof action?.enqueue !== "function") {
     throw configError("queuedTool: the first argument must be an action, as nt.action() returns it: a worker runs it.");
   }
+  const wrong = Object.keys(options).find((option) => !OPTIONS.includes(option));
+  if (wrong !== undefined) {
+    throw configError(
+      `queuedTool: there is no option ${JSON.stringify(wrong)}. The options are: ${OPTIONS.join(", ")}.`,
+    );
+  }
   const { name = action.actionName, statusTool } = options;
   const telling = { tool: name, statusTool };
   const answer = async (input: I, extra: X): Promise<QueuedAnswer<R>> => {
     const { enqueue: terms = {} } = options;
     const given = typeof terms === "function" ? terms(input, extra) : terms;
     try {
-      const recorded = await action.enqueue(input, { ...given, ...scopeAndTenant(options, extra) });
+      const recorded = await action.enqueue(input, { ...given, ...scopeAndTenant(options, extra, name) });
       return { ...recorded, text: await tell(action, recorded, telling) };
     } catch (error) {
       const outcome = isNevertwiceError(error) ? (error.outcome as Outcome<unknown> | undefined) : undefined;

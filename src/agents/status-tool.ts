@@ -1,4 +1,5 @@
 /** Looking before trying again: a tool that tells a model what became of an earlier call. It never runs anything. */
+import { configError } from "../core/errors.ts";
 import { isKey } from "../core/key.ts";
 import { tellStatus } from "./tell.ts";
 import type { Guarding } from "./tool-options.ts";
@@ -21,6 +22,9 @@ export interface StatusTool {
 const REFERENCE = "the reference that the earlier call's answer gave: nt1_ and 52 characters";
 
 export function statusTool(nt: Pick<Guarding, "status">, { name = STATUS_TOOL }: { name?: string } = {}): StatusTool {
+  if (typeof nt?.status !== "function") {
+    throw configError("statusTool: the first argument must be what nevertwice() returned.");
+  }
   return {
     name,
     description:

@@ -85,10 +85,17 @@ describe("toolMemory", () => {
     expect(runs).toBe(1);
   });
 
-  it("says what is wrong with an option", () => {
+  it("says what is wrong with an option", async () => {
     expect(() => toolMemory({ scope: " " })).toThrow(/scope is missing/);
     expect(() => toolMemory({ scope: "a", repeats: { roll: 1.5 } })).toThrow(
       /repeats\.roll is 1\.5; it takes a whole number, or Infinity/,
+    );
+    expect(() => toolMemory({ scope: "a", repeats: 3 as never })).toThrow(
+      /repeats is 3; it takes a number by the tool/,
+    );
+    expect(() => toolMemory({ scope: "a", repeat: {} } as never)).toThrow(/there is no option "repeat"\. The options/);
+    await expect(toolMemory({ scope: "a" }).call("send", {}, undefined as never)).rejects.toThrow(
+      /call\("send", …\): the third argument must be the function that runs the tool/,
     );
   });
 });

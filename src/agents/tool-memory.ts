@@ -34,13 +34,24 @@ interface Numbered {
   readonly turn: number;
 }
 
+const OPTIONS = ["scope", "nt", "repeats", "tools", "now"];
+
 // A trace longer than this is a runaway loop; the oldest answers go first.
 const MOST_CALLS = 10_000;
 
 export function toolMemory(options: ToolMemoryOptions): ToolMemory {
-  const { scope, nt, repeats = {}, now = Date.now } = options;
+  const { scope, nt, repeats = {}, now = Date.now } = options ?? {};
   if (typeof scope !== "string" || scope.trim() === "") {
     throw configError("toolMemory: scope is missing. Give the id of the run or session whose calls are remembered.");
+  }
+  const wrong = Object.keys(options).find((option) => !OPTIONS.includes(option));
+  if (wrong !== undefined) {
+    throw configError(
+      `toolMemory: there is no option ${JSON.stringify(wrong)}. The options are: ${OPTIONS.join(", ")}.`,
+    );
+  }
+  if (typeof repeats !== "object" || repeats === null) {
+    throw configError(`toolMemory: repeats is ${String(repeats)}; it takes a number by the tool's name: { roll: 2 }.`);
   }
   for (const [tool, count] of Object.entries(repeats)) {
     if (count >= 0 && (Number.isInteger(count) || count === Number.POSITIVE_INFINITY)) continue;
@@ -50,6 +61,11 @@ export function toolMemory(options: ToolMemoryOptions): ToolMemory {
   const answer = nt === undefined ? inProcess(scope, now) : onLedger(nt, options);
   return {
     async call(tool, args, run, callId) {
+      if (typeof run !== "function") {
+        throw configError(
+          `toolMemory.call(${JSON.stringify(tool)}, …): the third argument must be the function that runs the tool.`,
+        );
+      }
       if (repeats[tool] === Number.POSITIVE_INFINITY) return { kind: "result", result: await run(), note: null };
       const turn = turns.of(tool, args, callId);
       return (await answer(tool, { args, turn }, run)) as Answer<Awaited<ReturnType<typeof run>>>;

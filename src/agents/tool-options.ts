@@ -1,5 +1,5 @@
 /** The options of a guarded tool: the words of an action, and what only tools have. */
-import { configError } from "../core/errors.ts";
+import { configError, NevertwiceError } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { PolicyOptions } from "../core/policy.ts";
@@ -36,7 +36,8 @@ export interface ToolOptions<I = never, R = unknown> extends PolicyOptions<Probe
 export interface GuardOptions<X> {
   /**
    * A run, session or thread id: the same intent in another scope is another intent. A function gets what the framework
-   * hands to the tool. null: no scope, so that an intent happens once in any session.
+   * hands to the tool; one that gives undefined is an error, as an empty key part is. null: no scope, so that an intent
+   * happens once in any session.
    */
   readonly scope?: string | null | ((extra: X) => string | null | undefined);
   readonly tenant?: string | ((extra: X) => string | undefined);
@@ -70,7 +71,7 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
       `tool ${JSON.stringify(tool)}: there is no option ${JSON.stringify(wrong)}. The options are: ${known.join(", ")}.`,
     );
   }
-  const { errors, action } = options as AnyToolOptions;
+  const { errors, action, readOnly, scope, tenant, statusTool } = options as AnyToolOptions & GuardOptions<never>;
   if (errors !== undefined && typeof errors !== "function" && !MEANINGS.has(errors)) {
     throw configError(
       `tool ${JSON.stringify(tool)}: errors is ${JSON.stringify(errors)}; it takes "doubt", "not-done", "answer", or a function of the result that returns one of them.`,
@@ -79,6 +80,47 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
   if (action !== undefined && (typeof action !== "string" || action.trim() === "")) {
     throw configError(`tool ${JSON.stringify(tool)}: action must be a name that is not blank.`);
   }
+  if (readOnly !== undefined && typeof readOnly !== "boolean") {
+    throw configError(`tool ${JSON.stringify(tool)}: readOnly is ${JSON.stringify(readOnly)}; it takes true or false.`);
+  }
+  for (const [option, value] of Object.entries({ scope, tenant, statusTool })) {
+    if (value === undefined || typeof value === "string" || (option === "scope" && value === null)) continue;
+    if (option !== "statusTool" && typeof value === "function") continue;
+    const also = option === "statusTool" ? ": the name the status tool has" : ", or a function of the call";
+    throw configError(`tool ${JSON.stringify(tool)}: ${option} is ${JSON.stringify(value)}; it takes a text${also}.`);
+  }
+}
+
+/** The first argument of every guard. */
+export function checkGuarding(nt: unknown, where: string): void {
+  if (typeof (nt as Guarding | null | undefined)?.action === "function") return;
+  throw configError(`${where}: the first argument must be what nevertwice() returned.`);
+}
+
+/** What a set of tools takes beside the tools: a misspelled word here would change the scope, or guard nothing. */
+export function checkToolsOptions(options: object, where: string): void {
+  const known = ["tools", "otherTools", ...GUARD];
+  if (typeof options !== "object" || options === null) throw configError(`${where}: the options must be an object.`);
+  const wrong = Object.keys(options).find((name) => !known.includes(name));
+  if (wrong !== undefined) {
+    throw configError(
+      `${where}: there is no option ${JSON.stringify(wrong)}. The options are: ${known.join(", ")}. What is for one tool goes into tools: { name: { … } }, for all others into otherTools.`,
+    );
+  }
+  const { tools, otherTools } = options as ToolsOptions<never>;
+  if (tools !== undefined && !isPlain(tools)) {
+    throw configError(`${where}: tools takes a record of options by the tool's name: { send_mail: { key: ["to"] } }.`);
+  }
+  for (const [name, value] of Object.entries({ ...tools, ...(otherTools !== undefined && { otherTools }) })) {
+    if (value === false || isPlain(value)) continue;
+    throw configError(
+      `${where}: the options of ${JSON.stringify(name)} are ${JSON.stringify(value)}; give an object such as { key: ["to"] }, or false for a tool that is left alone.`,
+    );
+  }
+}
+
+function isPlain(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The options of one tool out of a set; null: it is left alone. */
@@ -94,8 +136,15 @@ export function optionsOfTool<X>(
 export function scopeAndTenant<X>(
   { scope, tenant }: GuardOptions<X>,
   extra: X,
+  tool: string,
 ): { readonly scope?: string; readonly tenant?: string } {
   const inScope = typeof scope === "function" ? scope(extra) : scope;
+  if (typeof scope === "function" && inScope === undefined) {
+    throw new NevertwiceError(
+      "INVALID_KEY",
+      `tool ${JSON.stringify(tool)}: scope gave undefined for this call. Nothing was run: without a scope, one conversation would get another's result. Return the id of the run, session or thread, or null where an intent happens once in any of them.`,
+    );
+  }
   const ofTenant = typeof tenant === "function" ? tenant(extra) : tenant;
   return {
     ...(inScope !== undefined && inScope !== null && { scope: inScope }),

@@ -3,6 +3,7 @@ import { configError } from "../core/errors.ts";
 import {
   type AnyToolOptions,
   checkToolNames,
+  checkToolsOptions,
   type GuardOptions,
   optionsOfTool,
   type ToolsOptions,
@@ -28,6 +29,7 @@ export function guardEach<T extends object, X>(
       `${where}: the second argument must be a record of tools${nameOf === undefined ? "" : " or a list of them"}${also === undefined ? "" : `, ${also}`}.`,
     );
   }
+  checkToolsOptions(options, where);
   const named = Array.isArray(tools)
     ? (tools as readonly T[]).map((tool) => [(nameOf as (tool: T) => string)(tool), tool] as const)
     : Object.entries(tools as Readonly<Record<string, T>>);

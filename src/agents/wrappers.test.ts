@@ -2,9 +2,9 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
-import { guardAiTool } from "./ai-sdk.ts";
+import { guardAiTool, guardAiTools } from "./ai-sdk.ts";
 import { claudeGuard } from "./claude-agent-sdk.ts";
-import { guardLangChainTool, guardToolCalls } from "./langchain.ts";
+import { guardLangChainTool, guardLangChainTools, guardToolCalls } from "./langchain.ts";
 import { guardMastraTool, guardMastraTools } from "./mastra.ts";
 import { guardMcpServer } from "./mcp-server-tools.ts";
 import { guardOpenAiTools } from "./openai-agents.ts";
@@ -100,6 +100,16 @@ describe("Claude Agent SDK", () => {
       "sent 1",
       "sent 2",
     ]);
+  });
+
+  it("K2: without the hook the session is not known: nothing runs, and it says what to install", async () => {
+    const tool = { name: "send", handler: async () => ({ content: [{ type: "text", text: "sent" }] }) };
+    const extra = { _meta: { "claudecode/toolUseId": "a" } };
+    const call = (guard: ReturnType<typeof claudeGuard>) => guard.tool(tool).handler(...([{}, extra] as unknown as []));
+    await expect(call(claudeGuard(open()))).rejects.toThrow(
+      /the session of this call to send is not known, and nothing was run\. Install .*guard\.hooks\(\).* or null/,
+    );
+    expect(await call(claudeGuard(open(), { scope: null }))).toMatchObject({ content: [{ text: "sent" }] });
   });
 
   it("hooks of one's own stay; a misspelled tool is an error", () => {
@@ -200,6 +210,30 @@ describe("LangChain", () => {
       artifact: [1],
     });
     expect(() => guardToolCalls(open(), {} as never)).toThrow(/pass the class ToolMessage/);
+  });
+});
+
+describe("options for several tools", () => {
+  const nt = nevertwice({ store: memoryStore(), sweep: false });
+  const sets: [string, (options: object) => unknown][] = [
+    ["guardAiTools", (options) => guardAiTools(nt, {}, options)],
+    ["claudeGuard", (options) => claudeGuard(nt, options)],
+    ["guardMcpServer", (options) => guardMcpServer(nt, { registerTool: () => {} }, options)],
+    ["guardLangChainTools", (options) => guardLangChainTools(nt, [], options)],
+    ["guardToolCalls", (options) => guardToolCalls(nt, { ToolMessage: class {} as never, ...options })],
+    ["guardOpenAiTools", (options) => guardOpenAiTools(nt, () => {}, options)],
+    ["guardMastraTools", (options) => guardMastraTools(nt, {}, options)],
+  ];
+  it.each(sets)("%s: a misspelled word, or what are no options, is an error", (where, guard) => {
+    expect(() => guard({ scop: "s" })).toThrow(
+      `${where}: there is no option "scop". The options are: tools, otherTools`,
+    );
+    expect(() => guard({ key: ["to"] })).toThrow(/What is for one tool goes into tools/);
+    expect(() => guard({ tools: { send: true } })).toThrow(
+      /the options of "send" are true; give an object .* or false/,
+    );
+    expect(() => guard({ tools: ["send"] })).toThrow(/tools takes a record of options by the tool's name/);
+    expect(() => guard({ otherTools: "none" })).toThrow(/the options of "otherTools" are "none"/);
   });
 });
 

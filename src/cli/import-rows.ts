@@ -13,7 +13,9 @@ export function rowsOf(text: string, file: string): PlacedRow[] {
   const start = text.trimStart();
   if (start === "") return [];
   if (start.startsWith("[")) return fromArray(start, file);
-  return start.startsWith("{") ? fromLines(text, file) : fromCsv(text, file);
+  // By its name it is no table: its first line would be taken for the columns, and nothing would be imported.
+  const isLines = start.startsWith("{") || /\.(jsonl|ndjson|json)$/i.test(file);
+  return isLines ? fromLines(text, file) : fromCsv(text, file);
 }
 
 function fromArray(text: string, file: string): PlacedRow[] {

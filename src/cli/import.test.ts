@@ -83,6 +83,12 @@ describe("nevertwice import", () => {
     expect((await cli.program().store.stats()).total).toBe(0);
   });
 
+  it("a file of lines whose first is none is said to be broken, not taken for a table without rows", async () => {
+    file("l.jsonl", "not json\n");
+    const { code, err } = await cli.run(["import", "l.jsonl", "--action", "x"]);
+    expect([code, err]).toEqual([2, expect.stringMatching(/l\.jsonl: line 1 is not JSON\. Nothing was imported/)]);
+  });
+
   it.each([
     ['{"key":"a"}\n{"key":', ["--action", "x"], /line 2 is not JSON. Nothing was imported/],
     ['{"key":"a"}', [], /import needs --action <name>, or --action-column/],

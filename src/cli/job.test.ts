@@ -103,8 +103,18 @@ describe("nevertwice run", () => {
     expect(record?.history.map(({ event }) => event)).toEqual(["doubt", "probed-not-done"]);
   });
 
+  it("a ledger that cannot be opened is exit code 3, and the command was not run", async () => {
+    writeFileSync(join(cli.folder, "taken"), "");
+    const line = ["--job", "x", "--per", "day", "--store", "file:taken/ledger.jsonl", ...sh("echo ran")];
+    const { code, out, err } = await job(line);
+    expect([code, out]).toEqual([3, ""]);
+    expect(err).toMatch(/taken\/ledger\.jsonl\.lock cannot be opened .*needs a folder it may write to/);
+  });
+
   it.each([
     [["--per", "day", ...sh("true")], /run needs --job <name>/],
+    [["--job", "x".repeat(151), "--per", "day", ...sh("true")], /a job's name must be a text of 1 to 150 characters/],
+    [["--job", "x", "--per", "day", "--lease", "1s", "--timeout", "9s", ...sh("true")], /timeout \(9s\) must be/],
     [["--job", "x", "--per", "day"], /run needs a command behind two dashes: nevertwice run --job/],
     [["--job", "x", ...sh("true")], /run needs one of --per <window>, --cron <expression> and --slot <text>/],
     [["--job", "x", "--per", "fortnight", ...sh("true")], /per is "fortnight"; it takes day, week, month, hour/],

@@ -1,13 +1,14 @@
 /** Which ledger the command looks at. It never makes one: a typo in --store must not leave an empty file behind. */
 import { existsSync } from "node:fs";
 import { isNevertwiceError } from "../core/errors.ts";
+import type { Store } from "../core/store.ts";
 import { chooseStore, ledgerFile } from "../open-store.ts";
 import type { Context, Io, Ledger } from "./command.ts";
 import { ProblemError, UsageError } from "./exit.ts";
 
 export function findLedger(given: string | undefined, io: Io): Ledger {
-  const around = { cwd: io.cwd, env: io.env, home: io.home, platform: io.platform };
-  try {
+  const around = surroundingsOf(io);
+  return asUsage(() => {
     const file = ledgerFile(given, "--store", around);
     // With its id file still there, a missing ledger is a lost one: opening it says so.
     if (file !== null && !existsSync(file.path) && !existsSync(`${file.path}.id`)) {
@@ -15,8 +16,23 @@ export function findLedger(given: string | undefined, io: Io): Ledger {
     }
     const { store, why } = chooseStore(given, "--store", around);
     return { exists: true, store, name: store.name === "memory" ? "memory:" : store.name, why };
+  });
+}
+
+/** For commands that act, and make a ledger where there is none. */
+export function openLedger(given: string | undefined, io: Io): Store {
+  return asUsage(() => chooseStore(given, "store", surroundingsOf(io)).store);
+}
+
+function surroundingsOf({ cwd, env, home, platform }: Io) {
+  return { cwd, env, home, platform };
+}
+
+/** A name that names no store is a slip on the command line; a store that does not answer is found out later. */
+function asUsage<T>(work: () => T): T {
+  try {
+    return work();
   } catch (error) {
-    // A name that names no store is a slip on the command line; a store that does not answer is found out later.
     if (isNevertwiceError(error)) throw new UsageError(error.message, { cause: error });
     throw error;
   }

@@ -20,11 +20,12 @@ export async function runProbe(context: Context): Promise<number> {
     throw new UsageError("mcp probe needs the server's command behind --: nevertwice mcp probe -- npx -y some-server");
   }
   const calls = args.all("call").map(callOf);
+  const config = configOf(context);
   const child = spawn(program, words, { env: io.env, cwd: io.cwd, stdio: ["pipe", "pipe", "inherit"] });
   const nt = nevertwice({ store: "memory:", sweep: false });
   try {
     const wire = wireOf(child.stdin, child.stdout, new Promise((_, failed) => child.once("error", failed)));
-    const report = await probeServer({ wire, nt, config: configOf(context), version: packageVersion(), calls });
+    const report = await probeServer({ wire, nt, config, version: packageVersion(), calls });
     unknownTools(calls, report);
     tell(context, report);
     return report.tools.some(({ verdict }) => verdict === "acts-again") ? EXIT.problem : EXIT.ok;

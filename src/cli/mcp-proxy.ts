@@ -6,10 +6,11 @@ import { type ProxyConfig, readProxyConfig } from "../agents/mcp-config.ts";
 import { McpGuard } from "../agents/mcp-guard.ts";
 import { httpProxy } from "../agents/mcp-http.ts";
 import { stdioProxy } from "../agents/mcp-stdio.ts";
-import { messageOf } from "../core/errors.ts";
+import { isNevertwiceError, messageOf } from "../core/errors.ts";
 import { type Nevertwice, nevertwice } from "../nevertwice.ts";
 import type { Context, Streams } from "./command.ts";
 import { EXIT, UsageError } from "./exit.ts";
+import { openLedger } from "./ledger.ts";
 import { oneLine } from "./text.ts";
 
 export async function runProxy(context: Context): Promise<number> {
@@ -20,14 +21,17 @@ export async function runProxy(context: Context): Promise<number> {
       "mcp needs the server it stands in front of: its command behind --, or --url; one of them. For example: nevertwice mcp -- npx -y @modelcontextprotocol/server-memory",
     );
   }
+  if (url === undefined) refuseFlagsOfUrl(context);
+  const config = configOf(context);
   const streams = io.takeOver?.();
   if (streams === undefined) throw new UsageError("mcp runs as a program of its own, not inside another.");
-  const config = configOf(context);
-  const nt = nevertwice({ ...storeOf(context) });
+  const tenant = args.text("tenant");
+  const nt = nevertwice({ store: openLedger(args.text("store"), io), ...(tenant !== undefined && { tenant }) });
   try {
     if (url !== undefined) return await onHttp(context, nt, config, urlOf(url), streams);
     const identity = JSON.stringify(command);
-    const guard = new McpGuard({ nt, config, server: config.name ?? nameOfCommand(command), identity });
+    const note = (text: string) => context.note(oneLine(text));
+    const guard = new McpGuard({ nt, config, server: config.name ?? nameOfCommand(command), identity, note });
     return await stdioProxy({ guard, command, env: io.env, cwd: io.cwd, ...streams });
   } finally {
     await nt.close();
@@ -39,7 +43,8 @@ async function onHttp(context: Context, nt: Nevertwice, config: ProxyConfig, url
   const headers = headersOf(context);
   // Who calls with other credentials is somebody else, and gets nobody's results.
   const identity = JSON.stringify([url.href, headers]);
-  const guard = new McpGuard({ nt, config, server: config.name ?? url.host, identity });
+  const note = (text: string) => context.note(oneLine(text));
+  const guard = new McpGuard({ nt, config, server: config.name ?? url.host, identity, note });
   if (listen === undefined) return stdioToHttp({ guard, url, headers, ...streams });
   const ended = new Promise<void>((end) => streams.onSignal(() => end()));
   const proxy = await httpProxy({ guard, config, url, ...listenOf(listen) });
@@ -49,25 +54,37 @@ async function onHttp(context: Context, nt: Nevertwice, config: ProxyConfig, url
   return EXIT.ok;
 }
 
-function storeOf({ args }: Context): { store?: string; tenant?: string } {
-  const [store, tenant] = [args.text("store"), args.text("tenant")];
-  return { ...(store !== undefined && { store }), ...(tenant !== undefined && { tenant }) };
-}
-
 /** What stands on the command line wins over the file. */
 export function configOf({ args, io }: Context): ProxyConfig {
   const file = args.text("config");
   const [name, scope, window] = [args.text("name"), args.text("scope"), args.text("window")];
   const onTimeout = args.text("on-timeout");
   const given = {
-    ...(file === undefined ? {} : readProxyConfig(parsed(resolve(io.cwd, file), file), file)),
+    ...(file === undefined ? {} : checked(parsed(resolve(io.cwd, file), file), oneLine(file))),
     ...(name !== undefined && { name }),
     ...(scope !== undefined && { scope }),
     ...(window !== undefined && { window }),
     ...(args.on("status-tool") && { statusTool: true }),
     ...(onTimeout !== undefined && { onTimeout }),
   };
-  return readProxyConfig(given, "nevertwice mcp");
+  return checked(given, "nevertwice mcp");
+}
+
+/** A config that is wrong is a command line that is wrong: nothing was reached yet that could be unavailable. */
+function checked(value: unknown, where: string): ProxyConfig {
+  try {
+    return readProxyConfig(value, where);
+  } catch (error) {
+    throw isNevertwiceError(error) ? new UsageError(error.message, { cause: error }) : error;
+  }
+}
+
+/** In front of a command they would be dropped in silence: clients of that port would find nobody. */
+function refuseFlagsOfUrl({ args }: Context): void {
+  if (args.text("listen") === undefined && args.all("header").length === 0) return;
+  throw new UsageError(
+    "--listen and --header belong to --url: a server that is a command is reached on stdio. Leave them out, or name the server's URL.",
+  );
 }
 
 function parsed(path: string, shown: string): unknown {

@@ -64,6 +64,15 @@ describe("a wrong command line exits 2 and says what was meant", () => {
     [["sweep", "--tenant", "acme"], /takes no --tenant/],
     [["ls", "--store", "nope:x"], /there is no store "nope:"/],
     [["ls", "--store", "sqlite:"], /names no file/],
+    [["run", "--job", "x", "--per", "day", "--store", "flie:x", "--", "true"], /there is no store "flie:"/],
+    [["import", "none.csv", "--action", "x"], /none\.csv cannot be read: ENOENT/],
+    [["mcp"], /mcp needs the server it stands in front of/],
+    [["mcp", "--listen", "0", "--", "cat"], /--listen and --header belong to --url/],
+    [["mcp", "--header", "A: b", "--", "cat"], /--listen and --header belong to --url/],
+    [["mcp", "--config", "none.json", "--", "cat"], /--config none\.json cannot be read: ENOENT/],
+    [["mcp", "--window", "5y", "--", "cat"], /window: "5y" is not a duration/],
+    [["mcp", "probe", "--window", "5y", "--", "cat"], /window: "5y" is not a duration/],
+    [["mcp", "prob", "--", "cat"], /mcp: there is no "prob"\. It takes probe, serve/],
   ];
   it.each(wrong)("%j", async (argv, message) => {
     const { code, err, out } = await ledger.run(argv);
@@ -72,6 +81,15 @@ describe("a wrong command line exits 2 and says what was meant", () => {
     expect(err).not.toMatch(/\n {4}at /);
     expect(code).toBe(2);
     if (!argv.includes("--json")) expect(out).toBe("");
+  });
+
+  it("mcp: a config with a slip in it is named, with its place, before any server is started", async () => {
+    writeFileSync(join(ledger.folder, "tools.json"), '{ "tools": { "a": { "keep": "1 fortnight" } } }');
+    for (const argv of [["mcp"], ["mcp", "probe"]]) {
+      const { code, err } = await ledger.run([...argv, "--config", "tools.json", "--", "touch", "started"]);
+      expect(err).toMatch(/^nevertwice: tools\.json: tools\.a: keep: "1 fortnight" is not a duration/);
+      expect([code, existsSync(join(ledger.folder, "started"))]).toEqual([2, false]);
+    }
   });
 
   it("answers --json with JSON even then", async () => {

@@ -6,7 +6,7 @@
  * heartbeats for as long as the body takes; a run whose process died is simply taken up again when the lease is over.
  */
 import type { Duration } from "../core/duration.ts";
-import { configError, rejectedMark } from "../core/errors.ts";
+import { configError, NevertwiceError, rejectedMark } from "../core/errors.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import type { Stored } from "../core/store.ts";
@@ -61,7 +61,7 @@ export async function startRun<R>(
   body: (run: Run) => R | Promise<R>,
   options: RunOptions = {},
 ): Promise<R> {
-  check(name, body, options);
+  check(name, id, body, options);
   services.used();
   const call = runCall(services, name, id, options);
   const taken = await take(services, call);
@@ -72,10 +72,15 @@ export async function startRun<R>(
   return await new RunExecution<R>(services, call, taken.stored, name, options).run(body);
 }
 
-function check(name: string, body: unknown, options: RunOptions): void {
+function check(name: string, id: unknown, body: unknown, options: RunOptions): void {
   const where = `run(${JSON.stringify(name)}, …)`;
   if (typeof name !== "string" || name.trim() === "" || name.length > 150)
     throw configError(`${where}: a run's name must be a text of 1 to 150 characters that is not blank.`);
+  if (id === undefined || id === null || (typeof id === "string" && id.trim() === ""))
+    throw new NevertwiceError(
+      "INVALID_KEY",
+      `${where}: its id is ${JSON.stringify(id)}. Give the id of what the run is for, such as a lead's or an order's: one id, one run.`,
+    );
   if (typeof body !== "function")
     throw configError(`${where}: the third argument must be the function that takes the steps: async (run) => …`);
   for (const option of Object.keys(options)) {
@@ -174,6 +179,7 @@ class RunExecution<R> {
   readonly #name: string;
   readonly #options: RunOptions;
   readonly #pulse: Pulse;
+  #hasEnded = false;
 
   constructor(services: RunServices, call: Call, stored: Stored, name: string, options: RunOptions) {
     this.#services = services;
@@ -194,7 +200,7 @@ class RunExecution<R> {
     const startedAt = clock.monotonic();
     try {
       const steps = new StepSequence(this.#services, this.#stepsOf());
-      const result = await body(steps.run);
+      const result = await this.#result(body, steps);
       await steps.end();
       await this.#confirm(result);
       const { key, definition } = this.#call;
@@ -214,8 +220,18 @@ class RunExecution<R> {
     }
   }
 
+  /** From its end on, a step that was not waited for would run beside whoever takes the run up next. */
+  async #result(body: (run: Run) => R | Promise<R>, steps: StepSequence): Promise<R> {
+    try {
+      return await body(steps.run);
+    } finally {
+      this.#hasEnded = true;
+    }
+  }
+
   #stepsOf() {
     const pulse = this.#pulse;
+    const hasEnded = () => this.#hasEnded;
     return {
       name: this.#name,
       key: this.#call.key,
@@ -224,6 +240,7 @@ class RunExecution<R> {
       version: this.#call.version,
       path: [] as string[],
       attempt: pulse.stored.record.attempt,
+      hasEnded,
       get signal() {
         return pulse.signal;
       },

@@ -1,5 +1,5 @@
 /** R5, F40, F41: runs that go on where they stopped. */
-import { notSent, rejected } from "nevertwice";
+import { notSent, type Run, rejected } from "nevertwice";
 import { describe, expect, it } from "vitest";
 import { DatabaseSync } from "../../test/support/database-sync.ts";
 import { eachStore, openSqlite } from "../../test/support/each-store.ts";
@@ -241,7 +241,11 @@ describe("what is wrong is said", () => {
   it("names, bodies and options", async () => {
     const { nt } = openSqlite();
     await expect(nt.run(" ", 1, () => 1)).rejects.toThrow(/a run's name must be a text of 1 to 150 characters/);
-    await expect(nt.run("r", "", () => 1)).rejects.toMatchObject({ code: "INVALID_KEY" });
+    for (const id of ["", " ", undefined])
+      await expect(nt.run("r", id as string, () => 1)).rejects.toMatchObject({
+        code: "INVALID_KEY",
+        message: expect.stringMatching(/^run\("r", …\): its id is .* one id, one run/),
+      });
     await expect(nt.run("r", 1, undefined as never)).rejects.toThrow(
       /the third argument must be the function that takes/,
     );
@@ -254,6 +258,38 @@ describe("what is wrong is said", () => {
     await expect(nt.run("r", 3, (run) => run.step("x", undefined as never))).rejects.toThrow(
       /needs the function that does it/,
     );
+    await expect(nt.run("r", 4, (run) => run.step("x", () => 1, { retries: 3 } as never))).rejects.toThrow(
+      /run r: step "x": there is no option "retries"\. The options are: keep, .*, tx/,
+    );
+  });
+
+  it("a step inside a step is refused: when the run is taken up again it would be missing", async () => {
+    const { nt } = openSqlite();
+    const taken: string[] = [];
+    const inside = (run: Run) => run.step("inner", () => taken.push("inner"));
+    const nested = nt.run("r", 1, (run) => run.step("outer", () => inside(run).catch((error) => error.message)));
+    expect(await nested).toMatch(/the step "inner" was called inside a step\. .* Steps stand side by side/);
+    const other = nt.run("r", 2, (run) => run.step("outer", () => nt.run("s", 2, inside)));
+    expect([await other, taken]).toEqual([1, ["inner"]]);
+  });
+
+  it("a step that is called after the run has ended, well or not, is refused and runs nothing", async () => {
+    const { nt } = openSqlite();
+    const taken: string[] = [];
+    const kept: Run[] = [];
+    await nt.run("r", 1, async (run) => void kept.push(run));
+    const failed = nt.run("r", 2, (run) =>
+      run.branch("side", async (branch) => {
+        kept.push(branch);
+        throw notSent(new Error("not today"));
+      }),
+    );
+    await expect(failed).rejects.toThrow("not today");
+    for (const run of kept)
+      await expect(run.step("late", () => taken.push("late"))).rejects.toThrow(
+        /the step "late" was called after the run had ended\. Nothing was run\. Wait for every step/,
+      );
+    expect([kept.length, taken]).toEqual([2, []]);
   });
 
   it("a step in the caller's own transaction commits with it, or not at all", async () => {

@@ -1,6 +1,7 @@
 /** R6: drip sequences. Time is the store's clock, in the test's hand; the worker is the real one. */
 import { type Nevertwice, notSent, rejected, type SequenceOptions } from "nevertwice";
 import { expect, it } from "vitest";
+import { DatabaseSync } from "../../test/support/database-sync.ts";
 import { eachStore, openSqlite } from "../../test/support/each-store.ts";
 
 const DAY = 86_400_000;
@@ -185,6 +186,25 @@ eachStore("R6: a sequence", (open) => {
   });
 });
 
+it("started in the caller's own transaction: the sequence is there with the caller's row, or neither is", async () => {
+  const { nt, store } = openSqlite();
+  const sequence = drip(nt, []);
+  await store.stats();
+  const db = new DatabaseSync(store.name.replace("sqlite:", ""));
+  db.exec("CREATE TABLE subscribers (name TEXT)");
+  const subscribe = async (end: "COMMIT" | "ROLLBACK") => {
+    db.exec("BEGIN IMMEDIATE");
+    db.exec("INSERT INTO subscribers VALUES ('ann')");
+    await sequence.start("ann", { email: "a" }, { tx: db });
+    db.exec(end);
+    const [rows] = db.prepare("SELECT count(*) AS n FROM subscribers").all() as { n: number }[];
+    return [rows?.n, (await sequence.status("ann")).state];
+  };
+  expect(await subscribe("ROLLBACK")).toEqual([0, "absent"]);
+  expect(await subscribe("COMMIT")).toEqual([1, "running"]);
+  db.close();
+});
+
 it("what is wrong is said", async () => {
   const { nt } = openSqlite();
   const make =
@@ -195,9 +215,21 @@ it("what is wrong is said", async () => {
   expect(make(["a", "a"])).toThrow(/two steps are called "a"; each flips once/);
   expect(make(["a", { after: "2d" }])).toThrow(/step 2 has no name/);
   expect(make(["a", { step: "b", after: "soon" }])).toThrow(/after of "b"/);
+  // A misspelled delay would be none at all.
+  expect(make(["a", { step: "b", delay: "2d" }])).toThrow(
+    /the step "b" has no option "delay"; it takes step and after/,
+  );
   expect(make(["a"], {})).toThrow(/run is missing/);
+  // By default a step is kept for 30 days: the next one looks for it after that, and would never find it.
+  expect(make(["a", { step: "b", after: "45d" }])).toThrow(
+    /its steps take 45d, and keep is 30d: a step would be forgotten before .* such as \{ keep: "90d" \}, or "forever"/,
+  );
+  expect(make(["a", "b", "c"], { run: () => 1, after: "10d", keep: "20d" })).toThrow(/take 20d, and keep is 20d/);
+  expect(make(["a", { step: "b", after: "45d" }], { run: () => 1, keep: "46d" })).not.toThrow();
   expect(make(["a"], { run: () => 1, wait: 1 })).toThrow(/there is no option "wait"/);
   const sequence = nt.sequence("t", ["a"], { run: () => 1 });
   await expect(sequence.start(" ", undefined)).rejects.toThrow(/the subject is " "; give the id of whom it is for/);
   await expect(sequence.stop("ann", { by: "", reason: "x" })).rejects.toThrow(/by is missing/);
+  await expect(sequence.stop("ann", undefined as never)).rejects.toThrow(/by is missing/);
+  await expect(sequence.restart("ann", { by: "ada" } as never)).rejects.toThrow(/reason is missing/);
 });

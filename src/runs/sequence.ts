@@ -3,12 +3,12 @@
  * are put into the outbox together, in one line, in the caller's transaction if there is one; the worker takes each when
  * the step before it is done and long enough ago.
  */
-import { type Duration, durationMs } from "../core/duration.ts";
+import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
 import { configError, notSent, rejected } from "../core/errors.ts";
 import { deriveKey } from "../core/key.ts";
 import { type NoteName, readNote, writeNote } from "../core/ledger-note.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import type { PolicyOptions } from "../core/policy.ts";
+import { type PolicyOptions, resolvePolicy } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Action } from "../engine/action.ts";
 import type { CallDefaults } from "../engine/call.ts";
@@ -69,6 +69,7 @@ interface Planned {
 }
 
 const OPTIONS = new Set("after onFailed run keep lease timeout doubt retry whenStoreDown".split(" "));
+const STEP = new Set(["step", "after"]);
 const MOST_STEPS = 100;
 const CONTROL = "nevertwice.sequence";
 // A subject that was stopped stays stopped for as long as its steps lie about.
@@ -101,13 +102,18 @@ function planOf<I, R>(steps: readonly SequenceStep[], options: SequenceOptions<I
         `${where}: there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
       );
   }
-  const { onFailed = "stop", after = 0 } = options;
+  const { onFailed = "stop", after = 0, keep } = options;
   if (onFailed !== "stop" && onFailed !== "continue")
     throw configError(`${where}: onFailed is ${JSON.stringify(onFailed)}; it takes "stop" or "continue".`);
   const names = new Set<string>();
-  return steps.map((given: SequenceStep, i) => {
+  const planned = steps.map((given: SequenceStep, i) => {
     const { step, after: own = undefined } = typeof given === "string" ? { step: given } : (given ?? {});
     if (typeof step !== "string" || step.trim() === "") throw configError(`${where}: step ${i + 1} has no name.`);
+    const [wrong] = typeof given === "string" ? [] : Object.keys(given).filter((name) => !STEP.has(name));
+    if (wrong !== undefined)
+      throw configError(
+        `${where}: the step ${JSON.stringify(step)} has no option ${JSON.stringify(wrong)}; it takes step and after.`,
+      );
     if (names.has(step))
       throw configError(
         `${where}: two steps are called ${JSON.stringify(step)}; each flips once, so each needs a name of its own.`,
@@ -115,6 +121,17 @@ function planOf<I, R>(steps: readonly SequenceStep[], options: SequenceOptions<I
     names.add(step);
     return { step, afterMs: durationMs(own ?? (i === 0 ? 0 : after), `${where}: after of ${JSON.stringify(step)}`) };
   });
+  checkKeep(planned, resolvePolicy(keep === undefined ? {} : { keep }, where).keepMs, where);
+  return planned;
+}
+
+/** A step looks at the one before it: one that is forgotten by then would hold up the rest for good. */
+function checkKeep(planned: readonly Planned[], keepMs: number | null, where: string): void {
+  const takesMs = planned.reduce((sum, { afterMs }) => sum + afterMs, 0);
+  if (keepMs === null || takesMs < keepMs) return;
+  throw configError(
+    `${where}: its steps take ${formatDuration(takesMs)}, and keep is ${formatDuration(keepMs)}: a step would be forgotten before the next one looks for it. Give keep more time, such as { keep: ${JSON.stringify(formatDuration(2 * takesMs))} }, or "forever".`,
+  );
 }
 
 class Stopped extends Error {
@@ -165,13 +182,13 @@ class Drip<I, R> implements Sequence<I, R> {
 
   async stop(subject: string, signature: Signature, options: { tenant?: string } = {}): Promise<void> {
     this.#check(subject);
-    checkSignature(signature, `${this.sequenceName}.stop`);
+    checkSignature(signature ?? {}, `${this.sequenceName}.stop`);
     await this.#tell(subject, this.#tenantOf(options), JSON.stringify({ ...signature, stopped: true }));
   }
 
   async restart(subject: string, signature: Signature, options: { tenant?: string } = {}): Promise<void> {
     this.#check(subject);
-    checkSignature(signature, `${this.sequenceName}.restart`);
+    checkSignature(signature ?? {}, `${this.sequenceName}.restart`);
     const tenant = this.#tenantOf(options);
     await this.#tell(subject, tenant, JSON.stringify({ ...signature, stopped: false }));
     for (const { record } of await this.#records(subject, tenant)) {

@@ -2,16 +2,19 @@
  * The steps of a run. A step's place in the run is its key and its name is what must match: a release that renames,
  * removes or reorders steps of a run under way meets another name at that place, which is a conflict and runs nothing.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import type { Duration } from "../core/duration.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import type { PolicyOptions } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Action } from "../engine/action.ts";
 import type { AttemptContext } from "../engine/context.ts";
-import type { ActionOptions, Probe } from "../engine/definition.ts";
+import type { ActionOptions, Probe, Verdictish } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 
 export interface StepOptions<R> extends PolicyOptions<Probe<unknown, R>> {
+  /** A second opinion on an error that the step threw; undefined leaves it to the built-in rules. */
+  readonly classify?: (error: unknown) => Verdictish | undefined;
   /** The step is a write in your own database: it commits with this transaction, or not at all. */
   readonly tx?: unknown;
 }
@@ -40,6 +43,8 @@ export interface StepsOf {
   readonly path: readonly string[];
   readonly attempt: number;
   readonly signal: AbortSignal;
+  /** The run's function has returned, or thrown. */
+  hasEnded(): boolean;
 }
 
 export interface StepServices {
@@ -54,7 +59,10 @@ export interface StepInput {
   readonly place: number;
 }
 
+const OPTIONS = new Set("keep lease timeout wait doubt retry whenStoreDown classify".split(" "));
 const MOST_STEPS = 10_000;
+/** The run whose step is at work here. */
+const insideStepOf = new AsyncLocalStorage<string>();
 
 export function stepAction(run: string): string {
   return `step:${run}`;
@@ -101,6 +109,7 @@ export class StepSequence {
       throw configError(
         `${this.#where}: step ${JSON.stringify(name)} needs the function that does it: run.step("${name}", async (ctx) => …)`,
       );
+    this.#checkOptions(name, policy);
     this.#places += 1;
     const place = this.#places;
     if (place > MOST_STEPS) throw configError(`${this.#where}: more than ${MOST_STEPS} steps. Split it into runs.`);
@@ -133,7 +142,7 @@ export class StepSequence {
       keep: this.#of.keep,
       ...(policy as PolicyOptions<Probe<StepInput, R>>),
       key: ({ path, place }) => [this.#of.key, path.length === 0 ? "main" : path, place],
-      run: (_, context) => run(context),
+      run: (_, context) => insideStepOf.run(this.#of.key, () => run(context)),
     });
   }
 
@@ -151,7 +160,24 @@ export class StepSequence {
     return `run ${this.#of.name}${this.#of.path.map((branch) => ` → ${branch}`).join("")}`;
   }
 
+  #checkOptions(name: string, policy: object): void {
+    const wrong = Object.keys(policy).find((option) => !OPTIONS.has(option));
+    if (wrong === undefined) return;
+    throw configError(
+      `${this.#where}: step ${JSON.stringify(name)}: there is no option ${JSON.stringify(wrong)}. The options are: ${[...OPTIONS, "tx"].join(", ")}.`,
+    );
+  }
+
   #checkName(name: unknown, what: "step" | "branch"): void {
+    if (this.#of.hasEnded())
+      throw configError(
+        `${this.#where}: the ${what} ${JSON.stringify(name)} was called after the run had ended. Nothing was run. Wait for every step (await, or Promise.all) before the run's function returns.`,
+      );
+    // A finished step is not called again, so what it calls would be missing from the order when the run is taken up.
+    if (insideStepOf.getStore() === this.#of.key)
+      throw configError(
+        `${this.#where}: the ${what} ${JSON.stringify(name)} was called inside a step. Nothing was run by it. Steps stand side by side in the run's own function, or in a branch.`,
+      );
     if (typeof name !== "string" || name.trim() === "")
       throw configError(
         `${this.#where}: a ${what}'s name must be a text that is not blank; got ${JSON.stringify(name)}.`,

@@ -31,12 +31,18 @@ export function parseCron(expression: string, timeZone: string, where: string): 
   try {
     const parsed = new Cron(expression, { timezone: timeZone, paused: true });
     // A zone that does not exist is noticed by the first question, not by the constructor.
-    parsed.nextRun(new Date(0));
-    return parsed;
+    if (parsed.nextRun(new Date(0)) !== null) return parsed;
   } catch (error) {
     throw configError(
-      `${where}: ${JSON.stringify(expression)} in the zone ${JSON.stringify(timeZone)} is not a schedule: ${messageOf(error)} An expression has five fields (minute, hour, day, month, weekday), such as "0 6 * * 1-5"; a zone is a name such as "Europe/Berlin".`,
+      `${where}: ${JSON.stringify(expression)} in the zone ${JSON.stringify(timeZone)} is not a schedule: ${sentence(messageOf(error))} An expression has five fields (minute, hour, day, month, weekday), such as "0 6 * * 1-5"; a zone is a name such as "Europe/Berlin".`,
       error,
     );
   }
+  throw configError(`${where}: ${JSON.stringify(expression)} is never due: there is no such day in any year.`);
+}
+
+/** The library's first sentence, with its full stop; what it says of its own inside is in the cause. */
+function sentence(text: string): string {
+  const [first = text] = text.split(/(?<=\.) (?=[A-Z])/);
+  return first.endsWith(".") ? first : `${first}.`;
 }

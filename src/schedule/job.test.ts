@@ -310,6 +310,8 @@ describe("what is wrong is said", () => {
     [{ every: undefined }, /give either cron \("0 6 \* \* \*"\) or every \("5m"\)/],
     [{ every: undefined, cron: "0 6 * *" }, /"0 6 \* \*" in the zone "UTC" is not a schedule/],
     [{ every: undefined, cron: "0 6 * * *", tz: "Nowhere" }, /zone "Nowhere" is not a schedule.*Europe\/Berlin/],
+    [{ every: undefined, cron: "0 25 * * *" }, /Invalid value for hour: 25\. An expression has five fields/],
+    [{ every: undefined, cron: "0 0 30 2 *" }, /"0 0 30 2 \*" is never due: there is no such day in any year/],
     [{ tz: "Europe/Berlin" }, /tz belongs to cron; every is counted in UTC/],
     [{ every: "1ms" }, /every must be at least 100ms/],
     [{ catchUp: { all: 0 } }, /catchUp is \{"all":0\}; it takes "none", "last" or \{ all: n \}/],

@@ -136,7 +136,9 @@ describe("by name", () => {
     const nt = nevertwice({ store: `file://${path}`, sweep: false });
     expect(nt.store).toMatchObject({ name: `file:${path}`, traits: { hosts: "one", survives: "power-loss" } });
     await nt.close();
-    expect(() => fileStore({ path: " " })).toThrow(/give the path of a file, such as ".\/ledger.jsonl"/);
+    for (const wrong of [undefined, {}, { path: " " }])
+      expect(() => fileStore(wrong as never)).toThrow(/give the path of a file, such as ".\/ledger.jsonl"/);
+    expect(() => fileStore({ path, busy: 1 } as never)).toThrow(/there is no option "busy"\. The options are: path/);
   });
 
   it("a backup that is older than what was acknowledged is refused, and taken once its id file is removed", async () => {

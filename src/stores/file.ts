@@ -50,10 +50,18 @@ const LOOKED_AT_A_SWEEP = 20_000;
 const KEYS_A_LINE = 500;
 const BATCH_ROWS = 256;
 
+const OPTIONS = ["path", "clock", "busyMs", "compactAfterLines", "disk"];
+
 export function fileStore(options: FileStoreOptions): Store {
-  const { path } = options;
+  const { path } = options ?? {};
   if (typeof path !== "string" || path.trim() === "") {
     throw configError(`fileStore: path is ${JSON.stringify(path)}; give the path of a file, such as "./ledger.jsonl".`);
+  }
+  const wrong = Object.keys(options).find((name) => !OPTIONS.includes(name));
+  if (wrong !== undefined) {
+    throw configError(
+      `fileStore: there is no option ${JSON.stringify(wrong)}. The options are: ${OPTIONS.join(", ")}.`,
+    );
   }
   return new FileStore(options);
 }

@@ -128,7 +128,7 @@ export class S3Client {
     }
     throw new NevertwiceError(
       "STORE_UNAVAILABLE",
-      `the object store ${this.#options.place.base} did not answer ${TRIES} times: ${messageOf(last)} Nothing was run by this call.`,
+      `the object store ${this.#options.place.base} did not answer ${TRIES} times: ${said(last)} Nothing was run by this call. Check the endpoint, and the way to it.`,
       { cause: last },
     );
   }
@@ -183,6 +183,13 @@ export class S3Client {
       return configError(`the object store ${base} does not understand a request of the ledger (${said}).`);
     return new NevertwiceError("STORE_UNAVAILABLE", `the object store ${base} answered ${said}.`);
   }
+}
+
+/** `fetch` says no more than that it failed; why is in its cause. */
+function said(error: unknown): string {
+  const { cause } = (error ?? {}) as { cause?: unknown };
+  const text = `${messageOf(error)}${cause instanceof Error ? ` (${messageOf(cause)})` : ""}`;
+  return text.endsWith(".") ? text : `${text}.`;
 }
 
 /** 409: two conditional writes met, and S3 says to try again. */

@@ -24,20 +24,45 @@ type Env = Readonly<Record<string, string | undefined>>;
 
 export function s3Place(options: S3PlaceOptions, env: Env): S3Place {
   const { url } = options;
-  const parsed = typeof url === "string" && /^s3:\/\//i.test(url) ? new URL(url) : null;
+  const parsed = typeof url === "string" && /^s3:\/\//i.test(url) && URL.canParse(url) ? new URL(url) : null;
   if (parsed === null || parsed.hostname === "")
     throw configError(`s3Store: ${JSON.stringify(url)} names no bucket. Write s3://bucket/prefix`);
+  // Not shown: what stands there may be a secret.
+  if (parsed.username !== "" || parsed.password !== "" || parsed.port !== "")
+    throw configError(
+      "s3Store: an S3 address is s3://bucket/prefix, without credentials or a port. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a port belongs to the endpoint: ?endpoint=https://minio.example:9000",
+    );
   for (const name of parsed.searchParams.keys()) {
     if (name !== "region" && name !== "endpoint")
       throw configError(`s3Store: ${name} is not a parameter of an S3 address; it takes region and endpoint.`);
   }
+  const set = (name: string) => setIn(env, name);
   const region =
-    options.region ?? parsed.searchParams.get("region") ?? env.AWS_REGION ?? env.AWS_DEFAULT_REGION ?? "us-east-1";
+    options.region ??
+    parsed.searchParams.get("region") ??
+    set("AWS_REGION") ??
+    set("AWS_DEFAULT_REGION") ??
+    "us-east-1";
   const endpoint =
-    options.endpoint ?? parsed.searchParams.get("endpoint") ?? env.AWS_ENDPOINT_URL_S3 ?? env.AWS_ENDPOINT_URL;
+    options.endpoint ?? parsed.searchParams.get("endpoint") ?? set("AWS_ENDPOINT_URL_S3") ?? set("AWS_ENDPOINT_URL");
   const bucket = parsed.hostname;
-  const path = decodeURIComponent(parsed.pathname).replace(/^\/+|\/+$/g, "");
+  const path = prefixOf(parsed.pathname);
   return { bucket, region, prefix: path === "" ? "" : `${path}/`, base: baseOf(bucket, region, endpoint) };
+}
+
+/** A scheduler's secret that is not there is an empty text in the environment: not set. */
+function setIn(env: Env, name: string): string | undefined {
+  return env[name]?.trim() === "" ? undefined : env[name];
+}
+
+function prefixOf(path: string): string {
+  try {
+    return decodeURIComponent(path).replace(/^\/+|\/+$/g, "");
+  } catch {
+    throw configError(
+      `s3Store: the prefix ${JSON.stringify(path)} is not well encoded: a % stands before two hexadecimal digits.`,
+    );
+  }
 }
 
 function baseOf(bucket: string, region: string, endpoint: string | undefined): string {
@@ -54,11 +79,11 @@ function baseOf(bucket: string, region: string, endpoint: string | undefined): s
 }
 
 export function credentialsFrom(env: Env): S3Credentials {
-  const {
-    AWS_ACCESS_KEY_ID: accessKeyId,
-    AWS_SECRET_ACCESS_KEY: secretAccessKey,
-    AWS_SESSION_TOKEN: sessionToken,
-  } = env;
+  const [accessKeyId, secretAccessKey, sessionToken] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+  ].map((name) => setIn(env, name));
   if (accessKeyId !== undefined && secretAccessKey !== undefined)
     return { accessKeyId, secretAccessKey, ...(sessionToken !== undefined && { sessionToken }) };
   throw configError(

@@ -5,6 +5,7 @@ import { instantOf } from "../core/store.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { sampleRecord, storeConformance } from "../testing/index.ts";
 import { s3Store } from "./s3.ts";
+import { credentialsFrom, s3Place } from "./s3-location.ts";
 import { signed } from "./s3-signature.ts";
 
 const credentials = {
@@ -106,7 +107,10 @@ describe("F33: conditional writes that do not go as planned", () => {
     await store.read(["nt1_x"]);
     server.script(() => 503);
     server.requests.length = 0;
-    await expect(store.write([put("nt1_a")])).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    await expect(store.write([put("nt1_a")])).rejects.toMatchObject({
+      code: "STORE_UNAVAILABLE",
+      message: expect.stringMatching(/did not answer 7 times: .*answered 503.*\. Nothing was run by this call\. Check/),
+    });
     expect(server.requests.length).toBe(7);
   }, 20_000);
 });
@@ -136,7 +140,8 @@ describe("D4: leases without a common clock", () => {
   /** A store of another process: its steady clock starts elsewhere and has another name. */
   const elsewhere = (server: { url: string; endpoint: string }, steady: () => number, wallOffMs: number) =>
     s3Store({
-      ...server,
+      url: server.url,
+      endpoint: server.endpoint,
       credentials,
       clock: { instant: () => ({ now: Date.now() + wallOffMs, steady: steady(), epoch: "another process" }) },
     });
@@ -271,11 +276,35 @@ describe("S3 requests", () => {
     expect(urls.at(-1)).toBe(`${server.endpoint}/ledger/agents/records/nt1_a`);
   });
 
+  it("a variable that is set to nothing is not set", () => {
+    const env = { AWS_REGION: "", AWS_DEFAULT_REGION: "eu-central-1", AWS_ENDPOINT_URL: "", AWS_ACCESS_KEY_ID: "" };
+    expect(s3Place({ url: "s3://b/p" }, env)).toMatchObject({
+      region: "eu-central-1",
+      base: "https://b.s3.eu-central-1.amazonaws.com",
+    });
+    expect(() => credentialsFrom(env)).toThrow(/there are no credentials\. Set AWS_ACCESS_KEY_ID/);
+  });
+
   it("what is wrong is said", async () => {
     const { server } = await bucket();
     expect(() => s3Store({ url: "s3://", credentials })).toThrow(/names no bucket. Write s3:\/\/bucket\/prefix/);
     expect(() => s3Store({ url: "s3://b?acl=x", credentials })).toThrow(/acl is not a parameter of an S3 address/);
     expect(() => s3Store({ url: "s3://b", endpoint: "minio", credentials })).toThrow(/endpoint is "minio"; give a URL/);
+    expect(() => s3Store(undefined as never)).toThrow(/give it options: s3Store\(\{ url/);
+    expect(() => s3Store({ url: "s3://b", regoin: "x", credentials } as never)).toThrow(
+      /there is no option "regoin"\. The options are: url, region, endpoint/,
+    );
+    expect(() => s3Store({ url: "s3://b:nine/p", credentials })).toThrow(/names no bucket/);
+    expect(() => s3Store({ url: "s3://b/%zz", credentials })).toThrow(/the prefix "\/%zz" is not well encoded/);
+    expect(() => s3Store({ url: "s3://b:9000/p", credentials })).toThrow(/a port belongs to the endpoint/);
+    const secret = () => s3Store({ url: "s3://id:geheim@b/p", credentials });
+    expect(secret).toThrow(/without credentials or a port/);
+    expect(secret).not.toThrow(/geheim/);
+    expect(() => s3Store({ url: "s3://b", credentials: { accessKeyId: "a" } as never })).toThrow(
+      /the credentials have no secretAccessKey/,
+    );
+    const half = s3Store({ url: server.url, endpoint: server.endpoint, credentials: async () => ({}) as never });
+    await expect(half.read(["k"])).rejects.toThrow(/the credentials have no accessKeyId/);
     const noBucket = s3Store({ url: "s3://other", endpoint: server.endpoint, credentials });
     await expect(noBucket.read(["k"])).rejects.toThrow(/has no such bucket|404/);
     server.script(() => 403);

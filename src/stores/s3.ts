@@ -49,7 +49,14 @@ const KNOWN_OBJECTS = 50_000;
 // A server's date is whole seconds; a clock that differs less needs no correcting.
 const TOLERATED_MS = 3_000;
 
+const OPTIONS = ["url", "region", "endpoint", "credentials", "fetch", "timeoutMs", "clock"];
+
 export function s3Store(options: S3StoreOptions): Store {
+  if (typeof options !== "object" || options === null)
+    throw configError('s3Store: give it options: s3Store({ url: "s3://bucket/prefix" }).');
+  const wrong = Object.keys(options).find((name) => !OPTIONS.includes(name));
+  if (wrong !== undefined)
+    throw configError(`s3Store: there is no option ${JSON.stringify(wrong)}. The options are: ${OPTIONS.join(", ")}.`);
   return new S3Store(options, s3Place(options, process.env));
 }
 
@@ -309,9 +316,18 @@ class S3Store implements Store {
 }
 
 function credentialsOf(given: S3StoreOptions["credentials"]): () => Promise<S3Credentials> {
-  if (typeof given === "function") return async () => given();
-  const fixed = given ?? credentialsFrom(process.env);
+  if (typeof given === "function") return async () => whole(await given());
+  const fixed = whole(given ?? credentialsFrom(process.env));
   return async () => fixed;
+}
+
+/** Signed with half of them, a request is refused as if the other half were wrong. */
+function whole(given: S3Credentials): S3Credentials {
+  const missing = (["accessKeyId", "secretAccessKey"] as const).find((name) => !given?.[name]);
+  if (missing === undefined) return given;
+  throw configError(
+    `s3Store: the credentials have no ${missing}. Give { accessKeyId, secretAccessKey, sessionToken? }.`,
+  );
 }
 
 /** Beyond any version that an earlier record under this name can have had: microseconds, and a bit of chance. */

@@ -13,11 +13,11 @@ import { expect, expectTypeOf, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { guardAiTool, guardAiTools } from "../../dist/agents/ai-sdk.js";
 import { claudeGuard } from "../../dist/agents/claude-agent-sdk.js";
-import { guardTool } from "../../dist/agents/index.js";
+import { guardTool, type ToolsOptions } from "../../dist/agents/index.js";
 import { guardLangChainTool, guardLangChainTools, guardToolCalls } from "../../dist/agents/langchain.js";
 import { guardMastraTool, guardMastraTools } from "../../dist/agents/mastra.js";
 import { guardMcpServer } from "../../dist/agents/mcp-server-tools.js";
-import { guardOpenAiTool, guardOpenAiTools } from "../../dist/agents/openai-agents.js";
+import { guardOpenAiTool, guardOpenAiTools, type OpenAiCall } from "../../dist/agents/openai-agents.js";
 import { nevertwice } from "../../dist/index.js";
 
 function open() {
@@ -117,4 +117,15 @@ it("MCP servers, LangChain, Mastra: the same types in and out", () => {
   });
   expectTypeOf(guardMastraTools(open(), { made })).toEqualTypeOf<{ made: typeof made }>();
   expectTypeOf(guardMastraTool(open(), made)).toEqualTypeOf(made);
+});
+
+it("scopes of a program's own context, written as in the documents", () => {
+  const send = aiTool({ inputSchema: mail, execute: async ({ to }) => ({ id: to }) });
+  guardAiTools(open(), { send }, { scope: ({ context }) => context.conversationId });
+  guardAiTools(open(), { send }, { scope: ({ experimental_context }) => experimental_context.conversationId });
+  const options: ToolsOptions<OpenAiCall> = { scope: ({ runContext }) => runContext?.context.ticket };
+  expect(guardOpenAiTools(open(), openaiTool, options)).toBeTypeOf("function");
+  expect(guardLangChainTools(open(), [], { scope: ({ configurable }) => configurable?.user_id })).toEqual([]);
+  // @ts-expect-error a word that is no option
+  expect(() => guardAiTools(open(), { send }, { scop: "s" })).toThrow(/there is no option "scop"/);
 });

@@ -26,10 +26,18 @@ type Op =
   | { readonly kind: "removed"; readonly key: string };
 
 /** A disk in memory that writes down what is done to it. The lock is SQLite's, in the real folder. */
-function recordingDisk(folder: string) {
-  const ops: Op[] = [];
+function recordingDisk(folder: string, earlier: readonly Op[] = []) {
+  const ops: Op[] = [...earlier];
   const files: Buffer[] = [];
   const names = new Map<string, number>();
+  // A process that was killed leaves behind all that it wrote, synced or not.
+  const left = new Map<number, Buffer>();
+  for (const op of earlier) {
+    if (op.kind === "link") files[op.file] = Buffer.alloc(0);
+    applyWhole(left, op);
+    applyEntry(names, op);
+  }
+  for (const [file, bytes] of left) files[file] = bytes;
   const facts = (file: number) => ({ identity: `ram:${file}`, size: (files[file] as Buffer).length });
   const disk: Disk = {
     exists: (path) => names.has(basename(path)),
@@ -234,6 +242,36 @@ it("F10: power lost at every moment, unsynced writes dropped, reordered and torn
   console.log(`power lost in ${layouts} ways`);
   expect(found.slice(0, 5)).toEqual([]);
 }, 240_000);
+
+it("F9 F10: a successor takes over what a killed writer had not synced, and then the power goes", async () => {
+  const root = temporaryFolder();
+  const random = seeded(3);
+  const ops = await live(join(root, "live"), random);
+  const found: string[] = [];
+  let successors = 0;
+  // Killed right behind a write, before its sync.
+  for (const [moment, op] of ops.entries()) {
+    if (op.kind !== "write" || ops[moment + 1]?.kind !== "sync" || moment % 3 !== 0) continue;
+    successors += 1;
+    const folder = join(root, `successor-${moment}`);
+    const { disk, ops: all } = recordingDisk(folder, ops.slice(0, moment + 1));
+    const store = fileStore({ path: join(folder, "ledger.jsonl"), disk });
+    const keys = Array.from({ length: 15 }, (_, i) => `nt1_${i}`);
+    // What it finds it acts upon: from here on it may not be lost any more.
+    for (const stored of await store.read(keys))
+      if (stored !== null) all.push({ kind: "acknowledged", key: stored.record.key, attempt: stored.record.attempt });
+    await store.write([{ record: sampleRecord({ key: "nt1_next", attempt: 1 }), expected: null }]);
+    all.push({ kind: "acknowledged", key: "nt1_next", attempt: 1 });
+    await store.close();
+    for (let end = moment + 2; end <= all.length; end += 1) {
+      const before = all.slice(0, end);
+      const lost = await lostIn(afterPowerLoss(before, random), acknowledgedBefore(before), join(root, "after"));
+      found.push(...lost.map((one) => `killed at ${moment}, power lost at ${end} of ${all.length}: ${one}`));
+    }
+  }
+  expect(successors).toBeGreaterThan(5);
+  expect(found.slice(0, 5)).toEqual([]);
+}, 120_000);
 
 it("the replay catches a store that acknowledges before it syncs", async () => {
   const root = temporaryFolder();

@@ -4,6 +4,7 @@
  * and every slot's does.
  */
 import { spawn } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { nevertwice } from "nevertwice";
@@ -27,9 +28,28 @@ afterAll(async () => {
   await provider.close();
 });
 
-/** What the job does: one effect under the slot's key, slowly enough to be killed before, in and after it. */
+/**
+ * What the job does: one effect under the slot's key, slowly enough to be killed before, in and after it. The provider
+ * honours the key, so two at once would still be one effect: each command also looks whether another one of its slot lives.
+ */
 const WORK = `
+  import { appendFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
   const { NEVERTWICE_SLOT: slot, NEVERTWICE_KEY: key } = process.env;
+  const [, , folder] = process.argv;
+  const mine = folder + "/" + slot + ".pid";
+  const lives = (pid) => {
+    try {
+      return !/\\) Z /.test(readFileSync("/proc/" + pid + "/stat", "utf8"));
+    } catch {
+      return false;
+    }
+  };
+  try {
+    writeFileSync(mine, String(process.pid), { flag: "wx" });
+  } catch {
+    if (lives(readFileSync(mine, "utf8"))) appendFileSync(folder + "/overlaps", slot + "\\n");
+    writeFileSync(mine, String(process.pid));
+  }
   await new Promise((done) => setTimeout(done, 60));
   const response = await fetch(process.argv[1] + "/effects", {
     method: "POST",
@@ -38,15 +58,16 @@ const WORK = `
   });
   if (!response.ok) process.exit(1);
   await new Promise((done) => setTimeout(done, 60));
+  rmSync(mine, { force: true });
 `;
 
 const living = new Set<ReturnType<typeof spawn>>();
 
-function fire(store: string, slot: string) {
+function fire(folder: string, store: string, slot: string) {
   const line = ["run", "--job", "digest", "--slot", slot, "--lease", `${LEASE_MS}ms`, "--store", store];
   const child = spawn(
     process.execPath,
-    [CLI, ...line, "--", process.execPath, "--input-type=module", "-e", WORK, provider.url],
+    [CLI, ...line, "--", process.execPath, "--input-type=module", "-e", WORK, provider.url, folder],
     {
       stdio: "ignore",
       env: { ...process.env, NODE_OPTIONS: "" },
@@ -58,8 +79,28 @@ function fire(store: string, slot: string) {
   return { child, ended };
 }
 
+/** The process group of a runner's command, once there is one. */
+function commandOf(runner: number): number | null {
+  try {
+    const [child = ""] = readFileSync(`/proc/${runner}/task/${runner}/children`, "utf8").trim().split(" ");
+    return child === "" ? null : Number(child);
+  } catch {
+    return null;
+  }
+}
+
+function killGroup(group: number): boolean {
+  try {
+    process.kill(-group, "SIGKILL");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 it(`R1: killed ${KILLS} times at random while the scheduler fires every ${FIRE_EVERY_MS} ms: effects = slots`, async () => {
-  const store = `sqlite:${join(temporaryFolder(), "ledger.db")}`;
+  const folder = temporaryFolder();
+  const store = `sqlite:${join(folder, "ledger.db")}`;
   const random = seeded(20261115);
   const nt = nevertwice({ store, sweep: false });
   const done = async (slot: string) => {
@@ -69,6 +110,7 @@ it(`R1: killed ${KILLS} times at random while the scheduler fires every ${FIRE_E
     );
   };
   let kills = 0;
+  let groups = 0;
   let slots = 0;
   let fires = 0;
   // Slot after slot: each is fired until the ledger says that it is done, and its runners are shot at meanwhile.
@@ -76,13 +118,16 @@ it(`R1: killed ${KILLS} times at random while the scheduler fires every ${FIRE_E
     slots += 1;
     const slot = `A-slot-${slots}`;
     while (fires < MAX_FIRES) {
-      const { child, ended } = fire(store, slot);
+      const { child, ended } = fire(folder, store, slot);
       fires += 1;
       const shot = kills < KILLS && random() < 0.75;
+      const together = random() < 0.5;
       if (shot) {
         setTimeout(
           () => {
+            const group = together ? commandOf(child.pid as number) : null;
             if (child.kill("SIGKILL")) {
+              if (group !== null && killGroup(group)) groups += 1;
               kills += 1;
               countKill();
             }
@@ -102,7 +147,10 @@ it(`R1: killed ${KILLS} times at random while the scheduler fires every ${FIRE_E
   const names = Array.from({ length: slots }, (_, i) => `A-slot-${i + 1}`);
   for (const name of names) expect(await done(name), name).toBe(true);
   await nt.close();
-  console.log(`nevertwice run: ${fires} runners started, ${kills} killed, ${slots} slots`);
+  console.log(
+    `nevertwice run: ${fires} runners started, ${kills} killed, ${groups} with their command, ${slots} slots`,
+  );
+  expect(existsSync(join(folder, "overlaps")), "two commands of one slot at once").toBe(false);
   expect(kills).toBeGreaterThanOrEqual(KILLS);
   expect(names.map((name) => provider.effectsOf(name))).toEqual(names.map(() => 1));
   expect(provider.mismatches).toEqual([]);

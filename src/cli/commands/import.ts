@@ -7,11 +7,11 @@ import { deriveKey } from "../../core/key.ts";
 import { expired, type LedgerRecord, type Payload, type State } from "../../core/record.ts";
 import { instantOf, type Store } from "../../core/store.ts";
 import { type LedgerEvent, transition } from "../../core/transition.ts";
-import { chooseStore } from "../../open-store.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, UsageError } from "../exit.ts";
 import { plural } from "../format.ts";
 import { type PlacedRow, type Row, rowsOf } from "../import-rows.ts";
+import { openLedger } from "../ledger.ts";
 import { endProgress, showProgress } from "../progress.ts";
 import { oneLine } from "../text.ts";
 
@@ -91,8 +91,7 @@ async function run(context: Context): Promise<number> {
   const [file] = args.operands;
   if (file === undefined) throw new UsageError("import needs a file: nevertwice import ledger.jsonl --action publish");
   const rows = rowsOf(readText(resolve(io.cwd, file), file), file);
-  const around = { cwd: io.cwd, env: io.env, home: io.home, platform: io.platform };
-  const { store } = chooseStore(args.text("store"), "store", around);
+  const store = openLedger(args.text("store"), io);
   try {
     const plans = lastOfEach(rows.map((row) => planned(context, row, file, store)));
     const counts = await write(context, plans, store);

@@ -3,16 +3,18 @@ import { performance } from "node:perf_hooks";
 import { StringDecoder } from "node:string_decoder";
 import { isNevertwiceError, messageOf } from "../../core/errors.ts";
 import type { Outcome } from "../../core/outcome.ts";
+import { resolvePolicy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
 import { nevertwice } from "../../nevertwice.ts";
-import { chooseStore } from "../../open-store.ts";
 import { CommandFailed, type CommandResult, groupOf, runCommandJob } from "../../schedule/command-job.ts";
+import { jobAction } from "../../schedule/job-action.ts";
 import { groupStanding } from "../../schedule/process-group.ts";
 import { slotOf } from "../../schedule/slot.ts";
 import { slotOfInstant, timetable } from "../../schedule/timetable.ts";
 import type { Command, Context, Sink } from "../command.ts";
 import { EXIT, exitOfStatus, UsageError } from "../exit.ts";
 import { moment, shortKey } from "../format.ts";
+import { openLedger } from "../ledger.ts";
 import { oneLine } from "../text.ts";
 
 export const run: Command = {
@@ -56,6 +58,7 @@ async function runJob(context: Context): Promise<number> {
   const job = args.text("job");
   if (job === undefined || job.trim() === "")
     throw new UsageError("run needs --job <name>: it names the work, and is part of the key of each run.");
+  asUsage(() => jobAction(job));
   const extra = args.operands.slice(0, args.operands.length - args.behindDashes.length);
   if (extra.length > 0)
     throw new UsageError(
@@ -68,37 +71,27 @@ async function runJob(context: Context): Promise<number> {
   const stale = choice(context, "on-stale", ["take-over", "hold"] as const);
   const failed = choice(context, "on-failure", ["retry", "hold"] as const);
   const onSkip = exitCode(context);
-  const { store } = chooseStore(args.text("store"), "store", {
-    cwd: io.cwd,
-    env: io.env,
-    home: io.home,
-    platform: io.platform,
-  });
+  const lasting = durations(context);
+  const store = openLedger(args.text("store"), io);
   const tenant = args.text("tenant");
   const nt = nevertwice({ store, sweep: false, onWarning: () => {}, ...(tenant !== undefined && { tenant }) });
   try {
     const slot = slotFor(context, nt.store.now());
     const json = args.on("json");
-    const optional = (flag: "lease" | "timeout" | "keep") =>
-      args.text(flag) === undefined ? {} : { [flag]: args.text(flag) };
-    const outcome = await asUsage(() =>
-      runCommandJob(nt, {
-        job,
-        slot,
-        command: args.behindDashes,
-        stale,
-        failed,
-        ...optional("lease"),
-        ...optional("timeout"),
-        ...optional("keep"),
-        env: io.env,
-        cwd: io.cwd,
-        stdout: passOn(json ? io.stderr : io.stdout),
-        stderr: passOn(io.stderr),
-        monotonic: () => performance.now(),
-        onSignal: forwardSignals,
-      }),
-    );
+    const outcome = await runCommandJob(nt, {
+      job,
+      slot,
+      command: args.behindDashes,
+      stale,
+      failed,
+      ...lasting,
+      env: io.env,
+      cwd: io.cwd,
+      stdout: passOn(json ? io.stderr : io.stdout),
+      stderr: passOn(io.stderr),
+      monotonic: () => performance.now(),
+      onSignal: forwardSignals,
+    });
     return await report(context, { job, slot, onSkip }, outcome, nt.store);
   } finally {
     await nt.close();
@@ -121,6 +114,18 @@ function exitCode({ args }: Context): number {
   throw new UsageError(`--on-skip ${oneLine(text)}: it takes an exit code from 0 to 255.`);
 }
 
+/** Checked before the ledger is opened: a ledger that cannot be is another trouble, with another exit code. */
+function durations({ args }: Context): { lease?: string; timeout?: string; keep?: string } {
+  const given = Object.fromEntries(
+    ["lease", "timeout", "keep"].flatMap((flag) => {
+      const text = args.text(flag);
+      return text === undefined ? [] : [[flag, text]];
+    }),
+  );
+  asUsage(() => resolvePolicy(given, "run"));
+  return given;
+}
+
 function slotFor({ args }: Context, now: number): string {
   const [per, cron, slot, tz] = ["per", "cron", "slot", "tz"].map((flag) => args.text(flag));
   if ([per, cron, slot].filter((one) => one !== undefined).length !== 1)
@@ -130,7 +135,7 @@ function slotFor({ args }: Context, now: number): string {
     if (slot.trim() === "") throw new UsageError("--slot is blank: every run would share one slot.");
     return slot;
   }
-  return asUsageSync(() => {
+  return asUsage(() => {
     if (per !== undefined) return slotOf(per, now, tz);
     const times = timetable({ cron: cron as string, ...(tz !== undefined && { tz }) }, "--cron");
     const [last] = times.upTo(now, 1);
@@ -140,24 +145,12 @@ function slotFor({ args }: Context, now: number): string {
 }
 
 /** What the flags say is wrong comes from deep inside; it is still the command line that is wrong. */
-async function asUsage<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    throw usageOf(error);
-  }
-}
-
-function asUsageSync<T>(work: () => T): T {
+function asUsage<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    throw usageOf(error);
+    throw isNevertwiceError(error) && error.code === "CONFIG" ? new UsageError(error.message, { cause: error }) : error;
   }
-}
-
-function usageOf(error: unknown): unknown {
-  return isNevertwiceError(error) && error.code === "CONFIG" ? new UsageError(error.message, { cause: error }) : error;
 }
 
 function passOn(sink: Sink): (chunk: Buffer) => void {
