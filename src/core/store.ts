@@ -104,6 +104,8 @@ export interface Store {
   instant?(): Instant;
   /** Rows a write likes best at once; the engine gathers no more. */
   readonly batchRows?: number;
+  /** Rows it takes at once where many more are under way: the engine then gathers half of them, up to here. */
+  readonly crowdedBatchRows?: number;
   /**
    * Calls `wake` when the record may have changed hands or been settled by another process, where the store can tell.
    * A hint: it may come late or not at all, so the engine looks now and then in any case. Returns the way to stop.

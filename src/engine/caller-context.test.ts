@@ -68,4 +68,35 @@ describe("the caller's own async context", () => {
     expect(seen.toSorted()).toEqual(["a in a", "a in a", "b in b", "b in b", "c in c", "c in c"]);
     await nt.close();
   });
+
+  it("of whoever set a worker going is the one that its jobs begin in, though they share batches with callers", async () => {
+    const nt = nevertwice({ store: "memory:", sweep: false });
+    const seen: (string | undefined)[] = [];
+    const turn = () => new Promise((done) => setImmediate(done));
+    const send = nt.action("send", {
+      key: ["id"],
+      run: async (_: { id: number }) => {
+        seen.push(request.getStore());
+        await turn();
+      },
+    });
+    const call = nt.action("call", { key: ["id"], run: async (_: { id: number }) => void (await turn()) });
+    await send.enqueueMany(Array.from({ length: 100 }, (_, id) => ({ id })));
+    const worker = nt.worker({ concurrency: 2, actions: [send] });
+    worker.on(({ type }) => seen.push(type === "finished" ? request.getStore() : "mine"));
+    let drained = false;
+    const draining = request
+      .run("mine", () => worker.drain())
+      .finally(() => {
+        drained = true;
+      });
+    // Others' calls go out in the same batches, some of them first.
+    await request.run("theirs", async () => {
+      for (let id = 0; !drained && id < 10_000; id += 1) await call({ id });
+    });
+    await draining;
+    expect(seen.length).toBeGreaterThanOrEqual(200);
+    expect(new Set(seen)).toEqual(new Set(["mine"]));
+    await nt.close();
+  });
 });

@@ -49,6 +49,21 @@ describe("Coalescer", () => {
     expect(batches.map((batch) => batch.length)).toEqual([3, 3, 2]);
   });
 
+  it("in a crowd a batch holds half of it, up to its own bound, and goes back to the usual when the crowd is gone", async () => {
+    const { made, batches } = coalescer({ maxBatch: 4, mostInCrowd: 8 });
+    const all = (count: number) => Promise.all(Array.from({ length: count }, (_, i) => made.submit(`${i}`, `${i}`)));
+    const sizes = async (count: number) => {
+      batches.length = 0;
+      await all(count);
+      return batches.map((batch) => batch.length);
+    };
+    expect(await sizes(8)).toEqual([4, 4]);
+    expect(await sizes(12)).toEqual([6, 6]);
+    expect(await sizes(40)).toEqual([8, 8, 8, 8, 8]);
+    for (let i = 0; i < 200; i += 1) await all(1);
+    expect(await sizes(8)).toEqual([4, 4]);
+  });
+
   it("no more batches are under way at once than allowed; the rest gathers", async () => {
     const doors = Array.from({ length: 3 }, () => gate());
     const batches: string[][] = [];

@@ -14,6 +14,8 @@ export interface Waiting<Request, Response> {
 export interface CoalescerOptions<Request, Response> {
   readonly flush: (batch: readonly Request[]) => Promise<readonly Response[]>;
   readonly maxBatch: number;
+  /** How far a batch may grow beyond that: it holds half of the requests that were lately under way at once, up to here. */
+  readonly mostInCrowd?: number;
   /** Batches under way at once: they keep the store busy while the next one gathers. */
   readonly maxInFlight: number;
   /** Whether a failed batch may succeed in halves; false for a store that is down altogether. */
@@ -27,11 +29,15 @@ export interface CoalescerOptions<Request, Response> {
 // How long batches may go out without the event loop having turned: timers and sockets get their time.
 const LONGEST_ALONE_MS = 4;
 const LONGEST_IN_COMPANY_MS = 8;
+// How much of a crowd is still counted on at the next batch: a few dozen batches later it is forgotten.
+const CROWD_STAYS = 63 / 64;
 
 export class Coalescer<Request, Response> {
   readonly #options: CoalescerOptions<Request, Response>;
   #waiting: Waiting<Request, Response>[] = [];
   #inFlight = 0;
+  #underWay = 0;
+  #crowd = 0;
   #scheduled = false;
   #alone = true;
   #turnedAt = 0;
@@ -81,7 +87,7 @@ export class Coalescer<Request, Response> {
 
   /** Sorted by key (so that no two batches lock rows in opposite order); a key appears once in a batch. */
   #nextBatch(): Waiting<Request, Response>[] {
-    const { maxBatch } = this.#options;
+    const maxBatch = this.#roomInBatch();
     if (this.#waiting.length <= 1) return this.#waiting.splice(0);
     const batch: Waiting<Request, Response>[] = [];
     const later: Waiting<Request, Response>[] = [];
@@ -97,17 +103,25 @@ export class Coalescer<Request, Response> {
     return batch.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
   }
 
+  /** Half of a crowd: one half is with the store while the other works. */
+  #roomInBatch(): number {
+    const { maxBatch, mostInCrowd = maxBatch } = this.#options;
+    this.#crowd = Math.max(this.#crowd * CROWD_STAYS, this.#waiting.length + this.#underWay);
+    return Math.min(mostInCrowd, Math.max(maxBatch, Math.floor(this.#crowd / 2)));
+  }
+
   // Callbacks, not an async function: a lone caller's batches are many, and each would cost it a promise more.
   #send(batch: Waiting<Request, Response>[]): void {
     this.#inFlight += 1;
+    this.#underWay += batch.length;
     this.#schedule();
     this.#flushed(batch).then(
       (responses) => {
         this.#answered(batch, responses);
-        this.#back();
+        this.#back(batch.length);
       },
       (error) => {
-        const back = () => this.#back();
+        const back = () => this.#back(batch.length);
         this.#failed(batch, error).then(back, back);
       },
     );
@@ -126,8 +140,9 @@ export class Coalescer<Request, Response> {
     for (let i = 0; i < batch.length; i += 1) answer(batch[i] as Waiting<Request, Response>, responses[i] as Response);
   }
 
-  #back(): void {
+  #back(size: number): void {
     this.#inFlight -= 1;
+    this.#underWay -= size;
     this.#schedule();
   }
 

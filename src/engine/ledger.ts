@@ -83,6 +83,7 @@ export class Ledger {
     this.#writes = new Coalescer({
       ...shared,
       maxBatch: store.batchRows ?? MAX_WRITE_BATCH,
+      ...(store.crowdedBatchRows !== undefined && { mostInCrowd: store.crowdedBatchRows }),
       flush: (puts) => this.#open(() => store.write(puts)),
     });
   }

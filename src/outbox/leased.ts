@@ -10,7 +10,7 @@ import type { Call, CallDefaults } from "../engine/call.ts";
 import { sleep } from "../engine/clock.ts";
 import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
-import { type End, execute } from "../engine/execution.ts";
+import { type End, type Ending as ExecutionEnding, execute, executeThen } from "../engine/execution.ts";
 import { parseInput } from "../engine/standard-schema.ts";
 import type { LaneName, Lanes } from "./lanes.ts";
 
@@ -33,20 +33,77 @@ export interface LeasedServices {
   readonly lanes: Lanes;
 }
 
+/** Whoever waits for how it ended. One of these is called, once. */
+export interface LeasedListener {
+  ended(ending: Ending): void;
+  crashed(error: unknown): void;
+}
+
 export function runLeased(services: LeasedServices, definition: Definition, stored: Stored): Promise<Ending> {
-  const { record } = stored;
-  const { ledger, payloads } = services.engine.services;
-  const stale = staleSince(record, ledger.instant().now);
-  if (stale !== null) return parkLeased(services, stored, stale, "expired");
-  let input: ReturnType<typeof payloads.load>;
-  try {
-    input = payloads.load(record, "input");
-  } catch (error) {
-    return parkLeased(services, stored, error, "unreadable");
+  return new Promise((ended, crashed) => runLeasedThen(services, definition, stored, { ended, crashed }));
+}
+
+/** The same for a listener: the plain way goes from callback to callback, as in a call. */
+export function runLeasedThen(
+  services: LeasedServices,
+  definition: Definition,
+  stored: Stored,
+  listener: LeasedListener,
+): void {
+  const { schema, limit, prepare, manual } = definition;
+  const readied = inputOf(services, stored);
+  if ("why" in readied) tell(listener, parkLeased(services, stored, readied.error, readied.why));
+  else if (schema !== undefined) tell(listener, runParsed(services, definition, stored, readied.value));
+  else {
+    const call = new LeasedCall(services, definition, stored.record, { given: readied.value, input: readied.value });
+    const marked = stored.record.state === "sent" || prepare !== undefined || manual;
+    if (limit === null && marked) {
+      const { input } = call;
+      executeThen(services.engine.services, { call, stored, input }, new PlainEnding(call, listener));
+    } else tell(listener, runCall(services, call, stored));
   }
-  if (input.omitted !== undefined) return parkLeased(services, stored, unreadable(record, input.omitted), "unreadable");
-  if (definition.schema !== undefined) return runParsed(services, definition, stored, input.value);
-  return runInput(services, definition, stored, { given: input.value, input: input.value });
+}
+
+function tell(listener: LeasedListener, work: Promise<Ending>): void {
+  work.then(
+    (ending) => listener.ended(ending),
+    (error) => listener.crashed(error),
+  );
+}
+
+class PlainEnding implements ExecutionEnding {
+  readonly #call: Call;
+  readonly #listener: LeasedListener;
+
+  constructor(call: Call, listener: LeasedListener) {
+    this.#call = call;
+    this.#listener = listener;
+  }
+
+  ended(end: End): void {
+    this.#listener.ended(endingOf(this.#call, end));
+  }
+
+  crashed(error: unknown): void {
+    this.#listener.crashed(error);
+  }
+}
+
+/** Its stored input, or why it cannot be run at all. */
+function inputOf(
+  { engine }: LeasedServices,
+  { record }: Stored,
+): { readonly value: unknown } | { readonly error: unknown; readonly why: "expired" | "unreadable" } {
+  const { ledger, payloads } = engine.services;
+  const stale = record.terms === null ? null : staleSince(record, ledger.instant().now);
+  if (stale !== null) return { error: stale, why: "expired" };
+  try {
+    const input = payloads.load(record, "input");
+    if (input.omitted === undefined) return input;
+    return { error: unreadable(record, input.omitted), why: "unreadable" };
+  } catch (error) {
+    return { error, why: "unreadable" };
+  }
 }
 
 async function runParsed(services: LeasedServices, definition: Definition, stored: Stored, given: unknown) {
@@ -56,7 +113,7 @@ async function runParsed(services: LeasedServices, definition: Definition, store
   } catch (error) {
     return parkLeased(services, stored, error, "unreadable");
   }
-  return runInput(services, definition, stored, { given, input });
+  return runCall(services, new LeasedCall(services, definition, stored.record, { given, input }), stored);
 }
 
 interface Inputs {
@@ -64,10 +121,8 @@ interface Inputs {
   readonly input: unknown;
 }
 
-function runInput(services: LeasedServices, definition: Definition, stored: Stored, inputs: Inputs): Promise<Ending> {
-  const call = callOf(services, definition, stored.record, inputs);
-  if (definition.limit === null) return markAndRun(services, call, stored);
-  return limited(services, call, stored);
+function runCall(services: LeasedServices, call: Call, stored: Stored): Promise<Ending> {
+  return call.definition.limit === null ? markAndRun(services, call, stored) : limited(services, call, stored);
 }
 
 /** The destination's own word: a begin now, a begin soon, or another time. */
@@ -198,21 +253,33 @@ function holdOf({ fence, holder }: LedgerRecord): Hold {
   return { fence, holder: holder as string };
 }
 
-function callOf({ defaults }: LeasedServices, definition: Definition, record: LedgerRecord, inputs: Inputs): Call {
-  const { key, tenant, version, scope } = record;
-  let print: Call["print"] | undefined;
-  return {
-    definition,
-    key,
-    tenant,
-    version,
-    scope,
-    ...inputs,
-    // Only who settles a doubt compares inputs: not worth its digests on the plain way.
-    get print() {
-      print ??= printInput(inputs.input, definition.free, defaults.secret);
-      return print;
-    },
-    waitMs: 0,
-  };
+/** A class, not a literal: a getter in a literal makes every object of its own kind, slow to make and many times the size. */
+class LeasedCall implements Call {
+  readonly definition: Definition;
+  readonly key: string;
+  readonly tenant: string;
+  readonly version: number;
+  readonly scope: string | null;
+  readonly given: unknown;
+  readonly input: unknown;
+  readonly waitMs = 0;
+  readonly #defaults: CallDefaults;
+  #print: Call["print"] | null = null;
+
+  constructor({ defaults }: LeasedServices, definition: Definition, record: LedgerRecord, { given, input }: Inputs) {
+    this.definition = definition;
+    this.key = record.key;
+    this.tenant = record.tenant;
+    this.version = record.version;
+    this.scope = record.scope;
+    this.given = given;
+    this.input = input;
+    this.#defaults = defaults;
+  }
+
+  /** Only who settles a doubt compares inputs: not worth its digests on the plain way. */
+  get print(): Call["print"] {
+    this.#print ??= printInput(this.input, this.definition.free, this.#defaults.secret);
+    return this.#print;
+  }
 }

@@ -5,6 +5,7 @@
  * lies about leased that way, so that a worker that is killed leaves no doubt about what it had not begun. Actions that
  * prepare, mark by hand, are limited or stand in lines are leased as `claimed`, which may be handed back or taken over.
  */
+import { AsyncResource } from "node:async_hooks";
 import { type Duration, durationMs } from "../core/duration.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import type { Stored } from "../core/store.ts";
@@ -15,7 +16,7 @@ import type { Engine } from "../engine/engine.ts";
 import { Doorbells } from "./doorbells.ts";
 import { DoubtSettler } from "./doubt-settler.ts";
 import { Lanes } from "./lanes.ts";
-import { type Ending, giveBack, type LeasedServices, runLeased } from "./leased.ts";
+import { type Ending, giveBack, type LeasedServices, runLeasedThen } from "./leased.ts";
 import { Lines } from "./lines.ts";
 import { chosenDefinitions, readWorkerOptions, type WorkerOptions, type WorkerSettings } from "./worker-options.ts";
 
@@ -89,6 +90,12 @@ const EAGER_MS = 1_000;
 const EAGER_POLL_MS = 20;
 const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [250, 30_000];
 
+function newScope(): AsyncResource {
+  return new AsyncResource("nevertwice.worker", { requireManualDestroy: true });
+}
+
+function nobodyWaits(): void {}
+
 export function createWorker(options: WorkerOptions, services: WorkerServices): Worker {
   return new OutboxWorker(readWorkerOptions(options), services);
 }
@@ -118,6 +125,8 @@ class OutboxWorker implements Worker {
   #eagerUntil = 0;
   #pauseMs = 0;
   #quiet: (() => void)[] = [];
+  /** The async context of whoever set it going last: jobs end in each other's, and the next must not begin in it. */
+  #scope = newScope();
   #unlisten: (() => void) | null = null;
   #saidIdle = false;
 
@@ -176,7 +185,7 @@ class OutboxWorker implements Worker {
       if (limit < 1) break;
       const rows = await this.#ask(group, limit);
       ran += rows.length;
-      await Promise.all(rows.map((stored) => this.#begin(stored)));
+      await Promise.all(rows.map((stored) => new Promise<void>((over) => this.#begin(stored, over))));
     }
     return ran;
   }
@@ -198,6 +207,7 @@ class OutboxWorker implements Worker {
 
   async #ready(): Promise<void> {
     this.#requireNotStopped();
+    this.#scope = newScope();
     this.#given.used();
     const { ledger } = this.#engine.services;
     const chosen = chosenDefinitions(this.#settings.actions, this.#given.definitions);
@@ -276,7 +286,7 @@ class OutboxWorker implements Worker {
       this.#reserved -= limit;
     }
     if (!this.#pumping) await this.#handBack(rows);
-    else for (const stored of rows) void this.#begin(stored);
+    else for (const stored of rows) this.#begin(stored);
     this.#pumpSoon();
   }
 
@@ -302,26 +312,35 @@ class OutboxWorker implements Worker {
     this.#soon = true;
     setImmediate(() => {
       this.#soon = false;
-      this.#pump();
-      this.#perhapsQuiet();
+      this.#scope.runInAsyncScope(() => {
+        this.#pump();
+        this.#perhapsQuiet();
+      });
     });
   }
 
   // ---- what it does with it ----
 
-  #begin(stored: Stored): Promise<void> {
+  #begin(stored: Stored, over: () => void = nobodyWaits): void {
     const { record } = stored;
     const definition = this.#definitions.get(record.action) as Definition;
     this.#running += 1;
-    const work =
-      record.terms?.line === undefined ? runLeased(this.#leased, definition, stored) : this.#inLine(definition, stored);
-    return work.then(
-      (ending) => this.#ended(stored, definition, ending),
-      (error: unknown) => {
-        this.#emit({ type: "error", error });
+    const listener = {
+      ended: (ending: Ending) => {
+        // What nobody looks at takes no way round by way of the worker's own async context: it is in every job.
+        if (ending.as === "done" && this.#listeners.size === 0) this.#counts.done += 1;
+        else this.#scope.runInAsyncScope(this.#ended, this, stored, definition, ending);
         this.#over();
+        over();
       },
-    );
+      crashed: (error: unknown) => {
+        this.#scope.runInAsyncScope(this.#emit, this, { type: "error", error });
+        this.#over();
+        over();
+      },
+    };
+    if (record.terms?.line === undefined) runLeasedThen(this.#leased, definition, stored, listener);
+    else this.#inLine(definition, stored).then(listener.ended, listener.crashed);
   }
 
   #inLine(definition: Definition, stored: Stored): Promise<Ending> {
@@ -360,7 +379,6 @@ class OutboxWorker implements Worker {
       const why = ending.as === "failed" ? { why: ending.why } : {};
       this.#emit({ type: "finished", action, key: record.key, as: ending.as, ...why });
     }
-    this.#over();
   }
 
   #over(): void {

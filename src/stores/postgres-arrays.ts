@@ -1,8 +1,10 @@
 /**
  * Rows as columns: one parameter per column, whatever the number of rows, taken apart again by `unnest`.
  *
- * Text goes as one string with a separator (string_to_array): nothing is escaped on this side or parsed on the other. A
- * column that is the same in every row (state, action, tenant, fence … of most batches) is one value: half the bytes.
+ * Text goes as one string with a separator (string_to_array): nothing is escaped on this side or parsed on the other.
+ * Bytes go as such text in hexadecimal and are decoded row by row, for the same reason. A column that is the same in
+ * every row (state, action, tenant, fence … of most batches) is one value: half the bytes. One that is the same as
+ * another (the times of a first claim) is that one.
  */
 import type { SqlText } from "./postgres-row.ts";
 
@@ -42,14 +44,22 @@ export class Parameters {
     const items: string[] = [];
     const [names, arrays]: [string[], string[]] = [[], []];
     const places = new Map<string, string>();
+    const sent: { readonly type: string; readonly texts: readonly SqlText[]; readonly place: string }[] = [];
     for (const [at, { name, type }] of columns.entries()) {
       // One column at a time: a copy of every row in the order of the columns would cost more than the statement's text.
       const texts: SqlText[] = [];
       for (let row = 0; row < size; row += 1) texts.push(valueAt(row, at));
-      const same = at > 0 && allAlike(texts);
-      items.push(`${same ? this.#value(type, texts[0] as SqlText) : this.#array(type, texts)} AS a${at}`);
-      places.set(name, same ? `p.a${at}` : `i.${name}`);
-      if (same) continue;
+      if (at > 0 && allAlike(texts)) {
+        items.push(`${this.#value(type, texts[0] as SqlText)} AS a${at}`);
+        places.set(name, `p.a${at}`);
+        continue;
+      }
+      const twin = sent.find((other) => other.type === type && alike(other.texts, texts));
+      const place = twin?.place ?? (type === "bytea" ? `decode(i.${name}, 'hex')` : `i.${name}`);
+      places.set(name, place);
+      if (twin !== undefined) continue;
+      sent.push({ type, texts, place });
+      items.push(`${this.#array(type, texts)} AS a${at}`);
       names.push(name);
       arrays.push(`p.a${at}`);
     }
@@ -65,8 +75,8 @@ export class Parameters {
   }
 
   #array(type: string, texts: readonly SqlText[]): string {
-    if (type === "text") return this.#texts(texts);
-    return `${this.add(type === "bytea" ? byteaArray(texts) : plainArray(texts))}::${type}[]`;
+    if (type === "text" || type === "bytea") return this.#texts(texts);
+    return `${this.add(plainArray(texts))}::${type}[]`;
   }
 
   #texts(texts: readonly SqlText[]): string {
@@ -84,6 +94,11 @@ export class Parameters {
 function allAlike(texts: readonly SqlText[]): boolean {
   const first = texts[0];
   for (const text of texts) if (text !== first) return false;
+  return true;
+}
+
+function alike(these: readonly SqlText[], those: readonly SqlText[]): boolean {
+  for (let at = 0; at < these.length; at += 1) if (these[at] !== those[at]) return false;
   return true;
 }
 

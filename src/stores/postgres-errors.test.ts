@@ -133,7 +133,8 @@ describe("a network that cannot be trusted", () => {
   const isWrite = (bytes: Buffer) => bytes.includes("INSERT INTO");
 
   it("a server that falls silent is given up after the timeout, and its connection with it", async () => {
-    const { proxy, store } = await proxied();
+    // Long enough for a new connection on a busy machine.
+    const { proxy, store } = await proxied({ timeout: "2s" });
     proxy.behave("blackhole");
     await refused(store, "STORE_UNAVAILABLE", /did not answer in time/);
     proxy.behave("reset");

@@ -2,7 +2,8 @@
 import type { LeaseQuery } from "../core/store.ts";
 import { Parameters } from "./postgres-arrays.ts";
 import { anyOf, groupsOf, type LeaseTables, lapsed, leasedRows } from "./postgres-groups.ts";
-import { LEASED, type Row, SAME_MARK, selectList, YOUNG_MS } from "./postgres-row.ts";
+import { LEASED_LIST } from "./postgres-leased-row.ts";
+import { LEASED, SAME_MARK, YOUNG_MS } from "./postgres-row.ts";
 import type { Statement } from "./postgres-write.ts";
 
 /** Before anything that is ever due. */
@@ -54,6 +55,8 @@ function wanted(parameters: Parameters, { tenant, actions }: LeaseQuery, at: str
 /**
  * Rows are picked and locked before, so a TID scan finds them as they are. They come back with the time they have been
  * due since, and in any order: sorting them here, behind a second look at them, would cost a fifth of the statement.
+ *
+ * What is the same for all rows is made of its text once, in `k`: a plan that is kept would do so for each row.
  */
 function take(
   table: string,
@@ -62,31 +65,27 @@ function take(
   { to, holder, leaseMs }: LeaseQuery,
   at: string,
 ): Statement {
-  const now = `${at}::bigint`;
+  const until = `${at}::bigint + ${parameters.add(String(leaseMs))}::double precision`;
+  const same = `(SELECT ${at}::bigint AS now, ${until} AS until, ${at}::bigint - ${YOUNG_MS} AS young OFFSET 0) k`;
   const set = [
     `rev = r.rev + 1`,
     `state = ${parameters.add(to)}`,
     `attempt = r.attempt + 1, fence = r.fence + 1, tries = r.tries + 1`,
     `holder = ${parameters.add(holder)}`,
-    `lease_until = ${now} + ${parameters.add(String(leaseMs))}::double precision, lease_epoch = NULL`,
-    `updated_at = ${now}, fate = NULL, expires_at = NULL`,
-    `attention = CASE WHEN r.created_at < ${now} - ${YOUNG_MS} THEN '${LEASED}' END`,
-    `attention_at = CASE WHEN r.created_at < ${now} - ${YOUNG_MS} THEN r.created_at END`,
+    `lease_until = k.until, lease_epoch = NULL`,
+    `updated_at = k.now, fate = NULL, expires_at = NULL`,
+    `attention = CASE WHEN r.created_at < k.young THEN '${LEASED}' END`,
+    `attention_at = CASE WHEN r.created_at < k.young THEN r.created_at END`,
   ];
   if (to === "sent") {
     set.push(
       `sent_mark = CASE WHEN r.first_sent_at IS NULL THEN '${SAME_MARK}' ELSE r.sent_mark END`,
-      `first_sent_at = coalesce(r.first_sent_at, ${now}), last_sent_at = ${now}`,
+      `first_sent_at = coalesce(r.first_sent_at, k.now), last_sent_at = k.now`,
     );
   }
   return {
     text: `${picked}
-UPDATE ${table} r SET ${set.join(", ")} FROM picked p WHERE r.ctid = p.id RETURNING p.since::text AS since, ${selectList("r")}`,
+UPDATE ${table} r SET ${set.join(", ")} FROM picked p CROSS JOIN ${same} WHERE r.ctid = p.id RETURNING ${LEASED_LIST}`,
     values: parameters.values,
   };
-}
-
-/** The longest due first. */
-export function inDueOrder(rows: readonly Row[]): Row[] {
-  return rows.toSorted((a, b) => Number(a.since) - Number(b.since));
 }

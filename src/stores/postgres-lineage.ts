@@ -7,14 +7,17 @@
  * on, the write conflicts.
  */
 import type { LedgerRecord } from "../core/record.ts";
-import type { Put, Stored } from "../core/store.ts";
+import type { Put } from "../core/store.ts";
 import { keyHex } from "./postgres-key.ts";
-import { keepClass, movingValues, type SqlText } from "./postgres-row.ts";
+import { keepClass } from "./postgres-row.ts";
 
-// A place for each key, and many more of them than records under way at once: where two keys have one place the older is
-// forgotten, and its settle sends everything again. Not a Map: what thousands come and go through would leave old tables
-// behind, each keeping what was in it alive until the next full collection.
-const PLACES = 8_192;
+// Each key has one set of places, found by its end: many more places than records under way at once, and enough in a set
+// that even a busy worker's records find one (one place for each key lost one record in forty, and with it every batch
+// was two statements in one). Where a set is full the oldest is forgotten, and its settle sends everything again. Not a
+// Map: what thousands come and go through would leave old tables behind, each keeping what was in it alive until the
+// next full collection.
+const SETS = 1_024;
+const PLACES = 8;
 // Enough of a digest to spread keys evenly; the end of any other text.
 const TELLING_CHARS = 8;
 
@@ -22,43 +25,56 @@ interface Held {
   readonly record: LedgerRecord;
   readonly rev: number;
   readonly hex: string;
-  /** The row's changing columns as they were written; null: not kept, made again when asked for. */
-  readonly moving: readonly SqlText[] | null;
 }
 
 export class Lineage {
-  readonly #held: (Held | null)[] = new Array(PLACES).fill(null);
+  /** The places of a set stand side by side, the newest first. */
+  readonly #held: (Held | null)[] = new Array(SETS * PLACES).fill(null);
 
   /** The key as SQL takes it; converting it costs more than remembering it. */
   hexOf(key: string): string {
     return this.#of(key)?.hex ?? keyHex(key);
   }
 
-  keep({ record, version }: Stored, hex: string, moving: readonly SqlText[] | null = null): void {
-    const { key, state } = record;
+  keep(record: LedgerRecord, rev: number, hex: string): void {
+    const held = this.#held;
+    const known = this.#placeOf(record.key);
     // Settled: nothing is written after it.
-    if (state !== "confirmed") this.#held[placeOf(key)] = { record, rev: version, hex, moving };
-    else if (this.#of(key) !== null) this.#held[placeOf(key)] = null;
+    const next = record.state === "confirmed" ? null : { record, rev, hex };
+    if (known >= 0) held[known] = next;
+    else if (next !== null) {
+      const first = setOf(record.key) * PLACES;
+      let free = first;
+      while (free < first + PLACES - 1 && held[free] !== null) free += 1;
+      held.copyWithin(first + 1, first, free);
+      held[first] = next;
+    }
+  }
+
+  /** -1: it is not here. */
+  #placeOf(key: string): number {
+    const first = setOf(key) * PLACES;
+    for (let at = first; at < first + PLACES; at += 1) if (this.#held[at]?.record.key === key) return at;
+    return -1;
   }
 
   #of(key: string): Held | null {
-    const held = this.#held[placeOf(key)] ?? null;
-    return held?.record.key === key ? held : null;
+    const place = this.#placeOf(key);
+    return place < 0 ? null : (this.#held[place] as Held);
   }
 
-  /** The row's changing columns, where it has all of the record that a plain settle leaves alone; else null. */
-  before({ record, expected }: Put, now: number): readonly SqlText[] | null {
+  /** The record the row holds, where it has all that a plain settle leaves alone; else null. */
+  before({ record, expected }: Put): LedgerRecord | null {
     const held = this.#of(record.key);
-    if (held === null || held.rev !== expected || !alike(held.record, record)) return null;
-    return held.moving ?? movingValues(held.record, held.rev, now);
+    return held !== null && held.rev === expected && alike(held.record, record) ? held.record : null;
   }
 }
 
-function placeOf(key: string): number {
+function setOf(key: string): number {
   let hash = 0;
   for (let at = Math.max(0, key.length - TELLING_CHARS); at < key.length; at += 1)
     hash = (hash * 31 + key.charCodeAt(at)) | 0;
-  return hash & (PLACES - 1);
+  return hash & (SETS - 1);
 }
 
 /** The same objects, not equal ones: a record hands on to the next what a transition does not touch. */

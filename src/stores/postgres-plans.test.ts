@@ -5,10 +5,12 @@ import { freshDatabase } from "../../test/services/addresses.ts";
 import type { LeaseQuery } from "../core/store.ts";
 import { sampleRecord } from "../testing/index.ts";
 import { postgresStore } from "./postgres.ts";
+import { keyHex } from "./postgres-key.ts";
 import { leaseDue } from "./postgres-lease.ts";
 import { LeaseFloor } from "./postgres-lease-floor.ts";
+import { LARGE_BYTES } from "./postgres-swaps.ts";
 import { sweepStatement, watchStatement } from "./postgres-sweep.ts";
-import type { Statement } from "./postgres-write.ts";
+import { batchWrite, planPut, type Statement } from "./postgres-write.ts";
 
 const TABLES = { table: "nevertwice.records", meta: "nevertwice.meta" };
 const DAY_MS = 86_400_000;
@@ -84,6 +86,62 @@ it.each([1, 50, 100])(
       ).toContain("records_created");
     }
     expect(await store.sweep({ limit: 2_000 })).toBe(Math.min(2_000, over * 400));
+  },
+);
+
+it("a settle of 128 rows looks each up by the index from the size on at which its plan is kept", async () => {
+  const { pool, store, explain } = await ledger();
+  const now = store.now();
+  const rows = Math.ceil(LARGE_BYTES / 600);
+  await pool.query(
+    `INSERT INTO nevertwice.records (created_at, keep_ms, attempt, fence, tries, queued, key, tenant, action, doc, rev, updated_at, expires_at, state)
+     SELECT $1::bigint, $2::bigint, 1, 1, 1, false, sha256(n::text::bytea), '', 'mail', repeat('x', 150), 1, $1::bigint, $1::bigint, 'confirmed'
+     FROM generate_series(1, $3::int) n`,
+    [now, DAY_MS, rows],
+  );
+  const { rows: sizes } = await pool.query("SELECT pg_relation_size('nevertwice.records')::int AS bytes");
+  expect(sizes[0].bytes).toBeGreaterThanOrEqual(LARGE_BYTES);
+  expect(sizes[0].bytes).toBeLessThan(1.5 * LARGE_BYTES);
+  const settles = Array.from({ length: 128 }, (_, i) => {
+    const record = sampleRecord({ key: `nt1_${i}` });
+    const facts = { hex: keyHex(record.key), now };
+    return planPut({ record: { ...record, fence: 9 }, expected: 1 }, { ...facts, before: record });
+  });
+  for (const analysed of [false, true]) {
+    if (analysed) await pool.query("ANALYZE nevertwice.records");
+    const nodes = (await explain(batchWrite(TABLES.table, settles, now))).filter((node) =>
+      node["Node Type"].endsWith("Scan"),
+    );
+    const scans = nodes.filter((node) => node["Relation Name"] === "records").map((node) => node["Node Type"]);
+    expect(scans).toEqual(["Index Scan"]);
+  }
+});
+
+it.each([0, 1, 50])(
+  "a lease's plan that is kept walks the index of due work, with %i in 100 rows of the table queued when it was made",
+  async (queued) => {
+    const { pool, store } = await ledger();
+    const now = store.now();
+    await fill(pool, now, 0);
+    await pool.query(
+      `UPDATE nevertwice.records SET state = 'pending', queued = true, attention = 'queued', attention_at = created_at
+       WHERE created_at % 100 < $1::int`,
+      [queued],
+    );
+    await pool.query("VACUUM ANALYZE nevertwice.records");
+    const query = { holder: "w", limit: 256, leaseMs: 60_000, to: "sent", actions: ["mail-0", "mail-1"] } as const;
+    const { text, values } = leaseDue(TABLES, query, now);
+    const client = await pool.connect();
+    onTestFinished(() => client.release(true));
+    await client.query("SET plan_cache_mode = force_generic_plan");
+    await client.query(`PREPARE kept AS ${text}`);
+    const given = values.map((value) => pg.escapeLiteral(value as string)).join(", ");
+    const { rows } = await client.query(`EXPLAIN (FORMAT JSON) EXECUTE kept(${given})`);
+    const nodes = nodesOf(rows[0]["QUERY PLAN"][0].Plan);
+    const onRecords = nodes.filter((node) => node["Relation Name"] === "records").map((node) => node["Node Type"]);
+    expect(onRecords.toSorted()).toEqual(["Index Scan", "ModifyTable", "Tid Scan"]);
+    expect(nodes.map((node) => node["Index Name"])).toContain("records_attention");
+    expect(nodes.map((node) => node["Node Type"])).not.toContain("Sort");
   },
 );
 

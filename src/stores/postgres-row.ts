@@ -31,7 +31,7 @@ export const FIXED = [
   { name: "draft", type: "text" },
 ] as const satisfies readonly Column[];
 
-/** What every write sets. */
+/** What a write may change. */
 export const MOVING = [
   { name: "rev", type: "bigint" },
   { name: "state", type: "text" },
@@ -86,29 +86,59 @@ export function fixedValues(record: LedgerRecord, hex: string): SqlText[] {
   ];
 }
 
+type MovingName = Exclude<(typeof MOVING)[number]["name"], "rev">;
+
+/** The text of each column of MOVING. One at a time: a settle changes a few of them, and makes the text of no other. */
+const MOVING_TEXTS: { readonly [Name in MovingName]: (record: LedgerRecord, now: number) => SqlText } = {
+  state: ({ state }) => state,
+  attempt: ({ attempt }) => String(attempt),
+  fence: ({ fence }) => String(fence),
+  tries: ({ tries }) => String(tries),
+  holder: ({ holder }) => holder,
+  lease_until: ({ lease }) => (lease === null ? null : String(lease.until)),
+  // "" is this store's own clock; any other epoch is a lease that is over.
+  lease_epoch: ({ lease }) => (lease === null || lease.epoch === "" ? null : lease.epoch),
+  updated_at: ({ updatedAt }) => whole(updatedAt),
+  first_sent_at: ({ firstSentAt }) => wholeOrNull(firstSentAt),
+  last_sent_at: ({ lastSentAt }) => wholeOrNull(lastSentAt),
+  sent_mark: ({ firstSentMark, firstSentAt }) => encodeMark(firstSentMark, firstSentAt),
+  attention: attentionKind,
+  attention_at: (record, now) => {
+    const kind = attentionKind(record, now);
+    return kind === null ? null : whole(kind === LEASED ? record.createdAt : (attentionAt(record) ?? 0));
+  },
+  expires_at: ({ expiresAt }) => wholeOrNull(expiresAt),
+  fate: fateOf,
+  result: ({ result }) => encodePayload(result),
+};
+
 export function movingValues(record: LedgerRecord, rev: number, now: number): SqlText[] {
-  const { lease } = record;
-  const attention = attentionKind(record, now);
-  return [
-    String(rev),
-    record.state,
-    String(record.attempt),
-    String(record.fence),
-    String(record.tries),
-    record.holder,
-    lease === null ? null : String(lease.until),
-    // "" is this store's own clock; any other epoch is a lease that is over.
-    lease === null || lease.epoch === "" ? null : lease.epoch,
-    whole(record.updatedAt),
-    wholeOrNull(record.firstSentAt),
-    wholeOrNull(record.lastSentAt),
-    encodeMark(record.firstSentMark, record.firstSentAt),
-    attention,
-    attention === null ? null : whole(attention === LEASED ? record.createdAt : (attentionAt(record) ?? 0)),
-    wholeOrNull(record.expiresAt),
-    fateOf(record),
-    encodePayload(record.result),
-  ];
+  return MOVING.map(({ name }) => (name === "rev" ? String(rev) : MOVING_TEXTS[name](record, now)));
+}
+
+/** A column of MOVING, by name; the revision is not the record's. */
+export function movingText(name: MovingName, record: LedgerRecord, now: number): SqlText {
+  return MOVING_TEXTS[name](record, now);
+}
+
+/** Columns whose text costs more than a look at what it is made of. True where the texts may differ. */
+const MAY_DIFFER: { readonly [Name in MovingName]?: (before: LedgerRecord, after: LedgerRecord) => boolean } = {
+  attempt: (before, after) => before.attempt !== after.attempt,
+  fence: (before, after) => before.fence !== after.fence,
+  tries: (before, after) => before.tries !== after.tries,
+  lease_until: (before, after) => before.lease?.until !== after.lease?.until,
+  updated_at: (before, after) => before.updatedAt !== after.updatedAt,
+  first_sent_at: (before, after) => before.firstSentAt !== after.firstSentAt,
+  last_sent_at: (before, after) => before.lastSentAt !== after.lastSentAt,
+  expires_at: (before, after) => before.expiresAt !== after.expiresAt,
+};
+
+/** Whether a column has to be written to make a row of `before` one of `after`. */
+export function movingDiffers(name: MovingName, before: LedgerRecord, after: LedgerRecord, now: number): boolean {
+  const mayDiffer = MAY_DIFFER[name];
+  if (mayDiffer !== undefined) return mayDiffer(before, after);
+  const text = MOVING_TEXTS[name];
+  return text(before, now) !== text(after, now);
 }
 
 /**
@@ -154,6 +184,11 @@ function docOf(record: LedgerRecord): string {
 
 type Doc = [guarded: string, free: string | null, fields: Record<string, string>, rest?: Partial<Rest>];
 
+export function decodeDoc(text: string): Required<Doc> {
+  const [guarded, free, fields, rest = {}] = JSON.parse(text) as Doc;
+  return [guarded, free, fields, rest];
+}
+
 interface Fate
   extends Pick<LedgerRecord, "dueAt" | "doubtSince" | "doubtMark" | "why" | "settledAt" | "final" | "error"> {}
 
@@ -178,8 +213,13 @@ function usualSettledAt(state: State, updatedAt: number): number | null {
 }
 
 export function decodeRow(row: Row, where: string): Stored {
+  return readable(where, () => decode(row));
+}
+
+/** What goes wrong in reading rows is somebody else's doing. */
+export function readable<T>(where: string, read: () => T): T {
   try {
-    return decode(row);
+    return read();
   } catch (error) {
     throw new NevertwiceError(
       "STORE_UNAVAILABLE",
@@ -198,7 +238,7 @@ function decode(row: Row): Stored {
   const text = (name: keyof typeof AT) => row[AT[name]] as SqlText;
   const number = (name: keyof typeof AT) => Number(text(name));
   const numberOrNull = (name: keyof typeof AT) => (text(name) === null ? null : number(name));
-  const [guarded, free, fields, doc = {}] = JSON.parse(text("doc") as string) as Doc;
+  const [guarded, free, fields, doc] = decodeDoc(text("doc") as string);
   const fate = JSON.parse(text("fate") ?? "{}") as Partial<Fate>;
   const state = text("state") as State;
   const updatedAt = number("updated_at");
@@ -241,7 +281,7 @@ function decode(row: Row): Stored {
   return { record, version: number("rev") };
 }
 
-function keepOf(column: number): number | null {
+export function keepOf(column: number): number | null {
   return column === FOREVER ? null : column;
 }
 
@@ -250,7 +290,7 @@ function encodeMark(mark: SteadyMark | null, at: number | null): string | null {
   return mark.at === at && mark.epoch === "" ? SAME_MARK : JSON.stringify([mark.at, mark.epoch]);
 }
 
-function decodeMark(text: string | null, at: number | null): SteadyMark | null {
+export function decodeMark(text: string | null, at: number | null): SteadyMark | null {
   if (text === null) return null;
   if (text === SAME_MARK) return { at: at as number, epoch: "" };
   const [markAt, epoch] = JSON.parse(text) as [number, string];

@@ -1,21 +1,24 @@
 /** Reads and compare-and-swaps on any connection: the pool's, or the caller's own transaction. */
 import { performance } from "node:perf_hooks";
 import { configError, NevertwiceError } from "../core/errors.ts";
-import type { Put, PutResult, Stored } from "../core/store.ts";
+import type { LeaseQuery, Put, PutResult, Stored } from "../core/store.ts";
 import { type ArrayColumn, Parameters, type RowSource } from "./postgres-arrays.ts";
 import type { ServerClock } from "./postgres-clock.ts";
 import type { Connection } from "./postgres-connection.ts";
 import { isTransient } from "./postgres-errors.ts";
 import { keyHex } from "./postgres-key.ts";
+import { decodeLeased, type Leased } from "./postgres-leased-row.ts";
 import { Lineage } from "./postgres-lineage.ts";
 import { CLOCK } from "./postgres-migrate.ts";
 import { decodeRow, type Row, type SqlText, selectList } from "./postgres-row.ts";
+import { SingleWrites } from "./postgres-single.ts";
 import { uniformRead, uniformWrite } from "./postgres-uniform.ts";
-import { batchWrite, type PlannedPut, planPut, type Statement, singleWrite, timed, winners } from "./postgres-write.ts";
+import { batchWrite, type PlannedPut, planPut, type Statement, timed, winners } from "./postgres-write.ts";
 
-// 8 MB. On a small table the planner joins a batch by reading all of it, and a plan that is kept would go on doing so
-// while the table grows. On one of this size it takes the index, as it will on any larger one. An insert looks nothing up.
-const LARGE_BYTES = 8 * 1_048_576;
+// 2 MB. On a small table the planner joins a batch by reading all of it, and a plan that is kept would go on doing so
+// while the table grows. From 0.5 MB on it takes the index (from 1.3 MB where random_page_cost is 10), as it will on any
+// larger one. An insert looks nothing up.
+export const LARGE_BYTES = 2 * 1_048_576;
 // A deadlock's victim has written nothing: it goes again, a few times.
 const TRIES = 4;
 const KEYS = [{ name: "key", type: "bytea" }];
@@ -31,17 +34,31 @@ export interface SwapOptions {
 export class Swaps {
   readonly #options: SwapOptions;
   readonly #lineage = new Lineage();
+  readonly #singles: SingleWrites;
   #large = false;
 
   constructor(options: SwapOptions) {
     this.#options = options;
+    this.#singles = new SingleWrites(options.table);
+  }
+
+  /** Plans for what is looked for again and again may be kept: they are those for any larger table. */
+  get large(): boolean {
+    return this.#large;
   }
 
   /** A row as it was just read: what the table holds of it need not be sent again. */
   seen(row: Row): Stored {
     const stored = decodeRow(row, this.#options.name);
-    this.#lineage.keep(stored, row.c0 as string);
+    this.#lineage.keep(stored.record, stored.version, row.c0 as string);
     return stored;
+  }
+
+  /** Rows as a lease has just made them. */
+  leased(rows: readonly Row[], query: LeaseQuery, now: number): Leased[] {
+    const all = decodeLeased(rows, query, now, this.#options.name);
+    for (const { stored, hex } of all) this.#lineage.keep(stored.record, stored.version, hex);
+    return all;
   }
 
   async read(run: Connection, keys: readonly string[]): Promise<(Stored | null)[]> {
@@ -61,12 +78,15 @@ export class Swaps {
   }
 
   /** Each put on its own; a key that comes twice is put twice, one after the other. */
-  async write(run: Connection, puts: readonly Put[], inTransaction = false): Promise<PutResult[]> {
+  write(run: Connection, puts: readonly Put[], inTransaction = false): Promise<PutResult[]> {
     const now = this.#options.clock.instant().now;
     const all = puts.map((put) => this.#plan(put, now, run.uniform === true));
     // The engine's own batches come sorted, each key once.
-    if (ascending(all)) return this.#swap(run, all, inTransaction);
-    const results = new Array<PutResult>(puts.length);
+    return ascending(all) ? this.#swap(run, all, inTransaction) : this.#inTurns(run, all, inTransaction);
+  }
+
+  async #inTurns(run: Connection, all: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {
+    const results = new Array<PutResult>(all.length);
     let waiting = all.map((planned, at) => ({ at, planned }));
     while (waiting.length > 0) {
       const keys = new Set<string>();
@@ -90,20 +110,22 @@ export class Swaps {
     if (tenant !== undefined && put.record.tenant !== tenant) throw foreign(tenant, put);
     const hex = this.#lineage.hexOf(put.record.key);
     // Where every put names all of its record, nothing may be left out.
-    return planPut(put, { hex, now, before: whole ? null : this.#lineage.before(put, now) });
+    return planPut(put, { hex, now, before: whole ? null : this.#lineage.before(put) });
   }
 
-  async #swap(run: Connection, batch: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {
+  #swap(run: Connection, batch: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {
+    const tries = inTransaction ? 1 : TRIES;
+    const [only] = batch;
+    if (batch.length > 1 || only === undefined || run.uniform) return this.#swapMany(run, batch, tries);
+    return this.#swapOne(run, only, tries);
+  }
+
+  async #swapMany(run: Connection, batch: readonly PlannedPut[], tries: number): Promise<PutResult[]> {
     const { table, clock } = this.#options;
     const now = clock.instant().now;
-    const tries = inTransaction ? 1 : TRIES;
     if (run.uniform) {
       const [row] = await this.#patiently(tries, () => this.#timed(run, uniformWrite(table, batch)));
       return this.#settle(run, batch, winners(row as Row, batch.length));
-    }
-    if (batch.length === 1) {
-      const won = await this.#swapOne(run, singleWrite(table, batch[0] as PlannedPut, now), tries);
-      return this.#settle(run, batch, won ? null : new Set());
     }
     const again = this.#large || batch.every(({ way }) => way === "insert");
     const [answer] = await this.#patiently(tries, () => this.#timed(run, batchWrite(table, batch, now), again));
@@ -111,20 +133,30 @@ export class Swaps {
     return this.#settle(run, batch, winners(answer as Row, batch.length));
   }
 
-  async #swapOne(run: Connection, statement: Statement, tries: number): Promise<boolean> {
-    const { count } = run;
-    if (count === undefined || this.#options.clock.stale) {
-      return (await this.#patiently(tries, () => this.#timed(run, timed(statement)))).length === 1;
-    }
-    return (await this.#patiently(tries, () => count(statement.text, statement.values))) === 1;
+  /** Callbacks, not an async function: a lone caller waits for each promise in between. */
+  #swapOne(run: Connection, only: PlannedPut, tries: number): Promise<PutResult[]> {
+    const statement = this.#singles.statement(only, this.#options.clock.instant().now);
+    return this.#changed(run, statement).then(
+      (rows) => (rows === 1 ? [this.#won(only)] : this.#settle(run, [only], new Set())),
+      (error) => {
+        if (tries <= 1 || !isTransient(error)) throw error;
+        return this.#swapOne(run, only, tries - 1);
+      },
+    );
+  }
+
+  #changed(run: Connection, statement: Statement): Promise<number> {
+    if (run.count !== undefined && !this.#options.clock.stale) return run.count(statement.text, statement.values);
+    return this.#timed(run, timed(statement)).then((rows) => rows.length);
+  }
+
+  #won({ put, rev, hex }: PlannedPut): PutResult {
+    this.#lineage.keep(put.record, rev, hex);
+    return { ok: true, version: rev };
   }
 
   async #settle(run: Connection, batch: readonly PlannedPut[], won: ReadonlySet<string> | null): Promise<PutResult[]> {
-    const ok = ({ put, rev, hex, moving }: PlannedPut): PutResult => {
-      this.#lineage.keep({ record: put.record, version: rev }, hex, moving);
-      return { ok: true, version: rev };
-    };
-    if (won === null) return batch.map(ok);
+    if (won === null) return batch.map((planned) => this.#won(planned));
     const lost = batch.filter(({ hex }) => !won.has(hex));
     // A statement of its own: the row that stood in the way may have come after the first one's snapshot.
     const named = lost.map(({ hex, put }) => ({ hex, tenant: put.record.tenant }));
@@ -132,7 +164,9 @@ export class Swaps {
       ? uniformRead(this.#options.table, named)
       : this.#select(named, ROWS_OF, ({ hex, tenant }) => [hex, tenant]);
     const current = this.#byHex(await this.#timed(run, statement));
-    return batch.map((put) => (won.has(put.hex) ? ok(put) : { ok: false, current: current.get(put.hex) ?? null }));
+    return batch.map((put) =>
+      won.has(put.hex) ? this.#won(put) : { ok: false, current: current.get(put.hex) ?? null },
+    );
   }
 
   async #patiently<T>(tries: number, ask: () => Promise<T>): Promise<T> {

@@ -2,38 +2,53 @@
  * Compare-and-swap, one statement for a batch. A batch's statement is parsed and planned when it comes: what is null in
  * every new row, or as before in every settled one, is left out of it.
  */
+import type { LedgerRecord } from "../core/record.ts";
 import type { Put } from "../core/store.ts";
 import { Parameters } from "./postgres-arrays.ts";
 import { CLOCK } from "./postgres-migrate.ts";
-import { FIXED, fixedValues, MOVING, movingValues, type Row, type SqlText, YOUNG_MS } from "./postgres-row.ts";
+import {
+  FIXED,
+  fixedValues,
+  MOVING,
+  movingDiffers,
+  movingText,
+  movingValues,
+  type Row,
+  type SqlText,
+  YOUNG_MS,
+} from "./postgres-row.ts";
 
 /** How a put is carried out: `settle` leaves alone what the row is known to hold. */
-type Way = "insert" | "settle" | "replace";
+export type Way = "insert" | "settle" | "replace";
 
 export interface PlannedPut {
   readonly put: Put;
   readonly way: Way;
   readonly hex: string;
   readonly rev: number;
+  /** Of all but a settle, which names a few columns only. */
   readonly fixed: readonly SqlText[];
   readonly moving: readonly SqlText[];
-  /** What the row held of MOVING before; null where that is not known. */
-  readonly before: readonly SqlText[] | null;
+  /** The record that the row holds, as far as MOVING goes; null where that is not known. */
+  readonly before: LedgerRecord | null;
 }
 
 export interface PutFacts {
   readonly hex: string;
   readonly now: number;
   /** Known where all of FIXED is as before. */
-  readonly before: readonly SqlText[] | null;
+  readonly before: LedgerRecord | null;
 }
+
+const NOTHING: readonly SqlText[] = [];
 
 export function planPut(put: Put, { hex, now, before }: PutFacts): PlannedPut {
   const { record, expected } = put;
-  const way = expected === null ? "insert" : before === null ? "replace" : "settle";
   const rev = expected === null ? firstRevision(now) : expected + 1;
-  const fixed = way === "settle" ? [] : fixedValues(record, hex);
-  return { put, way, hex, rev, fixed, moving: movingValues(record, rev, now), before };
+  if (expected !== null && before !== null)
+    return { put, way: "settle", hex, rev, fixed: NOTHING, moving: NOTHING, before };
+  const way = expected === null ? "insert" : "replace";
+  return { put, way, hex, rev, fixed: fixedValues(record, hex), moving: movingValues(record, rev, now), before };
 }
 
 /** One that no earlier row of this key can have had, also after a sweep: time in ms, times 4096, plus chance. */
@@ -46,75 +61,47 @@ export interface Statement {
   readonly values: readonly SqlText[];
 }
 
-type Columns = readonly { readonly name: string; readonly type: string }[];
+export type Columns = readonly { readonly name: string; readonly type: string }[];
 
-const ALL: Columns = [...FIXED, ...MOVING];
+export const ALL: Columns = [...FIXED, ...MOVING];
 // FIXED begins with what names a row.
 const NAMING: Columns = FIXED.slice(0, 2);
-const REPLACED: Columns = [...FIXED.slice(2), ...MOVING];
+export const REPLACED: Columns = [...FIXED.slice(2), ...MOVING];
 const EXPECTED = { name: "expected", type: "bigint" };
-const ATTENTION = MOVING.findIndex(({ name }) => name === "attention");
+// What a settle leaves behind is the revision it expects, plus one: nothing to send.
+const NEXT_REV = "rev = r.rev + 1";
 
 /** By the place of a column in ALL. */
-function insertValue({ fixed, moving }: PlannedPut, at: number): SqlText {
+export function insertValue({ fixed, moving }: PlannedPut, at: number): SqlText {
   return (at < FIXED.length ? fixed[at] : moving[at - FIXED.length]) as SqlText;
 }
 
 /** By the place of a column in REPLACED. */
-function replaceValue(put: PlannedPut, at: number): SqlText {
+export function replaceValue(put: PlannedPut, at: number): SqlText {
   return insertValue(put, at + NAMING.length);
 }
 
-/** The columns of MOVING that differ from before in any of the rows. */
-function changes(puts: readonly PlannedPut[], now: number): number[] {
-  const changed: number[] = [];
-  for (let at = 0; at < MOVING.length; at += 1) {
-    const differs = puts.some(({ moving, before }) => moving[at] !== before?.[at]);
-    // The sweep marks claims that are no longer young, behind our back.
-    const unsure =
-      (at === ATTENTION || at === ATTENTION + 1) && puts.some(({ put }) => put.record.createdAt < now - YOUNG_MS);
-    if (differs || unsure) changed.push(at);
-  }
-  return changed;
-}
+// All but the revision: that is counted in SQL.
+export const SETTLED = MOVING.filter((column) => column.name !== "rev");
 
-/** Booleans stand in the text: a driver that knows the type would take the text "f" for true. */
-function value(parameters: Parameters, type: string, text: SqlText): string {
-  if (text === null) return "NULL";
-  if (type === "boolean") return text === "t" ? "true" : "false";
-  const parameter = parameters.add(text);
-  if (type === "bytea") return `decode(${parameter}, 'hex')`;
-  return type === "text" ? parameter : `${parameter}::${type}`;
-}
-
-/** A lone caller pays for a statement as one would write it by hand: no arrays, no join, one of a few texts. */
-export function singleWrite(table: string, planned: PlannedPut, now: number): Statement {
-  const parameters = new Parameters();
-  if (planned.way === "insert") {
-    const set = [...ALL.keys()].filter((at) => insertValue(planned, at) !== null);
-    const values = set.map((at) => value(parameters, ALL[at]?.type as string, insertValue(planned, at)));
-    return {
-      text: `INSERT INTO ${table} (${set.map((at) => ALL[at]?.name).join(", ")}) VALUES (${values.join(", ")}) ON CONFLICT (key, tenant) DO NOTHING`,
-      values: parameters.values,
-    };
-  }
-  const { put, hex, way } = planned;
-  const columns: Columns = way === "settle" ? MOVING : REPLACED;
-  const set = way === "settle" ? changes([planned], now) : [...columns.keys()];
-  const assign = set.map((at) => {
-    const { name, type } = columns[at] as Columns[number];
-    const text = way === "settle" ? (planned.moving[at] as SqlText) : replaceValue(planned, at);
-    return `${name} = ${value(parameters, type, text)}`;
+/** The columns that differ from before in any of the rows. */
+function changes(puts: readonly PlannedPut[], now: number): (typeof SETTLED)[number][] {
+  const unsure = puts.some(({ put }) => isUnsure(put, now));
+  return SETTLED.filter(({ name }) => {
+    if (unsure && isAttention(name)) return true;
+    for (const { put, before } of puts) if (movingDiffers(name, before as LedgerRecord, put.record, now)) return true;
+    return false;
   });
-  const [key, tenant, rev] = [
-    value(parameters, "bytea", hex),
-    value(parameters, "text", put.record.tenant),
-    value(parameters, "bigint", String(put.expected)),
-  ];
-  return {
-    text: `UPDATE ${table} SET ${assign.join(", ")} WHERE key = ${key} AND tenant = ${tenant} AND rev = ${rev}`,
-    values: parameters.values,
-  };
+}
+
+/** The sweep marks claims that are no longer young, behind our back: whether they want attention is not known. */
+export function isUnsure({ record }: Put, now: number): boolean {
+  return record.createdAt < now - YOUNG_MS;
+}
+
+/** Why the row wants attention, and since when. */
+export function isAttention(column: string): boolean {
+  return column === "attention" || column === "attention_at";
 }
 
 /** The same, with the server's clock on the way back. */
@@ -140,18 +127,17 @@ export function batchWrite(table: string, puts: readonly PlannedPut[], now: numb
   };
   const settles = of("settle");
   const changed = changes(settles, now);
-  update(
-    "settled",
-    settles,
-    changed.map((at) => MOVING[at] as Columns[number]),
-    ({ moving }, at) => moving[changed[at] as number] as SqlText,
-  );
+  update("settled", settles, changed, ({ put }, at) => {
+    return movingText((changed[at] as (typeof changed)[number]).name, put.record, now);
+  });
   update("replaced", of("replace"), REPLACED, replaceValue);
   const size = parameters.add(String(puts.length));
-  const all = parts.map((part) => `SELECT key FROM ${part.split(" ")[0]}`).join(" UNION ALL ");
+  const won = `(${parts.map((part) => `SELECT key FROM ${part.split(" ")[0]}`).join(" UNION ALL ")}) won`;
+  // Keys are gathered by a query of their own, which runs only where it is asked for: as an aggregate beside the count it
+  // would be made for every batch.
   return {
-    text: `WITH ${parts.join(", ")}, won AS (${all})
-SELECT ${CLOCK} AS clock, count(*)::text AS c1, CASE WHEN count(*) < ${size}::bigint THEN string_agg(encode(key, 'hex'), ',') END AS c2, pg_relation_size('${table.replaceAll("'", "''")}')::text AS c3 FROM won`,
+    text: `WITH ${parts.join(", ")}
+SELECT ${CLOCK} AS clock, count(*)::text AS c1, CASE WHEN count(*) < ${size}::bigint THEN (SELECT string_agg(encode(key, 'hex'), ',') FROM ${won}) END AS c2, pg_relation_size('${table.replaceAll("'", "''")}')::text AS c3 FROM ${won}`,
     values: parameters.values,
   };
 }
@@ -180,14 +166,16 @@ function updateAll(
   columns: Columns,
   value: ValueOf,
 ): string {
-  const { from, column } = parameters.rows([...FOUND_BY, ...columns], puts.length, (row, at) => {
+  const sent = [...columns.keys()].filter((at) => columns[at]?.name !== "rev");
+  const given = sent.map((at) => columns[at] as Columns[number]);
+  const { from, column } = parameters.rows([...FOUND_BY, ...given], puts.length, (row, at) => {
     const planned = puts[row] as PlannedPut;
     if (at === 0) return planned.hex;
     if (at === 1) return planned.put.record.tenant;
-    return at === 2 ? String(planned.put.expected) : value(planned, at - FOUND_BY.length);
+    return at === 2 ? String(planned.put.expected) : value(planned, sent[at - FOUND_BY.length] as number);
   });
-  const set = columns.map(({ name }) => `${name} = ${column(name)}`).join(", ");
-  return `UPDATE ${table} r SET ${set} FROM ${from} WHERE r.key = i.key AND r.tenant = ${column("tenant")} AND r.rev = ${column("expected")}`;
+  const set = [NEXT_REV, ...given.map(({ name }) => `${name} = ${column(name)}`)].join(", ");
+  return `UPDATE ${table} r SET ${set} FROM ${from} WHERE r.key = ${column("key")} AND r.tenant = ${column("tenant")} AND r.rev = ${column("expected")}`;
 }
 
 /** Who won, by hexadecimal key; null: everybody. */

@@ -1,0 +1,107 @@
+/** The sessions of a pool, each with one user at a time. */
+import { isServerError, type Session } from "./postgres-session.ts";
+import { answerWithin } from "./postgres-timeout.ts";
+
+/** By shape: `new pg.Pool()`. */
+export interface PgPool {
+  connect(): Promise<unknown>;
+  query(text: string, values?: never[]): Promise<{ readonly rows: unknown[] }>;
+  end(): Promise<void>;
+  on?(event: "error", listener: () => void): unknown;
+  readonly totalCount?: number;
+  readonly Client?: unknown;
+  readonly options?: unknown;
+}
+
+interface PooledClient extends Session {
+  release(destroy?: boolean): void;
+}
+
+interface CheckedOut {
+  readonly client: PooledClient;
+  readonly onError: () => void;
+  broken: boolean;
+}
+
+export class Sessions {
+  readonly #pool: PgPool;
+  readonly #timeoutMs: number;
+  #kept: CheckedOut | null = null;
+  #handingBack = false;
+
+  constructor(pool: PgPool, timeoutMs: number) {
+    this.#pool = pool;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  use<T>(work: (client: Session) => Promise<T>): Promise<T> {
+    const kept = this.#takeKept();
+    return kept === null ? this.#checkOut().then((session) => this.#on(session, work)) : this.#on(kept, work);
+  }
+
+  #on<T>(session: CheckedOut, work: (client: Session) => Promise<T>): Promise<T> {
+    return work(session.client).then(
+      (answer) => {
+        if (session.broken) this.#release(session);
+        else this.#keep(session);
+        return answer;
+      },
+      (error) => {
+        // An error the server itself reported leaves the session sound; anything else (a timeout, a lost connection, a
+        // failed rollback) does not, and closing it also ends what may still run on it.
+        session.broken ||= !isServerError(error);
+        this.#release(session);
+        throw error;
+      },
+    );
+  }
+
+  async #checkOut(): Promise<CheckedOut> {
+    const coming = this.#pool.connect() as Promise<PooledClient>;
+    // A client that comes after we gave up goes straight back.
+    const giveUp = () => void coming.then((late) => late.release()).catch(() => {});
+    const client = await answerWithin(this.#timeoutMs, coming, giveUp);
+    const onError = () => {
+      session.broken = true;
+    };
+    const session: CheckedOut = { client, onError, broken: false };
+    client.on("error", onError);
+    return session;
+  }
+
+  /**
+   * Until the event loop turns: a lone caller's next statement follows on the answer to the last, and to give a session
+   * back and take it again costs it some 8 µs each time.
+   */
+  #keep(session: CheckedOut): void {
+    if (this.#kept !== null) {
+      this.#release(session);
+      return;
+    }
+    this.#kept = session;
+    if (this.#handingBack) return;
+    this.#handingBack = true;
+    setImmediate(this.#handBack);
+  }
+
+  readonly #handBack = (): void => {
+    this.#handingBack = false;
+    const kept = this.#kept;
+    this.#kept = null;
+    if (kept !== null) this.#release(kept);
+  };
+
+  #takeKept(): CheckedOut | null {
+    const kept = this.#kept;
+    if (kept === null) return null;
+    this.#kept = null;
+    if (!kept.broken) return kept;
+    this.#release(kept);
+    return null;
+  }
+
+  #release({ client, onError, broken }: CheckedOut): void {
+    client.removeListener("error", onError);
+    client.release(broken);
+  }
+}
