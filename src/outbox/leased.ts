@@ -57,10 +57,16 @@ export function runLeasedThen(
   else {
     const call = new LeasedCall(services, definition, stored.record, { given: readied.value, input: readied.value });
     const marked = stored.record.state === "sent" || prepare !== undefined || manual;
-    if (limit === null && marked) {
-      const { input } = call;
-      executeThen(services.engine.services, { call, stored, input }, new PlainEnding(call, listener));
-    } else tell(listener, runCall(services, call, stored));
+    if (limit === null && marked) runPlainly(services, call, stored, listener);
+    else tell(listener, runCall(services, call, stored));
+  }
+}
+
+function runPlainly({ engine }: LeasedServices, call: Call, stored: Stored, listener: LeasedListener): void {
+  try {
+    executeThen(engine.services, { call, stored, input: call.input }, new PlainEnding(call, listener));
+  } catch (error) {
+    listener.crashed(error);
   }
 }
 

@@ -64,7 +64,7 @@ export class FileLock {
 
   #open(): SqliteHandle {
     const { path, makeFolder } = this.#options;
-    const driver = loadDriver();
+    const driver = loadDriver("the lock of the file ledger");
     try {
       makeFolder(dirname(path));
       const database = driver.open(path);

@@ -46,7 +46,7 @@ export type { PostgresStoreOptions } from "./postgres-options.ts";
 // Half of 256 callers: while one half is written, the other half works. With one batch for all of them server and
 // program wait for each other in turn (13 000 guards a second became 6 000).
 const BATCH_ROWS = 128;
-// Half of a busy worker's 512: a statement of 256 takes the server a tenth less than two of 128.
+// Half of a busy worker's 512: one statement costs the server less than two with half of its rows each.
 const CROWDED_BATCH_ROWS = 256;
 // However many rows a caller of the port hands over, a statement holds no more.
 const STATEMENT_ROWS = 500;
@@ -170,7 +170,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   async #leaseDue(run: Connection, query: LeaseQuery, now: number): Promise<Stored[]> {
     const from = this.#leaseFloor.of(query, now);
     const { text, values } = leaseDue(this.#tables, query, now, from ?? FROM_THE_BEGINNING);
-    // Planned once: that is a third of what the server does for a lease of 128.
+    // Planned once, where the plan stays right: planning it is a good part of what a lease costs the server.
     const ask = this.#swaps.large && run.queryAgain ? run.queryAgain : run.query;
     const leased = this.#swaps.leased(await ask(text, values), query, now);
     const last = leased.at(-1);

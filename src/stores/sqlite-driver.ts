@@ -25,7 +25,7 @@ export interface SqliteDriver {
 const require = createRequire(import.meta.url);
 
 /** The SQLite that Node brings along; on Node 20, the same API as an optional package. */
-export function loadDriver(): SqliteDriver {
+export function loadDriver(whose = "the embedded ledger"): SqliteDriver {
   const failures: string[] = [];
   for (const name of ["node:sqlite", "@photostructure/sqlite"] as const) {
     try {
@@ -36,7 +36,7 @@ export function loadDriver(): SqliteDriver {
     }
   }
   throw configError(
-    `the embedded ledger needs SQLite, and this Node (${process.version}) has none. Run: npm install @photostructure/sqlite@1 (Node 20), or use Node 22.13 or later. Tried ${failures.join("; ")}.`,
+    `${whose} needs SQLite, and this Node (${process.version}) has none. Run: npm install @photostructure/sqlite@1 (Node 20), or use Node 22.13 or later. Tried ${failures.join("; ")}.`,
   );
 }
 
