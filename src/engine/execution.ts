@@ -297,7 +297,10 @@ class Execution implements Watcher<unknown>, Applying {
 
   #resultPayload(value: unknown) {
     const { tenant, key, fence } = this.#record;
-    return this.#services.payloads.store(value, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
+    const { payloads } = this.#services;
+    const payload = payloads.store(value, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
+    if (payload !== null && "omitted" in payload) this.#warnOfLostResult(payload.omitted);
+    return payload;
   }
 
   /** Somebody else's success is on record already: one effect seen twice, or two effects. */
@@ -458,6 +461,15 @@ class Execution implements Watcher<unknown>, Applying {
       "RESULT_NOT_PLAIN",
       name,
       `action ${name}: run returned a ${odd}, which cannot be stored: a repeat would get an empty object. Return plain data, such as the provider's id.`,
+    );
+  }
+
+  #warnOfLostResult(why: string): void {
+    const { name } = this.#call.definition;
+    this.#services.warnings.warn(
+      "RESULT_NOT_STORED",
+      name,
+      `action ${name}: what run returned is not stored: ${why}. That it is done is on record, but a repeat gets undefined for a result, and so does a run that goes on. Return less, such as the provider's id.`,
     );
   }
 

@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { keepFor, nevertwice } from "nevertwice";
 import { memoryStore } from "nevertwice/memory";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -82,6 +82,31 @@ describe("warnings", () => {
     expect(await (await fetchIt({ id: 1 })).text()).toBe("body");
     await fetchIt({ id: 2 });
     expect(codes()).toEqual(["RESULT_NOT_PLAIN"]);
+  });
+
+  it("so is one that is too large, or no JSON at all: sealed or not", async () => {
+    const circle: { self?: unknown } = {};
+    circle.self = circle;
+    for (const encrypt of [undefined, randomBytes(32)]) {
+      const warned: Warning[] = [];
+      const onWarning = (warning: Warning) => void warned.push(warning);
+      const nt = nevertwice({ store: standing(), sweep: false, onWarning, ...(encrypt && { encrypt }) });
+      const large = nt.action("large", { run: async (_i: { id: number }) => "x".repeat(1024 * 1024) });
+      const odd = nt.action("odd", { run: async (_i: { id: number }) => circle });
+      expect([await large({ id: 1 }), await large({ id: 2 }), await odd({ id: 1 })]).toMatchObject([
+        expect.stringMatching(/^x+$/),
+        expect.stringMatching(/^x+$/),
+        { self: expect.anything() },
+      ]);
+      expect(await large({ id: 1 })).toBeUndefined();
+      expect(warned.map(({ code, action }) => [code, action])).toEqual([
+        ["RESULT_NOT_STORED", "large"],
+        ["RESULT_NOT_STORED", "odd"],
+      ]);
+      expect(warned[0]?.message).toMatch(/it is larger than 1048576 bytes\. .* a repeat gets undefined .* Return less/);
+      expect(warned[1]?.message).toMatch(/cannot be written as JSON/);
+      await nt.close();
+    }
   });
 
   it("a throwing onWarning touches no effect", async () => {
