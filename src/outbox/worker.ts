@@ -80,9 +80,10 @@ interface Group {
   idle: boolean;
 }
 
-// Rows of a lease: half of what a busy worker has under way, so that one half runs while the other is fetched.
-const LEASE_ROWS = 256;
-const LEASES_AT_ONCE = 2;
+// Rows of a lease: a third of what a busy worker has under way. While one third is fetched and one is settled the store is
+// busy, and the program is with the last. With halves they waited for each other.
+const LEASE_ROWS = 170;
+const LEASES_AT_ONCE = 3;
 // A few free slots are not worth a round trip while others are about to come free.
 const FEW = 8;
 const GATHER_MS = 3;

@@ -60,3 +60,10 @@ it("is bounded: twenty thousand records that nobody settles leave room for the n
   expect(records.slice(-4).map(isKnown)).toEqual([true, true, true, true]);
   expect(records.filter(isKnown).length).toBeLessThanOrEqual(8_192);
 });
+
+it("does not remember what is only queued: whoever takes it has just read it", () => {
+  const lineage = new Lineage();
+  const record = sampleRecord({ key: "nt1_a", state: "pending", holder: null, lease: null, queued: true });
+  lineage.keep(record, 7, keyHex("nt1_a"));
+  expect(lineage.before({ record, expected: 7 })).toBeNull();
+});

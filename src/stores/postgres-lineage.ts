@@ -39,8 +39,8 @@ export class Lineage {
   keep(record: LedgerRecord, rev: number, hex: string): void {
     const held = this.#held;
     const known = this.#placeOf(record.key);
-    // Settled: nothing is written after it.
-    const next = record.state === "confirmed" ? null : { record, rev, hex };
+    // Settled: nothing is written after it. Queued: whoever takes it has just read it.
+    const next = record.state === "confirmed" || record.state === "pending" ? null : { record, rev, hex };
     if (known >= 0) held[known] = next;
     else if (next !== null) {
       const first = setOf(record.key) * PLACES;
