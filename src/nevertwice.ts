@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Duration } from "./core/duration.ts";
 import { durationMs } from "./core/duration.ts";
-import { configError } from "./core/errors.ts";
+import { configError, noSuchOption } from "./core/errors.ts";
 import type { Absent, Outcome } from "./core/outcome.ts";
 import { type PolicyOptions, policyWarnings } from "./core/policy.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
@@ -106,9 +106,7 @@ export function nevertwice(options: NevertwiceOptions = {}): Nevertwice {
 function checkOptions(options: NevertwiceOptions): void {
   for (const option of Object.keys(options)) {
     if (!OPTIONS.has(option)) {
-      throw configError(
-        `nevertwice(): there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
-      );
+      throw noSuchOption("nevertwice()", option, OPTIONS);
     }
   }
   const { tenant } = options;

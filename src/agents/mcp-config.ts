@@ -1,6 +1,6 @@
 /** The proxy's config file: the same words as an action's options, per tool. */
 import { type Duration, durationMs } from "../core/duration.ts";
-import { configError } from "../core/errors.ts";
+import { configError, noSuchOption } from "../core/errors.ts";
 import { type PolicyOptions, resolvePolicy } from "../core/policy.ts";
 import type { ErrorMeaning } from "./tool-options.ts";
 
@@ -114,7 +114,7 @@ function plainObject(value: unknown, where: string, example: string): Record<str
 function known(object: object, names: readonly string[], where: string): void {
   const wrong = Object.keys(object).find((name) => !names.includes(name));
   if (wrong === undefined) return;
-  throw configError(`${where}: there is no option ${JSON.stringify(wrong)}. The options are: ${names.join(", ")}.`);
+  throw noSuchOption(where, wrong, names);
 }
 
 function names(value: unknown, where: string): void {

@@ -3,7 +3,7 @@
  * touch it. A worker runs the action later, without the agent's process or its framework: so it is an action that is
  * handed over here, not a handler.
  */
-import { configError, isNevertwiceError } from "../core/errors.ts";
+import { configError, isNevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { State } from "../core/record.ts";
 import type { Action } from "../engine/action.ts";
@@ -50,9 +50,7 @@ export function queuedTool<I, R, X = unknown>(
   }
   const wrong = Object.keys(options).find((option) => !OPTIONS.includes(option));
   if (wrong !== undefined) {
-    throw configError(
-      `queuedTool: there is no option ${JSON.stringify(wrong)}. The options are: ${OPTIONS.join(", ")}.`,
-    );
+    throw noSuchOption("queuedTool", wrong, OPTIONS);
   }
   const { name = action.actionName, statusTool } = options;
   const telling = { tool: name, statusTool };

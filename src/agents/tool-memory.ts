@@ -4,7 +4,7 @@
  */
 import { canonicalInput } from "../core/canonical.ts";
 import { classify } from "../core/classify.ts";
-import { configError, messageOf } from "../core/errors.ts";
+import { configError, messageOf, noSuchOption } from "../core/errors.ts";
 import { deriveKey } from "../core/key.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
@@ -46,9 +46,7 @@ export function toolMemory(options: ToolMemoryOptions): ToolMemory {
   }
   const wrong = Object.keys(options).find((option) => !OPTIONS.includes(option));
   if (wrong !== undefined) {
-    throw configError(
-      `toolMemory: there is no option ${JSON.stringify(wrong)}. The options are: ${OPTIONS.join(", ")}.`,
-    );
+    throw noSuchOption("toolMemory", wrong, OPTIONS);
   }
   if (typeof repeats !== "object" || repeats === null) {
     throw configError(`toolMemory: repeats is ${String(repeats)}; it takes a number by the tool's name: { roll: 2 }.`);

@@ -1,5 +1,5 @@
 /** The options of a guarded tool: the words of an action, and what only tools have. */
-import { configError, NevertwiceError } from "../core/errors.ts";
+import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { PolicyOptions } from "../core/policy.ts";
@@ -67,9 +67,7 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
   const known = [...TOOL, ...GUARD, ...extra];
   const wrong = Object.keys(options).find((name) => !known.includes(name));
   if (wrong !== undefined) {
-    throw configError(
-      `tool ${JSON.stringify(tool)}: there is no option ${JSON.stringify(wrong)}. The options are: ${known.join(", ")}.`,
-    );
+    throw noSuchOption(`tool ${JSON.stringify(tool)}`, wrong, known);
   }
   const { errors, action, readOnly, scope, tenant, statusTool } = options as AnyToolOptions & GuardOptions<never>;
   if (errors !== undefined && typeof errors !== "function" && !MEANINGS.has(errors)) {

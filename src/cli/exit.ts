@@ -30,6 +30,15 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
+/** What is wrong with a word of the command line may be found out deep inside: it is still the command line that is wrong. */
+export function asUsage<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw isNevertwiceError(error) ? new UsageError(error.message, { cause: error }) : error;
+  }
+}
+
 /** The ledger was reached, and what was asked for cannot be done. */
 export class ProblemError extends Error {
   override readonly name = "ProblemError";

@@ -1,13 +1,13 @@
 /** Which ledger the command looks at. It never makes one: a typo in --store must not leave an empty file behind. */
 import { existsSync } from "node:fs";
-import { isNevertwiceError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { chooseStore, ledgerFile } from "../open-store.ts";
 import type { Context, Io, Ledger } from "./command.ts";
-import { ProblemError, UsageError } from "./exit.ts";
+import { asUsage, ProblemError } from "./exit.ts";
 
 export function findLedger(given: string | undefined, io: Io): Ledger {
   const around = surroundingsOf(io);
+  // A name that names no store is a slip on the command line; a store that does not answer is found out later.
   return asUsage(() => {
     const file = ledgerFile(given, "--store", around);
     // With its id file still there, a missing ledger is a lost one: opening it says so.
@@ -26,16 +26,6 @@ export function openLedger(given: string | undefined, io: Io): Store {
 
 function surroundingsOf({ cwd, env, home, platform }: Io) {
   return { cwd, env, home, platform };
-}
-
-/** A name that names no store is a slip on the command line; a store that does not answer is found out later. */
-function asUsage<T>(work: () => T): T {
-  try {
-    return work();
-  } catch (error) {
-    if (isNevertwiceError(error)) throw new UsageError(error.message, { cause: error });
-    throw error;
-  }
 }
 
 export function noLedgerYet(ledger: Ledger & { exists: false }): string {

@@ -6,10 +6,10 @@ import { type ProxyConfig, readProxyConfig } from "../agents/mcp-config.ts";
 import { McpGuard } from "../agents/mcp-guard.ts";
 import { httpProxy } from "../agents/mcp-http.ts";
 import { stdioProxy } from "../agents/mcp-stdio.ts";
-import { isNevertwiceError, messageOf } from "../core/errors.ts";
+import { messageOf } from "../core/errors.ts";
 import { type Nevertwice, nevertwice } from "../nevertwice.ts";
 import type { Context, Streams } from "./command.ts";
-import { EXIT, UsageError } from "./exit.ts";
+import { asUsage, EXIT, UsageError } from "./exit.ts";
 import { openLedger } from "./ledger.ts";
 import { oneLine } from "./text.ts";
 
@@ -60,23 +60,14 @@ export function configOf({ args, io }: Context): ProxyConfig {
   const [name, scope, window] = [args.text("name"), args.text("scope"), args.text("window")];
   const onTimeout = args.text("on-timeout");
   const given = {
-    ...(file === undefined ? {} : checked(parsed(resolve(io.cwd, file), file), oneLine(file))),
+    ...(file === undefined ? {} : asUsage(() => readProxyConfig(parsed(resolve(io.cwd, file), file), oneLine(file)))),
     ...(name !== undefined && { name }),
     ...(scope !== undefined && { scope }),
     ...(window !== undefined && { window }),
     ...(args.on("status-tool") && { statusTool: true }),
     ...(onTimeout !== undefined && { onTimeout }),
   };
-  return checked(given, "nevertwice mcp");
-}
-
-/** A config that is wrong is a command line that is wrong: nothing was reached yet that could be unavailable. */
-function checked(value: unknown, where: string): ProxyConfig {
-  try {
-    return readProxyConfig(value, where);
-  } catch (error) {
-    throw isNevertwiceError(error) ? new UsageError(error.message, { cause: error }) : error;
-  }
+  return asUsage(() => readProxyConfig(given, "nevertwice mcp"));
 }
 
 /** In front of a command they would be dropped in silence: clients of that port would find nobody. */

@@ -96,3 +96,9 @@ export function isNevertwiceError(error: unknown): error is NevertwiceError {
 export function configError(message: string, cause?: unknown): NevertwiceError {
   return new NevertwiceError("CONFIG", message, { cause });
 }
+
+/** A word that is no option of what `where` names: misspelled, or of something else. */
+export function noSuchOption(where: string, option: string, known: Iterable<string>): NevertwiceError {
+  const options = [...known].join(", ");
+  return configError(`${where}: there is no option ${JSON.stringify(option)}. The options are: ${options}.`);
+}

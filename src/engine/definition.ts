@@ -1,5 +1,5 @@
 /** An action as the engine knows it: the user's options, checked and resolved once. */
-import { configError } from "../core/errors.ts";
+import { configError, noSuchOption } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import { type Limit, type LimitOptions, resolveLimit } from "../core/limit.ts";
 import { type Policy, type PolicyOptions, type ProbeAnswer, resolvePolicy } from "../core/policy.ts";
@@ -70,9 +70,7 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
   }
   for (const option of Object.keys(options)) {
     if (!KNOWN.has(option)) {
-      throw configError(
-        `${where}: there is no option ${JSON.stringify(option)}. The options are: ${[...KNOWN].join(", ")}.`,
-      );
+      throw noSuchOption(where, option, KNOWN);
     }
   }
   checkShapes(options, where);

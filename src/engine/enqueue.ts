@@ -1,6 +1,6 @@
 /** The outbox's front door: an intent is recorded, in the caller's transaction if one is given, for a worker to run. */
 import { type Duration, durationMs } from "../core/duration.ts";
-import { configError, NevertwiceError } from "../core/errors.ts";
+import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { expired, type LedgerRecord, type State, type WorkTerms } from "../core/record.ts";
@@ -51,9 +51,7 @@ export interface Terms {
 export function readTerms(options: EnqueueOptions, action: string): Terms {
   for (const option in options) {
     if (OPTIONS.has(option)) continue;
-    throw configError(
-      `${action}.enqueue: there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
-    );
+    throw noSuchOption(`${action}.enqueue`, option, OPTIONS);
   }
   const where = (option: string) => `${action}.enqueue: ${option}`;
   const { dueAt, delay, expires, priority = 0, orderKey = null } = options;

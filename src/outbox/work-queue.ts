@@ -6,7 +6,7 @@
  * goes through actions of its own, keyed by the task, so that the second agent to have it does nothing twice.
  */
 import { type Duration, durationMs } from "../core/duration.ts";
-import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { configError, isNevertwiceError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { backoffMs, type RetryOptions } from "../core/policy.ts";
@@ -67,9 +67,7 @@ const POLL_MS = 250;
 export function createQueue<I, R>(name: string, options: QueueOptions<I>, services: ActionServices): WorkQueue<I, R> {
   for (const option of Object.keys(options)) {
     if (OPTIONS.has(option)) continue;
-    throw configError(
-      `queue ${JSON.stringify(name)}: there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
-    );
+    throw noSuchOption(`queue ${JSON.stringify(name)}`, option, OPTIONS);
   }
   return new NamedQueue<I, R>(defineQueue(name, options), services);
 }

@@ -1,6 +1,6 @@
 /** What a worker may be told, checked once. */
 import { type Duration, durationMs } from "../core/duration.ts";
-import { configError } from "../core/errors.ts";
+import { configError, noSuchOption } from "../core/errors.ts";
 import type { Definition } from "../engine/definition.ts";
 
 export interface WorkerOptions {
@@ -28,9 +28,7 @@ const SHORTEST_POLL_MS = 5;
 export function readWorkerOptions(options: WorkerOptions): WorkerSettings {
   for (const option of Object.keys(options)) {
     if (OPTIONS.has(option)) continue;
-    throw configError(
-      `worker: there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
-    );
+    throw noSuchOption("worker", option, OPTIONS);
   }
   const { actions, concurrency = 20, tenant, poll = "500ms" } = options;
   if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > MOST_AT_ONCE)

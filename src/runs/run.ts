@@ -6,7 +6,7 @@
  * heartbeats for as long as the body takes; a run whose process died is simply taken up again when the lease is over.
  */
 import type { Duration } from "../core/duration.ts";
-import { configError, NevertwiceError, rejectedMark } from "../core/errors.ts";
+import { configError, NevertwiceError, noSuchOption, rejectedMark } from "../core/errors.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import type { Stored } from "../core/store.ts";
@@ -84,10 +84,7 @@ function check(name: string, id: unknown, body: unknown, options: RunOptions): v
   if (typeof body !== "function")
     throw configError(`${where}: the third argument must be the function that takes the steps: async (run) => …`);
   for (const option of Object.keys(options)) {
-    if (!OPTIONS.has(option))
-      throw configError(
-        `${where}: there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
-      );
+    if (!OPTIONS.has(option)) throw noSuchOption(where, option, OPTIONS);
   }
 }
 

@@ -4,7 +4,7 @@
  * the step before it is done and long enough ago.
  */
 import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
-import { configError, notSent, rejected } from "../core/errors.ts";
+import { configError, noSuchOption, notSent, rejected } from "../core/errors.ts";
 import { deriveKey } from "../core/key.ts";
 import { type NoteName, readNote, writeNote } from "../core/ledger-note.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
@@ -97,10 +97,7 @@ function planOf<I, R>(steps: readonly SequenceStep[], options: SequenceOptions<I
   if (typeof options !== "object" || options === null || typeof options.run !== "function")
     throw configError(`${where}: run is missing. Give it what a step does: { run: async ({ subject, step }) => … }.`);
   for (const option of Object.keys(options)) {
-    if (!OPTIONS.has(option))
-      throw configError(
-        `${where}: there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
-      );
+    if (!OPTIONS.has(option)) throw noSuchOption(where, option, OPTIONS);
   }
   const { onFailed = "stop", after = 0, keep } = options;
   if (onFailed !== "stop" && onFailed !== "continue")

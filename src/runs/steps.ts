@@ -4,7 +4,7 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Duration } from "../core/duration.ts";
-import { configError, NevertwiceError } from "../core/errors.ts";
+import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { PolicyOptions } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Action } from "../engine/action.ts";
@@ -163,9 +163,7 @@ export class StepSequence {
   #checkOptions(name: string, policy: object): void {
     const wrong = Object.keys(policy).find((option) => !OPTIONS.has(option));
     if (wrong === undefined) return;
-    throw configError(
-      `${this.#where}: step ${JSON.stringify(name)}: there is no option ${JSON.stringify(wrong)}. The options are: ${[...OPTIONS, "tx"].join(", ")}.`,
-    );
+    throw noSuchOption(`${this.#where}: step ${JSON.stringify(name)}`, wrong, [...OPTIONS, "tx"]);
   }
 
   #checkName(name: unknown, what: "step" | "branch"): void {

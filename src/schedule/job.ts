@@ -3,7 +3,7 @@
  * the key, so two schedulers, a repeated hour and a tick that came late all mean the same run.
  */
 import type { Duration } from "../core/duration.ts";
-import { configError } from "../core/errors.ts";
+import { configError, noSuchOption } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { PolicyOptions } from "../core/policy.ts";
 import type { Store } from "../core/store.ts";
@@ -184,10 +184,7 @@ function check<R, P>(options: JobOptions<R, P>, where: string): void {
       `${where}: run is missing. Give it what is to be done: { cron: "0 6 * * *", run: async (ctx) => … }.`,
     );
   for (const option of Object.keys(options)) {
-    if (!OPTIONS.has(option))
-      throw configError(
-        `${where}: there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
-      );
+    if (!OPTIONS.has(option)) throw noSuchOption(where, option, OPTIONS);
   }
   if (options.plan !== undefined && typeof options.plan !== "function")
     throw configError(`${where}: plan must be a function.`);

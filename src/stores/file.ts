@@ -6,7 +6,7 @@
 
 import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
-import { configError, NevertwiceError } from "../core/errors.ts";
+import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import { dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
 import type {
@@ -59,9 +59,7 @@ export function fileStore(options: FileStoreOptions): Store {
   }
   const wrong = Object.keys(options).find((name) => !OPTIONS.includes(name));
   if (wrong !== undefined) {
-    throw configError(
-      `fileStore: there is no option ${JSON.stringify(wrong)}. The options are: ${OPTIONS.join(", ")}.`,
-    );
+    throw noSuchOption("fileStore", wrong, OPTIONS);
   }
   return new FileStore(options);
 }

@@ -1,10 +1,9 @@
 /** How the server finds rows: what is looked for again and again walks an index, however large the table is. */
 import pg from "pg";
 import { expect, it, onTestFinished } from "vitest";
-import { freshDatabase } from "../../test/services/addresses.ts";
+import { pooledLedger } from "../../test/support/pooled-ledger.ts";
 import type { LeaseQuery } from "../core/store.ts";
 import { sampleRecord } from "../testing/index.ts";
-import { postgresStore } from "./postgres.ts";
 import { keyHex } from "./postgres-key.ts";
 import { leaseDue } from "./postgres-lease.ts";
 import { LeaseFloor } from "./postgres-lease-floor.ts";
@@ -29,14 +28,7 @@ function nodesOf(plan: Plan): Plan[] {
 }
 
 async function ledger() {
-  const { url } = await freshDatabase();
-  const pool = new pg.Pool({ connectionString: url, max: 4 });
-  const store = postgresStore({ pool, listen: false });
-  onTestFinished(async () => {
-    await store.close();
-    await pool.end();
-  });
-  await store.read(["x"]);
+  const { pool, store } = await pooledLedger(4);
   /** `how`: with ANALYZE it is run, and taken back. */
   const explain = async ({ text, values }: Statement, how = "") => {
     const client = await pool.connect();

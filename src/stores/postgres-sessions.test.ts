@@ -1,27 +1,13 @@
 /** A session that is kept for the next statement is nobody's loss: it goes back as soon as the event loop turns. */
 import { nevertwice } from "nevertwice";
-import { postgresStore } from "nevertwice/postgres";
-import pg from "pg";
-import { expect, it, onTestFinished } from "vitest";
-import { freshDatabase } from "../../test/services/addresses.ts";
-
-async function ledger(max: number) {
-  const { url } = await freshDatabase();
-  const pool = new pg.Pool({ connectionString: url, max });
-  pool.on("error", () => {});
-  const store = postgresStore({ pool, listen: false });
-  onTestFinished(async () => {
-    await store.close();
-    await pool.end();
-  });
-  await store.read(["x"]);
-  return { pool, store };
-}
+import type pg from "pg";
+import { expect, it } from "vitest";
+import { pooledLedger } from "../../test/support/pooled-ledger.ts";
 
 const turn = () => new Promise((turned) => setImmediate(turned));
 
 it("is back in the pool after the event loop has turned", async () => {
-  const { pool, store } = await ledger(3);
+  const { pool, store } = await pooledLedger(3);
   await Promise.all([store.read(["a"]), store.read(["b"]), store.read(["c"])]);
   await turn();
   await turn();
@@ -29,7 +15,7 @@ it("is back in the pool after the event loop has turned", async () => {
 });
 
 it("is not checked out again by statements that follow on each other", async () => {
-  const { pool, store } = await ledger(3);
+  const { pool, store } = await pooledLedger(3);
   await turn();
   await turn();
   let acquired = 0;
@@ -41,7 +27,7 @@ it("is not checked out again by statements that follow on each other", async () 
 });
 
 it("an effect has the pool's only connection, and so has what waits for it meanwhile", async () => {
-  const { pool, store } = await ledger(1);
+  const { pool, store } = await pooledLedger(1);
   const nt = nevertwice({ store, sweep: false });
   const send = nt.action("send", {
     key: ["id"],
@@ -53,7 +39,7 @@ it("an effect has the pool's only connection, and so has what waits for it meanw
 });
 
 it("F30: one that breaks while it is kept is closed, and another is taken", async () => {
-  const { pool, store } = await ledger(2);
+  const { pool, store } = await pooledLedger(2);
   const held: pg.PoolClient[] = [];
   pool.on("acquire", (client) => held.push(client));
   let removed = 0;

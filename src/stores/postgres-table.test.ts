@@ -4,20 +4,9 @@ import { postgresStore } from "nevertwice/postgres";
 import pg from "pg";
 import { expect, it, onTestFinished } from "vitest";
 import { freshDatabase } from "../../test/services/addresses.ts";
+import { pooledLedger } from "../../test/support/pooled-ledger.ts";
 import type { PutResult, Store } from "../core/store.ts";
 import { sampleRecord } from "../testing/index.ts";
-
-async function ledger() {
-  const { url } = await freshDatabase();
-  const pool = new pg.Pool({ connectionString: url, max: 6 });
-  const store = postgresStore({ pool, listen: false });
-  onTestFinished(async () => {
-    await store.close();
-    await pool.end();
-  });
-  await store.read(["x"]);
-  return { pool, store };
-}
 
 const put = async (store: Store, record: ReturnType<typeof sampleRecord>) => {
   const [result] = await store.write([{ record, expected: null }]);
@@ -76,7 +65,7 @@ it("a repeat costs one round trip, and none where it was repeated before", async
 });
 
 it("a settle does not send or store a large input again", async () => {
-  const { pool, store } = await ledger();
+  const { pool, store } = await pooledLedger(6);
   const nt = nevertwice({ store, sweep: false });
   const send = nt.action("send", { key: ["id"], run: async (_: { id: number; body: string }) => "ok" });
   // Random, so that TOAST cannot press it together.
@@ -95,7 +84,7 @@ it("a settle does not send or store a large input again", async () => {
 });
 
 it("claims older than their youth are found by their holders' silence, whatever their age", async () => {
-  const { pool, store } = await ledger();
+  const { pool, store } = await pooledLedger(6);
   const now = store.now();
   const lease = { until: now - 1_000, epoch: "" };
   const silent = (key: string, createdAt: number) =>
@@ -125,7 +114,7 @@ it("claims older than their youth are found by their holders' silence, whatever 
 });
 
 it("a server whose clock was set back loses sight of no claim", async () => {
-  const { pool, store } = await ledger();
+  const { pool, store } = await pooledLedger(6);
   const now = store.now();
   await pool.query("UPDATE nevertwice.meta SET value = $1 WHERE name = 'watched_to'", [String(now + 3_600_000)]);
   const lease = { until: now - 1, epoch: "" };
@@ -137,7 +126,7 @@ it("a server whose clock was set back loses sight of no claim", async () => {
 });
 
 it("a sweep leaves alone what was taken again meanwhile", async () => {
-  const { pool, store } = await ledger();
+  const { pool, store } = await pooledLedger(6);
   const now = store.now();
   const over = sampleRecord({
     state: "confirmed",
@@ -159,7 +148,7 @@ it("a sweep leaves alone what was taken again meanwhile", async () => {
 });
 
 it("doctor learns what server it is and what it survives", async () => {
-  const { store } = await ledger();
+  const { store } = await pooledLedger(6);
   const findings = new Map((await store.inspect?.())?.map((finding) => [finding.name, finding]));
   expect(findings.get("server")).toMatchObject({ value: expect.stringMatching(/^PostgreSQL 1\d.*primary$/), ok: true });
   expect(findings.get("commit")).toMatchObject({
@@ -175,7 +164,7 @@ it("doctor learns what server it is and what it survives", async () => {
 });
 
 it("batches of many processes over the same rows, in any order: nobody deadlocks, no swap is lost", async () => {
-  const { pool, store } = await ledger();
+  const { pool, store } = await pooledLedger(6);
   const stores = [store, ...[1, 2, 3].map(() => postgresStore({ pool, listen: false }))];
   const keys = Array.from({ length: 30 }, (_, i) => `nt1_${i}`);
   let swaps = 0;

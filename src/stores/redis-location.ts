@@ -1,5 +1,5 @@
 /** Where the ledger is, and what it is called: the options of redisStore(), checked. */
-import { configError } from "../core/errors.ts";
+import { configError, noSuchOption } from "../core/errors.ts";
 import type { RedisStoreOptions } from "./redis.ts";
 import type { RedisClient } from "./redis-client.ts";
 
@@ -19,9 +19,7 @@ const DEFAULT_TIMEOUT_MS = 5_000;
 export function readLocation(options: RedisStoreOptions): RedisLocation {
   for (const option of Object.keys(options)) {
     if (OPTIONS.has(option)) continue;
-    throw configError(
-      `redisStore: there is no option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
-    );
+    throw noSuchOption("redisStore", option, OPTIONS);
   }
   const { client, url } = options;
   if ((client === undefined) === (url === undefined)) {

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { performance } from "node:perf_hooks";
-import { configError, NevertwiceError } from "../core/errors.ts";
+import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import { dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
 import type {
@@ -55,8 +55,7 @@ export function s3Store(options: S3StoreOptions): Store {
   if (typeof options !== "object" || options === null)
     throw configError('s3Store: give it options: s3Store({ url: "s3://bucket/prefix" }).');
   const wrong = Object.keys(options).find((name) => !OPTIONS.includes(name));
-  if (wrong !== undefined)
-    throw configError(`s3Store: there is no option ${JSON.stringify(wrong)}. The options are: ${OPTIONS.join(", ")}.`);
+  if (wrong !== undefined) throw noSuchOption("s3Store", wrong, OPTIONS);
   return new S3Store(options, s3Place(options, process.env));
 }
 

@@ -1,7 +1,7 @@
 import { constants } from "node:os";
 import { performance } from "node:perf_hooks";
 import { StringDecoder } from "node:string_decoder";
-import { isNevertwiceError, messageOf } from "../../core/errors.ts";
+import { messageOf } from "../../core/errors.ts";
 import type { Outcome } from "../../core/outcome.ts";
 import { resolvePolicy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
@@ -12,7 +12,7 @@ import { groupStanding } from "../../schedule/process-group.ts";
 import { slotOf } from "../../schedule/slot.ts";
 import { slotOfInstant, timetable } from "../../schedule/timetable.ts";
 import type { Command, Context, Sink } from "../command.ts";
-import { EXIT, exitOfStatus, UsageError } from "../exit.ts";
+import { asUsage, EXIT, exitOfStatus, UsageError } from "../exit.ts";
 import { moment, shortKey } from "../format.ts";
 import { openLedger } from "../ledger.ts";
 import { oneLine } from "../text.ts";
@@ -142,15 +142,6 @@ function slotFor({ args }: Context, now: number): string {
     if (last === undefined) throw new UsageError(`--cron ${oneLine(cron as string)}: it was never due up to now.`);
     return slotOfInstant(last);
   });
-}
-
-/** What the flags say is wrong comes from deep inside; it is still the command line that is wrong. */
-function asUsage<T>(work: () => T): T {
-  try {
-    return work();
-  } catch (error) {
-    throw isNevertwiceError(error) && error.code === "CONFIG" ? new UsageError(error.message, { cause: error }) : error;
-  }
 }
 
 function passOn(sink: Sink): (chunk: Buffer) => void {
