@@ -23,7 +23,7 @@ await new Promise((listening) => blog.listen(0, "127.0.0.1", listening));
 const provider = `http://127.0.0.1:${blog.address().port}`;
 
 function fire(slot) {
-  const line = ["run", "--job", "digest", "--slot", slot, "--lease", "1s", "--verbose"];
+  const line = ["run", "--job", "digest", "--slot", slot, "--lease", "4s", "--verbose"];
   const work = [process.execPath, here("publish.mjs"), provider];
   const child = spawn(process.execPath, [here("../../dist/cli/main.js"), ...line, "--", ...work], {
     env: { ...process.env, NEVERTWICE_STORE: `sqlite:${folder}/ledger.db` },
