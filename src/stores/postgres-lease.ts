@@ -1,7 +1,7 @@
 /** Handing out due work in SQL: what core's claim does to a record, done to a row (a test compares the two). */
 import type { LeaseQuery } from "../core/store.ts";
 import { Parameters } from "./postgres-arrays.ts";
-import { anyOf, groupsOf, type LeaseTables, lapsed, leasedRows } from "./postgres-groups.ts";
+import { anyOf, type LeaseTables, lapsed } from "./postgres-groups.ts";
 import { LEASED_LIST } from "./postgres-leased-row.ts";
 import { LEASED, SAME_MARK, YOUNG_MS } from "./postgres-row.ts";
 import type { Statement } from "./postgres-write.ts";
@@ -30,19 +30,16 @@ export function leaseDue(
   return take(table, `WITH ${picked}`, parameters, query, at);
 }
 
-/** Queued work whose holder fell silent before sending: found first, then locked as it is. */
-export function leaseLapsed(tables: LeaseTables, query: LeaseQuery, now: number): Statement {
-  const { table } = tables;
+/** Queued work whose holder fell silent before sending. All of it is marked: no young claim has to be looked at. */
+export function leaseLapsed({ table }: LeaseTables, query: LeaseQuery, now: number): Statement {
   const parameters = new Parameters();
   const at = parameters.add(String(now));
-  const limit = `${parameters.add(String(query.limit))}::bigint`;
-  const where = `r.state = 'claimed' AND ${lapsed(at)} AND ${wanted(parameters, query, at)}`;
-  const picked = `${groupsOf(table)},
-found AS MATERIALIZED (SELECT f.id FROM (${leasedRows(tables, "r.id, r.key, r.tenant", where, at)}) f LIMIT ${limit}),
-picked AS MATERIALIZED (
+  const picked = `picked AS MATERIALIZED (
   SELECT r.ctid AS id, r.updated_at AS since FROM ${table} r
-  WHERE r.ctid = ANY(ARRAY(SELECT id FROM found)) AND ${where} FOR NO KEY UPDATE SKIP LOCKED)`;
-  return take(table, `WITH RECURSIVE ${picked}`, parameters, query, at);
+  WHERE r.attention = '${LEASED}' AND r.state = 'claimed' AND ${lapsed(at)} AND ${wanted(parameters, query, at)}
+  LIMIT ${parameters.add(String(query.limit))}::bigint
+  FOR NO KEY UPDATE SKIP LOCKED)`;
+  return take(table, `WITH ${picked}`, parameters, query, at);
 }
 
 function wanted(parameters: Parameters, { tenant, actions }: LeaseQuery, at: string): string {
@@ -74,11 +71,13 @@ function take(
     `holder = ${parameters.add(holder)}`,
     `lease_until = k.until, lease_epoch = NULL`,
     `updated_at = k.now, fate = NULL, expires_at = NULL`,
-    `attention = CASE WHEN r.created_at < k.young THEN '${LEASED}' END`,
-    `attention_at = CASE WHEN r.created_at < k.young THEN r.created_at END`,
   ];
-  if (to === "sent") {
+  if (to === "claimed") {
+    set.push(`attention = '${LEASED}', attention_at = r.created_at`);
+  } else {
     set.push(
+      `attention = CASE WHEN r.created_at < k.young THEN '${LEASED}' END`,
+      `attention_at = CASE WHEN r.created_at < k.young THEN r.created_at END`,
       `sent_mark = CASE WHEN r.first_sent_at IS NULL THEN '${SAME_MARK}' ELSE r.sent_mark END`,
       `first_sent_at = coalesce(r.first_sent_at, k.now), last_sent_at = k.now`,
     );

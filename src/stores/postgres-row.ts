@@ -62,9 +62,10 @@ export function selectList(alias: string): string {
   }).join(", ");
 }
 
-// A claim this old is in the index of what wants attention; a younger one is found by its creation (postgres-groups.ts).
+// A claim this old is in the index of what wants attention; a younger one is found by its creation (postgres-groups.ts),
+// unless it is queued: workers look for what silent ones left more often than a sweep does, and find it in that index.
 export const YOUNG_MS = 60_000;
-/** The kind of attention a claim wants that is no longer young. Its time is the creation, which no heartbeat changes. */
+/** The kind of attention a claim wants that is queued, or no longer young. Its time is the creation, which no heartbeat changes. */
 export const LEASED = "leased";
 /** keep_ms of what is kept forever: an index column that is never null. */
 const FOREVER = -1;
@@ -154,7 +155,8 @@ export function keepClass({ createdAt, expiresAt, keepMs }: LedgerRecord): numbe
 function attentionKind({ state, queued, lease, createdAt }: LedgerRecord, now: number): string | null {
   if (state === "pending") return queued ? "queued" : "waiting";
   if (state === "unknown" || state === "failed") return state;
-  return lease !== null && createdAt < now - YOUNG_MS ? LEASED : null;
+  if (lease === null) return null;
+  return (queued && state === "claimed") || createdAt < now - YOUNG_MS ? LEASED : null;
 }
 
 /** The kinds that hold all records of a state; null: the state has none. */
