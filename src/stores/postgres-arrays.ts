@@ -46,11 +46,10 @@ export class Parameters {
     const places = new Map<string, string>();
     const sent: { readonly type: string; readonly texts: readonly SqlText[]; readonly place: string }[] = [];
     for (const [at, { name, type }] of columns.entries()) {
-      // One column at a time: a copy of every row in the order of the columns would cost more than the statement's text.
-      const texts: SqlText[] = [];
-      for (let row = 0; row < size; row += 1) texts.push(valueAt(row, at));
-      if (at > 0 && allAlike(texts)) {
-        items.push(`${this.#value(type, texts[0] as SqlText)} AS a${at}`);
+      const first = valueAt(0, at);
+      const texts = at > 0 ? unlessAlike(first, at, size, valueAt) : all(at, size, valueAt);
+      if (texts === null) {
+        items.push(`${this.#value(type, first)} AS a${at}`);
         places.set(name, `p.a${at}`);
         continue;
       }
@@ -91,10 +90,17 @@ export class Parameters {
   }
 }
 
-function allAlike(texts: readonly SqlText[]): boolean {
-  const first = texts[0];
-  for (const text of texts) if (text !== first) return false;
-  return true;
+// One column at a time: a copy of every row in the order of the columns would cost more than the statement's text.
+function all(column: number, size: number, valueAt: ValueAt): SqlText[] {
+  const texts: SqlText[] = [];
+  for (let row = 0; row < size; row += 1) texts.push(valueAt(row, column));
+  return texts;
+}
+
+/** Null where every row has `first`: most columns of most batches, and no list is made of them. */
+function unlessAlike(first: SqlText, column: number, size: number, valueAt: ValueAt): SqlText[] | null {
+  for (let row = 1; row < size; row += 1) if (valueAt(row, column) !== first) return all(column, size, valueAt);
+  return null;
 }
 
 function alike(these: readonly SqlText[], those: readonly SqlText[]): boolean {

@@ -13,6 +13,9 @@ const VALUES = Array.from({ length: 128 }, (_, code) => {
   return value < 0 ? 1 << 25 : value;
 });
 
+// Not looked up for each character, as in core/key.ts.
+const codeAt = String.prototype.charCodeAt;
+
 /** Hexadecimal, as SQL takes it. */
 export function keyHex(key: string): string {
   const digest = key.length === KEY_CHARS && key.startsWith(PREFIX) ? digestHex(key) : null;
@@ -42,7 +45,7 @@ function digestHex(key: string): string | null {
 }
 
 function valueAt(key: string, at: number): number {
-  return VALUES[key.charCodeAt(at)] ?? 1 << 25;
+  return VALUES[codeAt.call(key, at)] ?? 1 << 25;
 }
 
 export function keyFromHex(hex: string): string {

@@ -8,7 +8,6 @@
  */
 import type { LedgerRecord } from "../core/record.ts";
 import type { Put } from "../core/store.ts";
-import { keyHex } from "./postgres-key.ts";
 import { keepClass } from "./postgres-row.ts";
 
 // Each key has one set of places, found by its end: many more places than records under way at once, and enough in a set
@@ -21,7 +20,7 @@ const PLACES = 8;
 // Enough of a digest to spread keys evenly; the end of any other text.
 const TELLING_CHARS = 8;
 
-interface Held {
+export interface Held {
   readonly record: LedgerRecord;
   readonly rev: number;
   readonly hex: string;
@@ -31,9 +30,10 @@ export class Lineage {
   /** The places of a set stand side by side, the newest first. */
   readonly #held: (Held | null)[] = new Array(SETS * PLACES).fill(null);
 
-  /** The key as SQL takes it; converting it costs more than remembering it. */
-  hexOf(key: string): string {
-    return this.#of(key)?.hex ?? keyHex(key);
+  /** What is known of a key's row; null: nothing. */
+  of(key: string): Held | null {
+    const place = this.#placeOf(key);
+    return place < 0 ? null : (this.#held[place] as Held);
   }
 
   keep(record: LedgerRecord, rev: number, hex: string): void {
@@ -46,7 +46,7 @@ export class Lineage {
       const first = setOf(record.key) * PLACES;
       let free = first;
       while (free < first + PLACES - 1 && held[free] !== null) free += 1;
-      held.copyWithin(first + 1, first, free);
+      for (let at = free; at > first; at -= 1) held[at] = held[at - 1] as Held;
       held[first] = next;
     }
   }
@@ -57,23 +57,20 @@ export class Lineage {
     for (let at = first; at < first + PLACES; at += 1) if (this.#held[at]?.record.key === key) return at;
     return -1;
   }
-
-  #of(key: string): Held | null {
-    const place = this.#placeOf(key);
-    return place < 0 ? null : (this.#held[place] as Held);
-  }
-
-  /** The record the row holds, where it has all that a plain settle leaves alone; else null. */
-  before({ record, expected }: Put): LedgerRecord | null {
-    const held = this.#of(record.key);
-    return held !== null && held.rev === expected && alike(held.record, record) ? held.record : null;
-  }
 }
+
+/** The record the row holds, where it has all that a plain settle leaves alone; else null. */
+export function beforeOf(held: Held | null, { record, expected }: Put): LedgerRecord | null {
+  return held !== null && held.rev === expected && alike(held.record, record) ? held.record : null;
+}
+
+// Not looked up for each character, as in core/key.ts.
+const codeAt = String.prototype.charCodeAt;
 
 function setOf(key: string): number {
   let hash = 0;
   for (let at = Math.max(0, key.length - TELLING_CHARS); at < key.length; at += 1)
-    hash = (hash * 31 + key.charCodeAt(at)) | 0;
+    hash = (hash * 31 + codeAt.call(key, at)) | 0;
   return hash & (SETS - 1);
 }
 

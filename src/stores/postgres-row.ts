@@ -72,6 +72,9 @@ const FOREVER = -1;
 /** The mark of a first send that the same clock took as the time beside it. */
 export const SAME_MARK = "=";
 
+const whole = rememberingLast((value) => String(Math.floor(value)));
+const untilText = rememberingLast(String);
+
 export function fixedValues(record: LedgerRecord, hex: string): SqlText[] {
   return [
     hex,
@@ -96,7 +99,7 @@ const MOVING_TEXTS: { readonly [Name in MovingName]: (record: LedgerRecord, now:
   fence: ({ fence }) => String(fence),
   tries: ({ tries }) => String(tries),
   holder: ({ holder }) => holder,
-  lease_until: ({ lease }) => (lease === null ? null : String(lease.until)),
+  lease_until: ({ lease }) => (lease === null ? null : untilText(lease.until)),
   // "" is this store's own clock; any other epoch is a lease that is over.
   lease_epoch: ({ lease }) => (lease === null || lease.epoch === "" ? null : lease.epoch),
   updated_at: ({ updatedAt }) => whole(updatedAt),
@@ -113,15 +116,6 @@ const MOVING_TEXTS: { readonly [Name in MovingName]: (record: LedgerRecord, now:
   result: ({ result }) => encodePayload(result),
 };
 
-export function movingValues(record: LedgerRecord, rev: number, now: number): SqlText[] {
-  return MOVING.map(({ name }) => (name === "rev" ? String(rev) : MOVING_TEXTS[name](record, now)));
-}
-
-/** A column of MOVING, by name; the revision is not the record's. */
-export function movingText(name: MovingName, record: LedgerRecord, now: number): SqlText {
-  return MOVING_TEXTS[name](record, now);
-}
-
 /** Columns whose text costs more than a look at what it is made of. True where the texts may differ. */
 const MAY_DIFFER: { readonly [Name in MovingName]?: (before: LedgerRecord, after: LedgerRecord) => boolean } = {
   attempt: (before, after) => before.attempt !== after.attempt,
@@ -134,12 +128,29 @@ const MAY_DIFFER: { readonly [Name in MovingName]?: (before: LedgerRecord, after
   expires_at: (before, after) => before.expiresAt !== after.expiresAt,
 };
 
-/** Whether a column has to be written to make a row of `before` one of `after`. */
-export function movingDiffers(name: MovingName, before: LedgerRecord, after: LedgerRecord, now: number): boolean {
-  const mayDiffer = MAY_DIFFER[name];
-  if (mayDiffer !== undefined) return mayDiffer(before, after);
-  const text = MOVING_TEXTS[name];
-  return text(before, now) !== text(after, now);
+/** A column that a settle may change: its text, and whether it has to be written to make a row of `before` one of `after`. */
+interface SettledColumn extends Column {
+  readonly name: MovingName;
+  text(record: LedgerRecord, now: number): SqlText;
+  differs(before: LedgerRecord, after: LedgerRecord, now: number): boolean;
+}
+
+/**
+ * MOVING but for the revision, which is counted in SQL. A list of functions: they run for every row, and to look each up
+ * by its column's name cost more than to call it.
+ */
+export const SETTLED: readonly SettledColumn[] = MOVING.slice(1).map(({ name, type }) => {
+  const of = name as MovingName;
+  const text = MOVING_TEXTS[of];
+  const differs: SettledColumn["differs"] =
+    MAY_DIFFER[of] ?? ((before, after, now) => text(before, now) !== text(after, now));
+  return { name: of, type, text, differs };
+});
+
+export function movingValues(record: LedgerRecord, rev: number, now: number): SqlText[] {
+  const values: SqlText[] = [String(rev)];
+  for (const { text } of SETTLED) values.push(text(record, now));
+  return values;
 }
 
 /**
@@ -300,8 +311,17 @@ export function decodeMark(text: string | null, at: number | null): SteadyMark |
 }
 
 /** Times are whole milliseconds; a fraction marks one that was read before the server's clock was known. */
-function whole(value: number): string {
-  return String(Math.floor(value));
+/** The rows of a batch share most of their times, and so do the columns of a row: the last text is kept. */
+function rememberingLast(textOf: (value: number) => string): (value: number) => string {
+  let last = Number.NaN;
+  let text = "";
+  return (value) => {
+    if (value !== last) {
+      text = textOf(value);
+      last = value;
+    }
+    return text;
+  };
 }
 
 function wholeOrNull(value: number | null): string | null {

@@ -8,7 +8,7 @@ import type { Connection } from "./postgres-connection.ts";
 import { isTransient } from "./postgres-errors.ts";
 import { keyHex } from "./postgres-key.ts";
 import { decodeLeased, type Leased } from "./postgres-leased-row.ts";
-import { Lineage } from "./postgres-lineage.ts";
+import { beforeOf, Lineage } from "./postgres-lineage.ts";
 import { CLOCK } from "./postgres-migrate.ts";
 import { decodeRow, type Row, type SqlText, selectList } from "./postgres-row.ts";
 import { SingleWrites } from "./postgres-single.ts";
@@ -108,9 +108,11 @@ export class Swaps {
   #plan(put: Put, now: number, whole: boolean): PlannedPut {
     const { tenant } = this.#options;
     if (tenant !== undefined && put.record.tenant !== tenant) throw foreign(tenant, put);
-    const hex = this.#lineage.hexOf(put.record.key);
+    const held = this.#lineage.of(put.record.key);
+    // Converting a key costs more than remembering it.
+    const hex = held === null ? keyHex(put.record.key) : held.hex;
     // Where every put names all of its record, nothing may be left out.
-    return planPut(put, { hex, now, before: whole ? null : this.#lineage.before(put) });
+    return planPut(put, { hex, now, before: whole ? null : beforeOf(held, put) });
   }
 
   #swap(run: Connection, batch: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {

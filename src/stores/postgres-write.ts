@@ -6,17 +6,7 @@ import type { LedgerRecord } from "../core/record.ts";
 import type { Put } from "../core/store.ts";
 import { Parameters } from "./postgres-arrays.ts";
 import { CLOCK } from "./postgres-migrate.ts";
-import {
-  FIXED,
-  fixedValues,
-  MOVING,
-  movingDiffers,
-  movingText,
-  movingValues,
-  type Row,
-  type SqlText,
-  YOUNG_MS,
-} from "./postgres-row.ts";
+import { FIXED, fixedValues, MOVING, movingValues, type Row, SETTLED, type SqlText, YOUNG_MS } from "./postgres-row.ts";
 
 /** How a put is carried out: `settle` leaves alone what the row is known to hold. */
 export type Way = "insert" | "settle" | "replace";
@@ -81,15 +71,12 @@ export function replaceValue(put: PlannedPut, at: number): SqlText {
   return insertValue(put, at + NAMING.length);
 }
 
-// All but the revision: that is counted in SQL.
-export const SETTLED = MOVING.filter((column) => column.name !== "rev");
-
 /** The columns that differ from before in any of the rows. */
-function changes(puts: readonly PlannedPut[], now: number): (typeof SETTLED)[number][] {
+function changes(puts: readonly PlannedPut[], now: number): typeof SETTLED {
   const unsure = puts.some(({ put }) => isUnsure(put, now));
-  return SETTLED.filter(({ name }) => {
+  return SETTLED.filter(({ name, differs }) => {
     if (unsure && isAttention(name)) return true;
-    for (const { put, before } of puts) if (movingDiffers(name, before as LedgerRecord, put.record, now)) return true;
+    for (const { put, before } of puts) if (differs(before as LedgerRecord, put.record, now)) return true;
     return false;
   });
 }
@@ -127,9 +114,8 @@ export function batchWrite(table: string, puts: readonly PlannedPut[], now: numb
   };
   const settles = of("settle");
   const changed = changes(settles, now);
-  update("settled", settles, changed, ({ put }, at) => {
-    return movingText((changed[at] as (typeof changed)[number]).name, put.record, now);
-  });
+  const texts = changed.map(({ text }) => text);
+  update("settled", settles, changed, ({ put }, at) => (texts[at] as (typeof texts)[number])(put.record, now));
   update("replaced", of("replace"), REPLACED, replaceValue);
   const size = parameters.add(String(puts.length));
   const won = `(${parts.map((part) => `SELECT key FROM ${part.split(" ")[0]}`).join(" UNION ALL ")}) won`;
@@ -146,7 +132,7 @@ type ValueOf = (put: PlannedPut, column: number) => SqlText;
 
 function insertAll(table: string, parameters: Parameters, puts: readonly PlannedPut[]): string {
   const set: number[] = [];
-  for (let at = 0; at < ALL.length; at += 1) if (puts.some((put) => insertValue(put, at) !== null)) set.push(at);
+  for (let at = 0; at < ALL.length; at += 1) if (isSet(puts, at)) set.push(at);
   const columns = set.map((at) => ALL[at] as Columns[number]);
   const source = parameters.rows(columns, puts.length, (row, column) =>
     insertValue(puts[row] as PlannedPut, set[column] as number),
@@ -154,6 +140,11 @@ function insertAll(table: string, parameters: Parameters, puts: readonly Planned
   const names = columns.map(({ name }) => name).join(", ");
   const values = columns.map(({ name }) => source.column(name)).join(", ");
   return `INSERT INTO ${table} AS r (${names}) SELECT ${values} FROM ${source.from} ON CONFLICT (key, tenant) DO NOTHING`;
+}
+
+function isSet(puts: readonly PlannedPut[], at: number): boolean {
+  for (const put of puts) if (insertValue(put, at) !== null) return true;
+  return false;
 }
 
 // What an update finds its row by, before what it sets.
