@@ -81,9 +81,10 @@ interface Group {
 }
 
 // Rows of a lease: a third of what a busy worker has under way. While one third is fetched and one is settled the store is
-// busy, and the program is with the last. With halves they waited for each other.
+// busy, and the program is with the last. With halves they waited for each other. Two leases at once, not three: each
+// steps over what the others are about to take.
 const LEASE_ROWS = 170;
-const LEASES_AT_ONCE = 3;
+const LEASES_AT_ONCE = 2;
 // A few free slots are not worth a round trip while others are about to come free.
 const FEW = 8;
 const GATHER_MS = 3;

@@ -49,9 +49,22 @@ function valueAt(key: string, at: number): number {
 }
 
 export function keyFromHex(hex: string): string {
+  if (hex.length === 2 * DIGEST_BYTES) {
+    for (let at = 0; at < DIGEST_BYTES; at += 1) {
+      DIGEST[at] = (digitOf(codeAt.call(hex, 2 * at)) << 4) | digitOf(codeAt.call(hex, 2 * at + 1));
+    }
+    return keyOfDigest(DIGEST);
+  }
   const bytes = Buffer.from(hex, "hex");
-  if (bytes.length === DIGEST_BYTES) return keyOfDigest(bytes);
   return bytes.subarray(1, bytes.at(-1) === 0 ? -1 : undefined).toString();
+}
+
+const DIGEST = new Uint8Array(DIGEST_BYTES);
+const [ZERO, NINE, LETTERS] = [48, 57, 97 - 10];
+
+/** As PostgreSQL writes hexadecimal: in small letters. */
+function digitOf(code: number): number {
+  return code <= NINE ? code - ZERO : code - LETTERS;
 }
 
 /** What keys that begin with `prefix` look like in the table. */

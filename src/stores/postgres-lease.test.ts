@@ -8,6 +8,7 @@ import type { Store } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
 import { sampleRecord } from "../testing/index.ts";
 import { postgresStore } from "./postgres.ts";
+import { integersOf } from "./postgres-leased-row.ts";
 
 const database = await freshDatabase();
 const pool = new pg.Pool({ connectionString: database.url, max: 4 });
@@ -109,4 +110,13 @@ it("does not hand out what core would refuse: a pending record past its keep", a
   await store.write([{ record: sampleRecord({ key: "nt1_expired", ...past }), expected: null }]);
   const leased = await store.lease({ holder: "worker", limit: 1_000, leaseMs: 1_000, to: "claimed" });
   expect(leased.map(({ record }) => record.key)).not.toContain("nt1_expired");
+});
+
+it("reads the numbers of a row as they are, however long, negative or missing", () => {
+  const number = fc.option(fc.maxSafeInteger(), { nil: null });
+  fc.assert(
+    fc.property(fc.array(number), (numbers) => {
+      expect(integersOf(`{${numbers.map((value) => value ?? "NULL").join(",")}}`)).toEqual(numbers);
+    }),
+  );
 });
