@@ -131,7 +131,7 @@ export function preparedText(part: unknown): string | undefined {
 
 function canonical(reader: Reader, value: unknown, path: string, skip: readonly string[]): string {
   // Most parts are short plain strings: no walk for them.
-  if (typeof value === "string" && value.length < 1024 && isWellFormed(value)) return JSON.stringify(value);
+  if (typeof value === "string" && value.length < 1024 && isWellFormed(value)) return quoted(value);
   const walk = begin(reader, path, skip);
   const text = guarded(walk, () => write(walk, value));
   checkBytes(walk, text);
@@ -182,7 +182,7 @@ function writeString(walk: Walk, value: string): string {
       "It was probably cut in the middle of an emoji: cut it by characters, or call toWellFormed() where it is made.",
     );
   }
-  return spend(walk, JSON.stringify(value));
+  return spend(walk, quoted(value));
 }
 
 function writeObject(walk: Walk, value: object): string {
@@ -269,8 +269,8 @@ function writeFields(walk: Walk, value: object): string {
     walk.trail[walk.depth - 1] = name;
     const field = readField(walk, value, name);
     if (field === undefined && walk.reader.kind) continue;
-    const quoted = spend(walk, JSON.stringify(name));
-    text += text === "" ? `${quoted}:${write(walk, field)}` : `,${quoted}:${write(walk, field)}`;
+    const label = spend(walk, JSON.stringify(name));
+    text += text === "" ? `${label}:${write(walk, field)}` : `,${label}:${write(walk, field)}`;
   }
   return `{${text}}`;
 }
@@ -355,6 +355,20 @@ function isPlainArray(value: readonly unknown[]): boolean {
   if (prototype === Array.prototype) return true;
   const parent: object | null = prototype === null ? null : Object.getPrototypeOf(prototype);
   return parent !== null && Object.getPrototypeOf(parent) === null;
+}
+
+// What names an intent is mostly a field of its input too, and comes here twice in a row. Short as ids are.
+const LONGEST_REMEMBERED = 100;
+let lastString = "";
+let lastQuoted = '""';
+
+function quoted(text: string): string {
+  if (text.length > LONGEST_REMEMBERED) return JSON.stringify(text);
+  if (text !== lastString) {
+    lastQuoted = JSON.stringify(text);
+    lastString = text;
+  }
+  return lastQuoted;
 }
 
 /** In Node since 20, in TypeScript's library only since es2024. */

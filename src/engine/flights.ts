@@ -73,16 +73,20 @@ export class Flight {
 const NOBODY: readonly Joined[] = [];
 
 export class Flights {
-  readonly #flights = new Map<string, Flight>();
+  // The only one, as long as there is only one: a Map that each comes and goes through alone is made anew every time.
+  #only: Flight | null = null;
+  readonly #others = new Map<string, Flight>();
 
   get(key: string): Flight | undefined {
-    return this.#flights.get(key);
+    if (this.#only?.key === key) return this.#only;
+    return this.#others.size === 0 ? undefined : this.#others.get(key);
   }
 
   /** Whoever starts it must land it, or crash it. */
   start(key: string, print: InputPrint): Flight {
     const flight = new Flight(key, print);
-    this.#flights.set(key, flight);
+    if (this.#only === null) this.#only = flight;
+    else this.#others.set(key, flight);
     return flight;
   }
 
@@ -97,11 +101,16 @@ export class Flights {
   }
 
   async idle(): Promise<void> {
-    while (this.#flights.size > 0) await Promise.all([...this.#flights.values()].map((flight) => flight.over()));
+    for (;;) {
+      const under = [...(this.#only === null ? [] : [this.#only]), ...this.#others.values()];
+      if (under.length === 0) return;
+      await Promise.all(under.map((flight) => flight.over()));
+    }
   }
 
   /** First of all: it is gone before anybody hears. */
   #remove(flight: Flight): void {
-    if (this.#flights.get(flight.key) === flight) this.#flights.delete(flight.key);
+    if (this.#only === flight) this.#only = null;
+    else if (this.#others.get(flight.key) === flight) this.#others.delete(flight.key);
   }
 }

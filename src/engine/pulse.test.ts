@@ -33,13 +33,14 @@ async function beating(faults: Faults = {}) {
     leaseMs: LEASE_MS,
     newRound: true,
   });
-  const pulse = new Pulse(new Heart(ledger, clock), {
+  const heart = new Heart(ledger, clock);
+  const pulse = new Pulse(heart, {
     leaseMs: LEASE_MS,
     timeoutMs: Number.POSITIVE_INFINITY,
     stored: applied.stored as Stored,
   });
   const until = async () => (await data.read(["k"]))[0]?.record.lease?.until ?? 0;
-  return { pulse, clock, data, ledger, until };
+  return { heart, pulse, clock, data, ledger, until };
 }
 
 describe("Pulse", () => {
@@ -53,13 +54,29 @@ describe("Pulse", () => {
     pulse.end();
   });
 
-  it("ends without a trace: no timer, no further heartbeat", async () => {
+  it("ends without a trace: no further heartbeat, and the timer it shared fires once more at the most", async () => {
     const { pulse, clock, until } = await beating();
     pulse.end();
-    expect(clock.timers).toBe(0);
     const lease = await until();
+    const left = clock.timers;
+    expect(left).toBeLessThanOrEqual(1);
     await clock.advance(10_000);
+    expect(clock.timers).toBe(0);
     expect(await until()).toBe(lease);
+  });
+
+  it("those who come one after the other share a timer, and are woken in time all the same", async () => {
+    const { pulse, heart, clock } = await beating();
+    const { stored } = pulse;
+    pulse.end();
+    const timers = clock.timers;
+    await clock.advance(100);
+    new Pulse(heart, { leaseMs: 3_000, timeoutMs: 60_000, stored }).end();
+    expect(clock.timers).toBe(timers);
+    const hasty = new Pulse(heart, { leaseMs: 3_000, timeoutMs: 150, stored });
+    const race = hasty.race(new Promise(() => {}));
+    await clock.advance(150);
+    expect(await race).toEqual({ kind: "timeout" });
   });
 
   it("the timeout cuts the work short and aborts the signal, made before or after", async () => {

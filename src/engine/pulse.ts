@@ -54,10 +54,8 @@ export class Heart {
     if (next !== null) next.previous = previous;
     pulse.previous = null;
     pulse.next = null;
-    if (this.#first !== null) return;
-    this.#timer?.cancel();
-    this.#timer = null;
-    this.#firesAt = Number.POSITIVE_INFINITY;
+    // The timer stays though nobody is left: whoever comes next wants to be woken later than it fires, and a lone caller
+    // need not set one for each call. It fires for nobody once, and keeps no process alive.
   }
 
   wakeBy(at: number): void {

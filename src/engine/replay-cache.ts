@@ -14,7 +14,7 @@ export class ReplayCache {
 
   /** Perhaps expired. Most calls are no repeats, and need not read the clock to hear it. */
   has(key: string): boolean {
-    return this.#records.has(key);
+    return this.#records.size > 0 && this.#records.has(key);
   }
 
   get(key: string, now: number): Stored | null {

@@ -54,11 +54,12 @@ export function pgPoolDriver(pool: PgPool, { timeoutMs, owned }: { timeoutMs: nu
   if (owned) pool.on?.("error", () => {});
   listenFromTheStart(pool);
   const asker = new Asker(new Patience(timeoutMs));
-  const sessions = new Sessions(pool, timeoutMs);
+  const sessions = new Sessions(pool, { timeoutMs, owned });
   return {
     ...statements(asker, (work) => sessions.use(work)),
     listen: (options) => listenApart(pool, options, { asker, timeoutMs }),
     close: async () => {
+      sessions.close();
       if (owned) await pool.end();
     },
   };

@@ -1,8 +1,12 @@
 /** A session that is kept for the next statement is nobody's loss: it goes back as soon as the event loop turns. */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { nevertwice } from "nevertwice";
-import type pg from "pg";
+import pg from "pg";
 import { expect, it } from "vitest";
+import { freshDatabase } from "../../test/services/addresses.ts";
 import { pooledLedger } from "../../test/support/pooled-ledger.ts";
+import { pgPoolDriver } from "./postgres-driver-pg.ts";
 
 const turn = () => new Promise((turned) => setImmediate(turned));
 
@@ -55,4 +59,35 @@ it("F30: one that breaks while it is kept is closed, and another is taken", asyn
   expect(held).toHaveLength(2);
   expect(held[1]).not.toBe(held[0]);
   await expect.poll(() => removed).toBe(1);
+});
+
+it("of the ledger's own pool: kept while it is asked, back in the pool when nothing is, and gone with it", async () => {
+  const { url } = await freshDatabase();
+  const pool = new pg.Pool({ connectionString: url, max: 3, allowExitOnIdle: true });
+  let acquired = 0;
+  pool.on("acquire", () => {
+    acquired += 1;
+  });
+  const driver = pgPoolDriver(pool, { timeoutMs: 10_000, owned: true });
+  for (let i = 0; i < 3; i += 1) {
+    await driver.query("SELECT 1");
+    await turn();
+    await turn();
+  }
+  expect(acquired).toBe(1);
+  expect(pool.idleCount).toBe(0);
+  await expect.poll(() => pool.idleCount, { timeout: 10_000 }).toBe(1);
+  await driver.query("SELECT 1");
+  expect(acquired).toBe(2);
+  await driver.close();
+  expect(pool.totalCount).toBe(0);
+});
+
+it("of the ledger's own pool: a program that forgets close() still ends", async () => {
+  const { url } = await freshDatabase();
+  const script = `import { nevertwice } from "nevertwice";
+    const nt = nevertwice({ store: ${JSON.stringify(url)} });
+    console.log(await nt.action("a", { key: ["id"], run: async () => "ran" })({ id: 1 }));`;
+  const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", script]);
+  expect(stdout.trim()).toBe("ran");
 });

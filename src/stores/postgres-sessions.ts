@@ -15,6 +15,8 @@ export interface PgPool {
 
 interface PooledClient extends Session {
   release(destroy?: boolean): void;
+  ref?(): void;
+  unref?(): void;
 }
 
 interface CheckedOut {
@@ -23,15 +25,30 @@ interface CheckedOut {
   broken: boolean;
 }
 
+// Then the pool has it, which closes what stays idle.
+const IDLE_MS = 1_000;
+
 export class Sessions {
   readonly #pool: PgPool;
   readonly #timeoutMs: number;
+  readonly #owned: boolean;
   #kept: CheckedOut | null = null;
   #handingBack = false;
+  #keeps = 0;
+  #idleTimer: NodeJS.Timeout | null = null;
+  #closed = false;
 
-  constructor(pool: PgPool, timeoutMs: number) {
+  constructor(pool: PgPool, { timeoutMs, owned }: { timeoutMs: number; owned: boolean }) {
     this.#pool = pool;
     this.#timeoutMs = timeoutMs;
+    this.#owned = owned;
+  }
+
+  /** Gives back what is kept: a pool ends when it has all of its sessions. */
+  close(): void {
+    this.#closed = true;
+    if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
+    this.#handBack();
   }
 
   use<T>(work: (client: Session) => Promise<T>): Promise<T> {
@@ -70,18 +87,35 @@ export class Sessions {
   }
 
   /**
-   * Until the event loop turns: a lone caller's next statement follows on the answer to the last, and to give a session
-   * back and take it again costs it some 8 µs each time.
+   * A lone caller's next statement follows on the answer to the last, and to give a session back and take it again costs
+   * it some 8 µs each time. Nobody else waits for a session of the ledger's own pool, so it is kept until nothing was
+   * asked for a second; it keeps no program alive meanwhile. One of somebody else's pool is kept until the event loop turns.
    */
   #keep(session: CheckedOut): void {
-    if (this.#kept !== null) {
+    if (this.#kept !== null || this.#closed) {
       this.#release(session);
       return;
     }
     this.#kept = session;
+    if (this.#owned) {
+      session.client.unref?.();
+      this.#keeps += 1;
+      if (this.#idleTimer === null) this.#lookForIdle();
+      return;
+    }
     if (this.#handingBack) return;
     this.#handingBack = true;
     setImmediate(this.#handBack);
+  }
+
+  /** One timer for as long as there is something to do: none is set and cleared for each statement. */
+  #lookForIdle(): void {
+    const keeps = this.#keeps;
+    this.#idleTimer = setTimeout(() => {
+      this.#idleTimer = null;
+      if (this.#keeps === keeps) this.#handBack();
+      else this.#lookForIdle();
+    }, IDLE_MS).unref();
   }
 
   readonly #handBack = (): void => {
@@ -95,7 +129,10 @@ export class Sessions {
     const kept = this.#kept;
     if (kept === null) return null;
     this.#kept = null;
-    if (!kept.broken) return kept;
+    if (!kept.broken) {
+      if (this.#owned) kept.client.ref?.();
+      return kept;
+    }
     this.#release(kept);
     return null;
   }

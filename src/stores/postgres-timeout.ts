@@ -33,15 +33,21 @@ export function answerWithin<T>(timeoutMs: number, answer: PromiseLike<T>, giveU
 interface Wait {
   readonly until: number;
   readonly giveUp: (error: QueryTimeout) => void;
+  /** Its neighbours in line. */
+  before: Wait | null;
+  after: Wait | null;
+  over: boolean;
 }
 
 /**
  * The same for what is asked all the time. Everybody waits equally long, so who came first gives up first, and one timer
- * serves all: two that are set and cleared for every query show in a lone caller's time.
+ * serves all: two that are set and cleared for every query show in a lone caller's time. So does a Set that each comes and
+ * goes through alone: they stand in a linked list.
  */
 export class Patience {
   readonly #timeoutMs: number;
-  readonly #waiting = new Set<Wait>();
+  #first: Wait | null = null;
+  #last: Wait | null = null;
   #timer: NodeJS.Timeout | null = null;
 
   constructor(timeoutMs: number) {
@@ -49,28 +55,39 @@ export class Patience {
   }
 
   begin(giveUp: (error: QueryTimeout) => void): Wait {
-    const wait = { until: performance.now() + this.#timeoutMs, giveUp };
+    const until = performance.now() + this.#timeoutMs;
+    const wait: Wait = { until, giveUp, before: this.#last, after: null, over: false };
     if (this.#timer === null) this.#timer = setTimeout(this.#look, this.#timeoutMs);
-    else if (this.#waiting.size === 0) this.#timer.ref();
-    this.#waiting.add(wait);
+    else if (this.#first === null) this.#timer.ref();
+    if (this.#last === null) this.#first = wait;
+    else this.#last.after = wait;
+    this.#last = wait;
     return wait;
   }
 
   end(wait: Wait): void {
+    if (wait.over) return;
+    wait.over = true;
+    if (wait.before === null) this.#first = wait.after;
+    else wait.before.after = wait.after;
+    if (wait.after === null) this.#last = wait.before;
+    else wait.after.before = wait.before;
+    wait.before = null;
+    wait.after = null;
     // The timer goes on for those who come next, and keeps no program alive for their sake.
-    if (this.#waiting.delete(wait) && this.#waiting.size === 0) this.#timer?.unref();
+    if (this.#first === null) this.#timer?.unref();
   }
 
   readonly #look = (): void => {
     this.#timer = null;
     const now = performance.now();
-    for (const wait of this.#waiting) {
+    for (let wait = this.#first; wait !== null; wait = this.#first) {
       // A timer may fire a fraction of a millisecond early.
       if (wait.until > now + 1) {
         this.#timer = setTimeout(this.#look, wait.until - now);
         return;
       }
-      this.#waiting.delete(wait);
+      this.end(wait);
       wait.giveUp(new QueryTimeout(this.#timeoutMs));
     }
   };
