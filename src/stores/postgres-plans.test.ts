@@ -5,7 +5,7 @@ import { pooledLedger } from "../../test/support/pooled-ledger.ts";
 import type { LeaseQuery } from "../core/store.ts";
 import { sampleRecord } from "../testing/index.ts";
 import { keyHex } from "./postgres-key.ts";
-import { leaseDue } from "./postgres-lease.ts";
+import { leaseDue, leaseLapsed } from "./postgres-lease.ts";
 import { LeaseFloor } from "./postgres-lease-floor.ts";
 import { LARGE_BYTES } from "./postgres-swaps.ts";
 import { sweepStatement, watchStatement } from "./postgres-sweep.ts";
@@ -136,6 +136,22 @@ it.each([0, 1, 50])(
     expect(nodes.map((node) => node["Node Type"])).not.toContain("Sort");
   },
 );
+
+it("what silent holders left of the queue is found in the index of what wants attention, not among the young", async () => {
+  const { pool, store, explain } = await ledger();
+  const now = store.now();
+  await fill(pool, now, 0);
+  const claim = { state: "claimed", queued: true, holder: "gone", lease: { until: now - 1, epoch: "" } } as const;
+  const silent = sampleRecord({ key: "nt1_silent", ...claim, createdAt: now - 10, updatedAt: now - 10 });
+  await store.write([{ record: silent, expected: null }]);
+  await pool.query("ANALYZE nevertwice.records");
+  const query = { holder: "w", limit: 10, leaseMs: 60_000, to: "sent" } as const satisfies LeaseQuery;
+  const nodes = await explain(leaseLapsed(TABLES, query, now));
+  const onRecords = nodes.filter((node) => node["Relation Name"] === "records").map((node) => node["Node Type"]);
+  expect(onRecords.toSorted()).toEqual(["Index Scan", "ModifyTable", "Tid Scan"]);
+  expect(nodes.map((node) => node["Index Name"])).toContain("records_attention");
+  expect((await store.lease(query)).map(({ record }) => record.key)).toEqual(["nt1_silent"]);
+});
 
 it("F47: while a snapshot keeps vacuum away, a lease does not step over everything that was handed out before", async () => {
   const { pool, store, explain } = await ledger();

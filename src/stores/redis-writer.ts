@@ -19,6 +19,9 @@ const FIRST_PRINTABLE = 32;
 const LAST_ASCII = 127;
 const BILLION = 1e9;
 
+// Not looked up for each character, as in core/key.ts.
+const codeAt = String.prototype.charCodeAt;
+
 export class ByteWriter {
   #bytes: Buffer;
   #end = 0;
@@ -104,7 +107,7 @@ export class ByteWriter {
     const bytes = this.#bytes;
     const start = this.#end;
     for (let i = 0; i < text.length; i += 1) {
-      const code = text.charCodeAt(i);
+      const code = codeAt.call(text, i);
       if (code > LAST_ASCII) return false;
       if (inJson && (code < FIRST_PRINTABLE || code === QUOTE || code === BACKSLASH)) return false;
       bytes[start + i] = code;
