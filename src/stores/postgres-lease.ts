@@ -21,25 +21,23 @@ export function leaseDue(
 ): Statement {
   const parameters = new Parameters();
   const at = parameters.add(String(now));
-  const picked = `picked AS MATERIALIZED (
-  SELECT r.ctid AS id, r.attention_at AS since FROM ${table} r
+  const picked = `SELECT r.ctid FROM ${table} r
   WHERE r.attention = 'queued' AND r.attention_at <= ${at}::bigint AND r.attention_at >= ${parameters.add(String(from))}::bigint
     AND ${wanted(parameters, query, at)}
   ORDER BY r.attention_at LIMIT ${parameters.add(String(query.limit))}::bigint
-  FOR NO KEY UPDATE SKIP LOCKED)`;
-  return take(table, `WITH ${picked}`, parameters, query, at);
+  FOR NO KEY UPDATE SKIP LOCKED`;
+  return take(table, picked, parameters, query, at);
 }
 
 /** Queued work whose holder fell silent before sending. All of it is marked: no young claim has to be looked at. */
 export function leaseLapsed({ table }: LeaseTables, query: LeaseQuery, now: number): Statement {
   const parameters = new Parameters();
   const at = parameters.add(String(now));
-  const picked = `picked AS MATERIALIZED (
-  SELECT r.ctid AS id, r.updated_at AS since FROM ${table} r
+  const picked = `SELECT r.ctid FROM ${table} r
   WHERE r.attention = '${LEASED}' AND r.state = 'claimed' AND ${lapsed(at)} AND ${wanted(parameters, query, at)}
   LIMIT ${parameters.add(String(query.limit))}::bigint
-  FOR NO KEY UPDATE SKIP LOCKED)`;
-  return take(table, `WITH ${picked}`, parameters, query, at);
+  FOR NO KEY UPDATE SKIP LOCKED`;
+  return take(table, picked, parameters, query, at);
 }
 
 function wanted(parameters: Parameters, { tenant, actions }: LeaseQuery, at: string): string {
@@ -50,8 +48,9 @@ function wanted(parameters: Parameters, { tenant, actions }: LeaseQuery, at: str
 }
 
 /**
- * Rows are picked and locked before, so a TID scan finds them as they are. They come back with the time they have been
- * due since, and in any order: sorting them here, behind a second look at them, would cost a fifth of the statement.
+ * Rows are picked and locked first, so a TID scan finds them as they are, page by page; joined to them one by one it would
+ * begin anew for each. They come back in any order, with the time they have been due since: `attention_at` is left as it
+ * was, and stands for nothing where `attention` says nothing.
  *
  * What is the same for all rows is made of its text once, in `k`: a plan that is kept would do so for each row.
  */
@@ -73,18 +72,17 @@ function take(
     `updated_at = k.now, fate = NULL, expires_at = NULL`,
   ];
   if (to === "claimed") {
-    set.push(`attention = '${LEASED}', attention_at = r.created_at`);
+    set.push(`attention = '${LEASED}'`);
   } else {
     set.push(
       `attention = CASE WHEN r.created_at < k.young THEN '${LEASED}' END`,
-      `attention_at = CASE WHEN r.created_at < k.young THEN r.created_at END`,
       `sent_mark = CASE WHEN r.first_sent_at IS NULL THEN '${SAME_MARK}' ELSE r.sent_mark END`,
       `first_sent_at = coalesce(r.first_sent_at, k.now), last_sent_at = k.now`,
     );
   }
   return {
-    text: `${picked}
-UPDATE ${table} r SET ${set.join(", ")} FROM picked p CROSS JOIN ${same} WHERE r.ctid = p.id RETURNING ${LEASED_LIST}`,
+    text: `UPDATE ${table} r SET ${set.join(", ")} FROM ${same} WHERE r.ctid = ANY(ARRAY(
+  ${picked})) RETURNING ${LEASED_LIST}`,
     values: parameters.values,
   };
 }

@@ -9,9 +9,10 @@ import { keyFromHex } from "./postgres-key.ts";
 import { decodeDoc, decodeMark, keepOf, type Row, readable, type SqlText } from "./postgres-row.ts";
 
 /** Those that are never null first. */
-const NUMBERS = "p.since, r.rev, r.created_at, r.keep_ms, r.attempt, r.fence, r.tries, r.first_sent_at, r.last_sent_at";
+const NUMBERS =
+  "r.attention_at, r.rev, r.created_at, r.keep_ms, r.attempt, r.fence, r.tries, r.first_sent_at, r.last_sent_at";
 
-/** Of the rows `r`, picked as `p`. */
+/** Of the rows `r`, as they are now. */
 export const LEASED_LIST = `encode(r.key, 'hex') AS c0, ARRAY[${NUMBERS}]::text AS c1, r.tenant AS c2, r.action AS c3, r.scope AS c4, r.doc AS c5, r.input AS c6, r.draft AS c7, r.result AS c8, r.sent_mark AS c9`;
 
 export interface Leased {

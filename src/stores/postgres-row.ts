@@ -65,7 +65,10 @@ export function selectList(alias: string): string {
 // A claim this old is in the index of what wants attention; a younger one is found by its creation (postgres-groups.ts),
 // unless it is queued: workers look for what silent ones left more often than a sweep does, and find it in that index.
 export const YOUNG_MS = 60_000;
-/** The kind of attention a claim wants that is queued, or no longer young. Its time is the creation, which no heartbeat changes. */
+/**
+ * The kind of attention a claim wants that is queued, or no longer young. Its time is one that no heartbeat changes: the
+ * creation, or what a lease found there.
+ */
 export const LEASED = "leased";
 /** keep_ms of what is kept forever: an index column that is never null. */
 const FOREVER = -1;
