@@ -9,6 +9,8 @@ import { graphile } from "./peers/graphile.mjs";
 import { pgBoss } from "./peers/pg-boss.mjs";
 
 const ROUNDS = 3;
+// Drains are short, and the machine's moods longer: the ratio is the median of so many pairs' own.
+const PAIRS = 9;
 const CALLERS = 256;
 const CONNECTIONS = 32;
 const CONCURRENCY = 512;
@@ -20,10 +22,13 @@ export async function sections({ quick }) {
     const runs = [];
     for (let round = 0; round < ROUNDS; round += 1)
       runs.push(await inDatabase(url, (own) => oneRound(own, quick ? 4_000 : 20_000)));
+    const pairs = [];
+    for (let pair = 0; pair < PAIRS; pair += 1)
+      pairs.push(await inDatabase(url, (own) => drains(own, quick ? 4_000 : 20_000)));
     const latencies = await inDatabase(url, (own) => latency(own, quick ? 100 : 400));
     return [
       { title: "outbox on PostgreSQL, enqueue", rows: rowsOf(runs, ENQUEUE) },
-      { title: "outbox on PostgreSQL, drain of a no-op", rows: rowsOf(runs, DRAIN) },
+      { title: "outbox on PostgreSQL, drain of a no-op", rows: [...pairRows(pairs), ...rowsOf(runs, DRAIN)] },
       { title: "enqueue to start, idle worker (round trips a second)", rows: latencies },
     ];
   } finally {
@@ -51,8 +56,6 @@ const ENQUEUE = [
   [BOSS.enqueue, null, null],
 ];
 const DRAIN = [
-  [GRAPHILE.drain, null, null],
-  [OURS.drain, GRAPHILE.drain, 1],
   [BOSS.drain, null, null],
   [OURS.again, BOSS.drain, 3],
   [BOSS.byHand, null, null],
@@ -67,12 +70,48 @@ function rowsOf(runs, wanted) {
   });
 }
 
+/** One side after the other, as often as there are pairs: each meets the same mood of the machine. */
+async function drains(url, total) {
+  const warm = Math.min(2_000, total / 2);
+  const names = (prefix, count) => Array.from({ length: count }, (_, i) => `${prefix}-${i}`);
+  const peer = await graphile(url, { connections: CONNECTIONS, concurrency: CONCURRENCY });
+  await peer.enqueueMany(names("warm", warm));
+  await peer.drain(warm);
+  await peer.enqueueMany(names("job", total));
+  const theirs = await rateOf(total, () => peer.drain(total));
+  await peer.close();
+  const own = await outbox(url);
+  await own.enqueueMany("warm", warm);
+  await own.drain();
+  await own.enqueueMany("job", total);
+  const ours = await rateOf(total, own.drain);
+  await own.close();
+  return { theirs, ours };
+}
+
+function pairRows(pairs) {
+  const middle = (of) => pairs.map(of).toSorted((a, b) => a - b)[pairs.length >> 1];
+  return [
+    { name: GRAPHILE.drain, rate: middle(({ theirs }) => theirs), ratio: null, target: null },
+    {
+      name: OURS.drain,
+      rate: middle(({ ours }) => ours),
+      ratio: middle(({ theirs, ours }) => ours / theirs),
+      target: 1,
+    },
+  ];
+}
+
+async function rateOf(count, work) {
+  const startedAt = performance.now();
+  await work();
+  return count / ((performance.now() - startedAt) / 1_000);
+}
+
 async function oneRound(url, total) {
   const results = {};
   const timed = async (name, count, work) => {
-    const startedAt = performance.now();
-    await work();
-    results[name] = { rate: count / ((performance.now() - startedAt) / 1_000) };
+    results[name] = { rate: await rateOf(count, work) };
   };
   // Single calls of the peers are slow: a tenth of them tells their rate, and the rest is filled up in bulk.
   const calls = total / 10;
@@ -81,15 +120,13 @@ async function oneRound(url, total) {
   await peer.enqueueMany(rest("warm", calls));
   await peer.drain(calls);
   results[GRAPHILE.enqueue] = await drive({ total: calls, callers: CALLERS, call: peer.enqueue });
-  await peer.enqueueMany(rest("rest", total - calls));
-  await timed(GRAPHILE.drain, total, () => peer.drain(total));
   await peer.close();
 
   const ours = await outbox(url);
   await ours.enqueueMany("warm", calls);
   await ours.drain();
   results[OURS.enqueue] = await drive({ total, callers: CALLERS, call: ours.enqueue });
-  await timed(OURS.drain, total, ours.drain);
+  await ours.drain();
 
   const boss = await pgBoss(url, { connections: CONNECTIONS, batch: CONCURRENCY / 2 });
   results[BOSS.enqueue] = await drive({ total: calls, callers: CALLERS, call: boss.enqueue });
