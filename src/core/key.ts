@@ -1,5 +1,6 @@
 import { createHmac, type Hmac, hash } from "node:crypto";
 import { canonicalKey, KEY_LIMITS, preparedText } from "./canonical.ts";
+import { codeAt } from "./code-at.ts";
 import { configError, NevertwiceError } from "./errors.ts";
 
 export interface KeyIdentity {
@@ -19,13 +20,10 @@ const LONGEST_ACTION = 200;
 const LONGEST_SCOPE = 1024;
 const MOST_PARTS = 64;
 const LEAST_SECRET_BYTES = 16;
-// Called by itself: strings come in more kinds than V8 tells apart, and it would look the method up for each character.
-const codeAt = String.prototype.charCodeAt;
-
 /** "nt1_" and 52 characters of base32hex over SHA-256, or HMAC-SHA-256 when there is a secret. */
 export function deriveKey(identity: KeyIdentity): string {
   const text = digest(keyText(identity), identity.secret);
-  for (let at = 0; at < DIGEST_BYTES; at += 1) DIGEST[at] = codeAt.call(text, at);
+  for (let at = 0; at < DIGEST_BYTES; at += 1) DIGEST[at] = codeAt(text, at);
   return keyOfDigest(DIGEST);
 }
 

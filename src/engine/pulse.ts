@@ -1,6 +1,6 @@
 /**
  * The life of one attempt: heartbeats that keep its lease, and its end at the timeout. All attempts of a process share
- * one timer; a short attempt costs two entries in a set and never sees it fire.
+ * one timer; a short attempt comes into a list and leaves it, and never sees the timer fire.
  */
 import { AsyncResource } from "node:async_hooks";
 import { NevertwiceError } from "../core/errors.ts";

@@ -2,6 +2,7 @@
  * A key as bytes: 32 for a real one, a quarter less to store and to log than its 56 characters (540 → 474 bytes of WAL
  * a guard). Any other text (a test's "nt1_a") is kept as a zero byte and UTF-8, at a length that is never 32.
  */
+import { codeAt } from "../core/code-at.ts";
 import { isKey, keyOfDigest } from "../core/key.ts";
 
 const PREFIX = "nt1_";
@@ -12,9 +13,6 @@ const VALUES = Array.from({ length: 128 }, (_, code) => {
   const value = "0123456789abcdefghijklmnopqrstuv".indexOf(String.fromCharCode(code));
   return value < 0 ? 1 << 25 : value;
 });
-
-// Not looked up for each character, as in core/key.ts.
-const codeAt = String.prototype.charCodeAt;
 
 /** Hexadecimal, as SQL takes it. */
 export function keyHex(key: string): string {
@@ -45,13 +43,13 @@ function digestHex(key: string): string | null {
 }
 
 function valueAt(key: string, at: number): number {
-  return VALUES[codeAt.call(key, at)] ?? 1 << 25;
+  return VALUES[codeAt(key, at)] ?? 1 << 25;
 }
 
 export function keyFromHex(hex: string): string {
   if (hex.length === 2 * DIGEST_BYTES) {
     for (let at = 0; at < DIGEST_BYTES; at += 1) {
-      DIGEST[at] = (digitOf(codeAt.call(hex, 2 * at)) << 4) | digitOf(codeAt.call(hex, 2 * at + 1));
+      DIGEST[at] = (digitOf(codeAt(hex, 2 * at)) << 4) | digitOf(codeAt(hex, 2 * at + 1));
     }
     return keyOfDigest(DIGEST);
   }

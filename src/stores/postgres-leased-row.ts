@@ -2,6 +2,7 @@
  * A row as a lease hands it over: nothing in it that the lease itself has set, and all numbers in one text. A third of
  * the columns of any other row, for what is read once in the life of every queued record.
  */
+import { codeAt } from "../core/code-at.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { LeaseQuery, Stored } from "../core/store.ts";
 import { decodePayload } from "./payload-text.ts";
@@ -75,15 +76,12 @@ function decode(row: Row, { to, holder, leaseMs }: LeaseQuery, now: number): Lea
 type SevenNumbers = [number, number, number, number, number, number, number];
 
 const [ZERO, MINUS, NULL] = [48, 45, 78];
-// Not looked up for each character, as in core/key.ts.
-const codeAt = String.prototype.charCodeAt;
-
 /** Of the text of an array, `{1,-1,NULL}`. By hand: this is in every job, and Number() takes its time over long ones. */
 export function integersOf(text: string): (number | null)[] {
   const values: (number | null)[] = [];
   const end = text.length - 1;
   for (let at = 1; at < end; at += 1) {
-    const first = codeAt.call(text, at);
+    const first = codeAt(text, at);
     if (first === NULL) {
       values.push(null);
       at += "NULL".length;
@@ -92,7 +90,7 @@ export function integersOf(text: string): (number | null)[] {
     if (first === MINUS) at += 1;
     let value = 0;
     for (; at < end; at += 1) {
-      const digit = codeAt.call(text, at) - ZERO;
+      const digit = codeAt(text, at) - ZERO;
       if (digit < 0) break;
       value = value * 10 + digit;
     }

@@ -6,6 +6,7 @@
  * A fact is about one revision of one key, and a write that relies on it names that revision: where the row has moved
  * on, the write conflicts.
  */
+import { codeAt } from "../core/code-at.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Put } from "../core/store.ts";
 import { keepClass } from "./postgres-row.ts";
@@ -64,13 +65,10 @@ export function beforeOf(held: Held | null, { record, expected }: Put): LedgerRe
   return held !== null && held.rev === expected && alike(held.record, record) ? held.record : null;
 }
 
-// Not looked up for each character, as in core/key.ts.
-const codeAt = String.prototype.charCodeAt;
-
 function setOf(key: string): number {
   let hash = 0;
   for (let at = Math.max(0, key.length - TELLING_CHARS); at < key.length; at += 1)
-    hash = (hash * 31 + codeAt.call(key, at)) | 0;
+    hash = (hash * 31 + codeAt(key, at)) | 0;
   return hash & (SETS - 1);
 }
 

@@ -6,6 +6,7 @@
  * rows is still 8 rows a script. More buckets mean smaller scripts; fewer mean that a slot under way to another node
  * takes more of the ledger with it. The number is part of the layout: changing it would hide every record.
  */
+import { codeAt } from "../core/code-at.ts";
 export const BUCKETS = 16;
 
 /** Of keys, indexes and rows together. A release that changes any of them counts on. */
@@ -38,13 +39,10 @@ function evenTags(): string[] {
   return tags;
 }
 
-// Not looked up for each character, as in core/key.ts.
-const codeAt = String.prototype.charCodeAt;
-
 /** FNV-1a. A key is a digest already; keys of tests and imports are not, and must spread as well. */
 export function bucketOf(key: string): number {
   let hash = 0x811c9dc5;
-  for (let i = 0; i < key.length; i += 1) hash = Math.imul(hash ^ codeAt.call(key, i), 0x01000193);
+  for (let i = 0; i < key.length; i += 1) hash = Math.imul(hash ^ codeAt(key, i), 0x01000193);
   return (hash ^ (hash >>> 16)) & (BUCKETS - 1);
 }
 

@@ -2,6 +2,8 @@
  * Bytes of text written one after the other, without making a string of each piece first: a row has fifty of them, and
  * what they leave behind for the garbage collector costs a busy program more than the writing.
  */
+import { codeAt } from "../core/code-at.ts";
+
 const SMALLEST = 4_096;
 // UTF-8 takes at most three bytes for a unit of a JavaScript string, and JSON six characters for one.
 const WIDEST = 3;
@@ -18,9 +20,6 @@ const BACKSLASH = 92;
 const FIRST_PRINTABLE = 32;
 const LAST_ASCII = 127;
 const BILLION = 1e9;
-
-// Not looked up for each character, as in core/key.ts.
-const codeAt = String.prototype.charCodeAt;
 
 export class ByteWriter {
   #bytes: Buffer;
@@ -107,7 +106,7 @@ export class ByteWriter {
     const bytes = this.#bytes;
     const start = this.#end;
     for (let i = 0; i < text.length; i += 1) {
-      const code = codeAt.call(text, i);
+      const code = codeAt(text, i);
       if (code > LAST_ASCII) return false;
       if (inJson && (code < FIRST_PRINTABLE || code === QUOTE || code === BACKSLASH)) return false;
       bytes[start + i] = code;
