@@ -10,6 +10,8 @@ export interface KeyIdentity {
   readonly version: number;
   readonly scope: string | null;
   readonly parts: readonly unknown[];
+  /** The list of parts is our own: it has no getters to look for. */
+  readonly plain?: boolean;
   readonly secret?: string | Uint8Array | undefined;
 }
 
@@ -38,14 +40,14 @@ export function keyOfDigest(bytes: Uint8Array): string {
  * The text that is hashed: canonical(["nt1", tenant, action, version, scope, ...parts]). It is one JSON array, so that
  * no separator inside a part can make two lists of parts look alike.
  */
-export function keyText({ tenant, action, version, scope, parts }: KeyIdentity): string {
+export function keyText({ tenant, action, version, scope, parts, plain = false }: KeyIdentity): string {
   if (last.tenant !== tenant || last.action !== action || last.version !== version || last.scope !== scope) {
     checkNames(tenant, action, version, scope);
     const names = `${canonicalKey(tenant, "tenant")},${canonicalKey(action, "action")},${version}`;
     const scopeText = scope === null ? "null" : canonicalKey(scope, "scope");
     last = { tenant, action, version, scope, head: `["${TAG}",${names},${scopeText}` };
   }
-  return `${last.head}${partsText(parts)}]`;
+  return `${last.head}${partsText(parts, plain)}]`;
 }
 
 // One call is mostly like the one before it but for its parts. Nothing follows from it but time: the text is the same.
@@ -74,7 +76,7 @@ function checkNames(tenant: unknown, action: unknown, version: unknown, scope: u
   }
 }
 
-function partsText(parts: readonly unknown[]): string {
+function partsText(parts: readonly unknown[], plain: boolean): string {
   if (!Array.isArray(parts) || parts.length === 0) {
     throw invalidKey(
       "key: there are no parts. Without parts every call of the action would share one key: name at least one.",
@@ -86,16 +88,17 @@ function partsText(parts: readonly unknown[]): string {
     );
   }
   let text = "";
-  let own = 0;
+  let own = "";
   for (let index = 0; index < parts.length; index += 1) {
     const path = `key[${index}]`;
-    const part = readPart(parts, index, path);
+    const part = plain ? parts[index] : readPart(parts, index, path);
     const empty = emptiness(part);
     if (empty !== null) throw emptyPart(path, empty);
     const prepared = preparedText(part);
     const partText = prepared ?? canonicalKey(part, path);
-    if (prepared === undefined) own += Buffer.byteLength(partText);
-    if (own > KEY_LIMITS.bytes) {
+    if (prepared === undefined) own += partText;
+    // A UTF-16 unit is at most three bytes of UTF-8: few keys have to be counted exactly.
+    if (own.length * 3 > KEY_LIMITS.bytes && Buffer.byteLength(own) > KEY_LIMITS.bytes) {
       throw invalidKey(
         `key: its parts may be ${KEY_LIMITS.bytes} bytes of canonical JSON together, and these are more. Key on the few fields that name the intent, such as ids.`,
       );

@@ -63,9 +63,10 @@ export function makeCall(
   const version = options.version ?? 1;
   const scope = options.scope ?? null;
   const parts = keyParts(definition.key, input, definition.free, definition.name);
+  const plain = typeof definition.key !== "function";
   return {
     definition,
-    key: deriveKey({ tenant, action: definition.name, version, scope, parts, secret: defaults.secret }),
+    key: deriveKey({ tenant, action: definition.name, version, scope, parts, plain, secret: defaults.secret }),
     tenant,
     version,
     scope,

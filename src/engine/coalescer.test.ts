@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { gate } from "../../test/support/gate.ts";
 import { Coalescer, type CoalescerOptions } from "./coalescer.ts";
 
@@ -23,6 +23,12 @@ const flushing =
     if (bad(batch)) throw new Error(`no: ${batch.join()}`);
     return batch.map((one) => one.toUpperCase());
   };
+
+/** However long the machine pauses, no batch is held back to let the event loop turn. */
+function standStill(): void {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  onTestFinished(() => void vi.useRealTimers());
+}
 
 describe("Coalescer", () => {
   it("callers of one tick share a batch, sorted by key, each with its own answer", async () => {
@@ -107,6 +113,46 @@ describe("Coalescer", () => {
     const { made } = coalescer({ flush: flushing(batches, () => batches.length === 1) });
     await expect(made.submit("a", "a")).rejects.toThrow("no: a");
     expect(await made.submit("a", "a")).toBe("A");
+  });
+
+  it("whoever has been alone for long goes out at once; a crowd that comes all the same shares its batches", async () => {
+    standStill();
+    const { made, batches } = coalescer();
+    const enter = (one: string) =>
+      new Promise<string>((resolve, reject) => made.enter({ key: one, request: one, resolve, reject }, true));
+    const early = enter("early");
+    expect(batches).toEqual([]);
+    await early;
+    for (let i = 0; i < 20; i += 1) await made.submit(`${i}`, `${i}`);
+    batches.length = 0;
+    const all = [enter("a"), ...["d", "c", "b"].map((one) => made.submit(one, one))];
+    expect(batches).toEqual([["a"]]);
+    await Promise.all(all);
+    expect(batches).toEqual([["a"], ["b", "c", "d"]]);
+    // Company was found, so for a while everybody waits for it again.
+    const later = enter("e");
+    expect(batches).toHaveLength(2);
+    await later;
+  });
+
+  it("an answer that need not be waited for is handed on at once, a refusal too", async () => {
+    standStill();
+    const { made } = coalescer({
+      flush: (batch) => {
+        if (batch.includes("bad")) throw new Error("no: bad");
+        return batch.map((one) => one.toUpperCase());
+      },
+    });
+    const ends = await Promise.allSettled(["a", "bad", "c"].map((one) => made.submit(one, one)));
+    expect(ends.map((end) => (end.status === "fulfilled" ? end.value : String(end.reason)))).toEqual([
+      "A",
+      "Error: no: bad",
+      "C",
+    ]);
+    for (let i = 0; i < 20; i += 1) await made.submit(`${i}`, `${i}`);
+    const heard: string[] = [];
+    made.enter({ key: "z", request: "z", resolve: (answer) => heard.push(answer), reject: () => {} }, true);
+    expect(heard).toEqual(["Z"]);
   });
 
   it("a lone caller in a tight loop lets the event loop turn", async () => {

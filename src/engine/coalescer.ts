@@ -12,7 +12,8 @@ export interface Waiting<Request, Response> {
 }
 
 export interface CoalescerOptions<Request, Response> {
-  readonly flush: (batch: readonly Request[]) => Promise<readonly Response[]>;
+  /** A store that need not be waited for answers at once. */
+  readonly flush: (batch: readonly Request[]) => Promise<readonly Response[]> | readonly Response[];
   readonly maxBatch: number;
   /** How far a batch may grow beyond that: it holds half of the requests that were lately under way at once, up to here. */
   readonly mostInCrowd?: number;
@@ -29,6 +30,8 @@ export interface CoalescerOptions<Request, Response> {
 // How long batches may go out without the event loop having turned: timers and sockets get their time.
 const LONGEST_ALONE_MS = 4;
 const LONGEST_IN_COMPANY_MS = 8;
+// So many lone batches in a row make a lone caller.
+const SURELY_ALONE = 16;
 // How much of a crowd is still counted on at the next batch: a few dozen batches later it is forgotten.
 const CROWD_STAYS = 63 / 64;
 
@@ -40,6 +43,7 @@ export class Coalescer<Request, Response> {
   #crowd = 0;
   #scheduled = false;
   #alone = true;
+  #aloneFor = 0;
   #turnedAt = 0;
 
   constructor(options: CoalescerOptions<Request, Response>) {
@@ -50,10 +54,25 @@ export class Coalescer<Request, Response> {
     return new Promise((resolve, reject) => this.enter({ request, key, resolve, reject }));
   }
 
-  /** The same with callbacks, for what is in every call: a promise more or less shows there. */
-  enter(waiting: Waiting<Request, Response>): void {
+  /**
+   * The same with callbacks, for what is in every call: a promise more or less shows there. `alone`: its caller knows of
+   * nobody else under way. If nobody has come along for a while either, it does not wait for the end of the tick; should
+   * somebody come after all, that is one round trip more, once in a while.
+   */
+  enter(waiting: Waiting<Request, Response>, alone = false): void {
     this.#waiting.push(waiting);
-    this.#schedule();
+    if (alone && this.#aloneFor >= SURELY_ALONE && this.#isIdle() && this.#mayGoOn()) this.#flush();
+    else this.#schedule();
+  }
+
+  #isIdle(): boolean {
+    return this.#waiting.length === 1 && this.#inFlight === 0 && !this.#scheduled;
+  }
+
+  /** Whether another batch may go out before the event loop turns. */
+  #mayGoOn(): boolean {
+    const sinceTurn = performance.now() - this.#turnedAt;
+    return this.#alone ? this.#inFlight === 0 && sinceTurn < LONGEST_ALONE_MS : sinceTurn < LONGEST_IN_COMPANY_MS;
   }
 
   #schedule(): void {
@@ -62,12 +81,8 @@ export class Coalescer<Request, Response> {
     // When every promise callback that is ready now has added its request. Not a turn of the event loop later: that would
     // cost a lone caller more than it saves, and in company the answers to the next batch may be in by then too, while
     // the store stands idle. Somebody who comes alone while a batch is under way can as well wait for company.
-    const sinceTurn = performance.now() - this.#turnedAt;
-    if (this.#alone ? this.#inFlight === 0 && sinceTurn < LONGEST_ALONE_MS : sinceTurn < LONGEST_IN_COMPANY_MS) {
-      process.nextTick(this.#flushNow);
-      return;
-    }
-    setImmediate(this.#flushAfterTurn);
+    if (this.#mayGoOn()) process.nextTick(this.#flushNow);
+    else setImmediate(this.#flushAfterTurn);
   }
 
   readonly #flushNow = (): void => this.#flush();
@@ -82,13 +97,18 @@ export class Coalescer<Request, Response> {
     if (this.#inFlight >= this.#options.maxInFlight) return;
     const batch = this.#nextBatch();
     this.#alone = batch.length === 1 && this.#waiting.length === 0;
+    this.#aloneFor = this.#alone ? Math.min(this.#aloneFor + 1, SURELY_ALONE) : 0;
     this.#send(batch);
   }
 
   /** Sorted by key (so that no two batches lock rows in opposite order); a key appears once in a batch. */
   #nextBatch(): Waiting<Request, Response>[] {
     const maxBatch = this.#roomInBatch();
-    if (this.#waiting.length <= 1) return this.#waiting.splice(0);
+    if (this.#waiting.length <= 1) {
+      const all = this.#waiting;
+      this.#waiting = [];
+      return all;
+    }
     const batch: Waiting<Request, Response>[] = [];
     const later: Waiting<Request, Response>[] = [];
     const keys = new Set<string>();
@@ -115,11 +135,13 @@ export class Coalescer<Request, Response> {
     this.#inFlight += 1;
     this.#underWay += batch.length;
     this.#schedule();
-    this.#flushed(batch).then(
-      (responses) => {
-        this.#answered(batch, responses);
-        this.#back(batch.length);
-      },
+    const flushed = this.#flushed(batch);
+    if (!(flushed instanceof Promise)) {
+      this.#arrived(batch, flushed);
+      return;
+    }
+    flushed.then(
+      (responses) => this.#arrived(batch, responses),
       (error) => {
         const back = () => this.#back(batch.length);
         this.#failed(batch, error).then(back, back);
@@ -127,7 +149,12 @@ export class Coalescer<Request, Response> {
     );
   }
 
-  #flushed(batch: Waiting<Request, Response>[]): Promise<readonly Response[]> {
+  #arrived(batch: readonly Waiting<Request, Response>[], responses: readonly Response[]): void {
+    this.#answered(batch, responses);
+    this.#back(batch.length);
+  }
+
+  #flushed(batch: Waiting<Request, Response>[]): Promise<readonly Response[]> | readonly Response[] {
     try {
       return this.#options.flush(requestsOf(batch));
     } catch (error) {

@@ -251,7 +251,9 @@ class Execution implements Watcher<unknown>, Applying {
       this.#warnOfOddResult(value);
       this.#value = value;
       this.#told = { type: "confirm", hold: this.#pulse.hold, result: this.#resultPayload(value) };
-      this.#services.ledger.applyThen(this.#pulse.stored, this.#told, this);
+      const { ledger, heart } = this.#services;
+      // With no other attempt under way there is nobody to share the commit with.
+      ledger.applyThen(this.#pulse.stored, this.#told, this, heart.still);
     } catch (error) {
       this.#ending.crashed(error);
     }

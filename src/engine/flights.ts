@@ -77,6 +77,11 @@ export class Flights {
   #only: Flight | null = null;
   readonly #others = new Map<string, Flight>();
 
+  /** There is at most one. */
+  get lone(): boolean {
+    return this.#others.size === 0;
+  }
+
   get(key: string): Flight | undefined {
     if (this.#only?.key === key) return this.#only;
     return this.#others.size === 0 ? undefined : this.#others.get(key);

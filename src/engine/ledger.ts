@@ -84,7 +84,7 @@ export class Ledger {
       ...shared,
       maxBatch: store.batchRows ?? MAX_WRITE_BATCH,
       ...(store.crowdedBatchRows !== undefined && { mostInCrowd: store.crowdedBatchRows }),
-      flush: (puts) => this.#open(() => store.write(puts)),
+      flush: (puts) => this.#open(() => store.writeNow?.(puts) ?? store.write(puts)),
     });
   }
 
@@ -113,14 +113,17 @@ export class Ledger {
     return this.#reads.submit(key, key);
   }
 
-  /** Carries an event out on the record as it stands, however often others get in between. */
-  apply(seen: Stored | null, source: EventSource): Promise<Applied> {
-    return new Promise((applied, failed) => this.applyThen(seen, source, { applied, failed }));
+  /**
+   * Carries an event out on the record as it stands, however often others get in between. `alone`: nobody else is under
+   * way in this process.
+   */
+  apply(seen: Stored | null, source: EventSource, alone = false): Promise<Applied> {
+    return new Promise((applied, failed) => this.applyThen(seen, source, { applied, failed }, alone));
   }
 
   /** The same for a listener: this runs twice in every call, and each promise on the way costs it half a microsecond. */
-  applyThen(seen: Stored | null, source: EventSource, listener: Applying): void {
-    new Swap(this, this.#writes, source, listener).to(seen);
+  applyThen(seen: Stored | null, source: EventSource, listener: Applying, alone = false): void {
+    new Swap(this, this.#writes, source, listener, alone).to(seen);
   }
 
   /** When to write again what got no answer; null: it is over. */
@@ -133,7 +136,7 @@ export class Ledger {
     this.#clock.after(ms, work);
   }
 
-  #open<T>(work: () => Promise<T>): Promise<T> {
+  #open<T>(work: () => Promise<T> | T): Promise<T> | T {
     if (this.#breaker.allows()) return work();
     return Promise.reject(new Shut(this.#breaker.lastError));
   }
@@ -164,12 +167,20 @@ class Swap implements Waiting<Put, PutResult> {
   readonly #writes: Coalescer<Put, PutResult>;
   readonly #source: EventSource;
   readonly #listener: Applying;
+  readonly #alone: boolean;
   #swapsLeft = MAX_SWAPS;
   #tries = 1;
   key = "";
   request: Put = NO_PUT;
 
-  constructor(ledger: Ledger, writes: Coalescer<Put, PutResult>, source: EventSource, listener: Applying) {
+  constructor(
+    ledger: Ledger,
+    writes: Coalescer<Put, PutResult>,
+    source: EventSource,
+    listener: Applying,
+    alone: boolean,
+  ) {
+    this.#alone = alone;
     this.#ledger = ledger;
     this.#writes = writes;
     this.#source = source;
@@ -190,7 +201,7 @@ class Swap implements Waiting<Put, PutResult> {
     this.#tries = 1;
     this.key = record.key;
     this.request = { record, expected: seen?.version ?? null };
-    this.#writes.enter(this);
+    this.#writes.enter(this, this.#alone);
   }
 
   resolve(result: PutResult): void {

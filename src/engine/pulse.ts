@@ -39,6 +39,11 @@ export class Heart {
     this.clock = clock;
   }
 
+  /** No attempt is under way in this process. */
+  get still(): boolean {
+    return this.#first === null;
+  }
+
   add(pulse: Pulse): void {
     pulse.next = this.#first;
     if (this.#first !== null) this.#first.previous = pulse;

@@ -10,6 +10,8 @@ import { openFile } from "./sqlite-file.ts";
 
 type Database = SqliteHandle & InstanceType<typeof DatabaseSync>;
 const connect = (path: string) => new DatabaseSync(path) as Database;
+// Where the log's header counts how often it was begun anew (the file format of SQLite's WAL).
+const CHECKPOINT_SEQUENCE = 12;
 const put = (key: string) => ({ record: sampleRecord({ key }), expected: null });
 
 function damage(path: string, key: string): void {
@@ -269,6 +271,42 @@ describe("sqliteStore", () => {
     await expect(store.write([put("nt1_c")])).rejects.toThrow(/locked by another process for too long/);
     db.exec("ROLLBACK");
     expect(await store.write([put("nt1_c")])).toMatchObject([{ ok: true }]);
+  });
+
+  it("a small batch is written without being waited for; a large one, and one that meets a lock, is not", async () => {
+    const path = join(temporaryFolder(), "ledger.db");
+    const store = sqliteStore({ path, busyMs: 2_000 });
+    onTestFinished(() => store.close());
+    expect(store.writeNow?.([put("nt1_a")])).toEqual([{ ok: true, version: expect.any(Number) }]);
+    expect(store.writeNow?.([put("nt1_a")])).toMatchObject([{ ok: false, current: { record: { key: "nt1_a" } } }]);
+    const many = Array.from({ length: 20 }, (_, i) => put(`nt1_many${i}`));
+    expect(store.writeNow?.(many)).toBeNull();
+    const db = connect(path);
+    onTestFinished(() => db.close());
+    db.exec("BEGIN IMMEDIATE");
+    const batch = [put("nt1_b")];
+    expect(store.writeNow?.(batch)).toBeNull();
+    setTimeout(() => db.exec("COMMIT"), 20);
+    expect(await store.write(batch)).toMatchObject([{ ok: true }]);
+    expect(await store.read(["nt1_b", "nt1_many0"])).toMatchObject([{ record: { key: "nt1_b" } }, null]);
+  });
+
+  it("the long log that a crowd left behind is begun anew when it has gone", async () => {
+    const path = join(temporaryFolder(), "ledger.db");
+    const store = sqliteStore({ path });
+    onTestFinished(() => store.close());
+    const rounds = () => readFileSync(`${path}-wal`).readUInt32BE(CHECKPOINT_SEQUENCE);
+    for (let batch = 0; batch < 20; batch += 1) {
+      await store.write(Array.from({ length: 96 }, (_, i) => put(`nt1_${batch}_${i}`)));
+    }
+    const before = rounds();
+    let commits = 0;
+    while (rounds() === before && commits < 1_000) {
+      commits += 1;
+      await store.write([put(`nt1_alone_${commits}`)]);
+      await new Promise((turned) => setImmediate(turned));
+    }
+    expect(commits).toBeLessThan(1_000);
   });
 
   it("text of every kind comes back as it went in", async () => {

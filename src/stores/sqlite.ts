@@ -62,6 +62,9 @@ const OFF_LOOP_MS = 10_000;
 // Some 2 000 pages of log. While the log still grows, a commit takes twice as long as one that writes over what a
 // checkpoint has freed: the file system has to write down the new size as well.
 const COMMITS_PER_CHECKPOINT = 1_000;
+// A crowd leaves a long log behind (the thread's own checkpoints are far apart), and commits after it would lengthen it
+// further. So many commits on the loop in a row tell that the crowd has gone.
+const COMMITS_AFTER_CROWD = 64;
 const LOOK_AT_FILE_MS = 250;
 
 export function sqliteStore(options: SqliteStoreOptions): TransactionalStore<SqliteHandle> {
@@ -96,7 +99,10 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   #offLoopUntil = 0;
   #commitMs = 0;
   #commits = 0;
+  /** The log is as the thread's batches left it. */
+  #crowded = false;
   #lookedAt = 0;
+  #declined: readonly Put[] | null = null;
   readonly #views = new WeakMap<SqliteHandle, SqliteLedger>();
 
   constructor(options: SqliteStoreOptions) {
@@ -120,17 +126,21 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     return this.#here(({ ledger }) => ledger.read(keys));
   }
 
-  // Not an async function: what commits on the loop has nothing to wait for.
-  write(puts: readonly Put[]): Promise<PutResult[]> {
-    if (puts.length === 0) return Promise.resolve([]);
-    try {
-      const rows = puts.map(encodePut);
-      const settled = this.#mayCommitHere(rows.length) ? this.#commitHere(rows) : null;
-      if (settled !== null) return Promise.resolve(this.#decoded(settled));
-      return this.#commitElsewhere(rows).then((results) => this.#decoded(results));
-    } catch (error) {
-      return Promise.reject(error);
-    }
+  async write(puts: readonly Put[]): Promise<PutResult[]> {
+    if (puts.length === 0) return [];
+    // What has just been tried on the loop, and met a lock there, is not tried there again.
+    const here = puts === this.#declined ? null : this.writeNow(puts);
+    this.#declined = null;
+    return here ?? this.#decoded(await this.#commitElsewhere(puts.map(encodePut)));
+  }
+
+  writeNow(puts: readonly Put[]): PutResult[] | null {
+    const now = performance.now();
+    if (!this.#mayCommitHere(puts.length, now)) return null;
+    const settled = this.#commitHere(puts.map(encodePut), now);
+    if (settled !== null) return this.#decoded(settled);
+    this.#declined = puts;
+    return null;
   }
 
   async lease(query: LeaseQuery): Promise<Stored[]> {
@@ -286,19 +296,22 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     if (!this.#owned) return this.#patiently(({ ledger }) => ledger.commit(rows));
     // Of the rows only their versions are wanted afterwards: half a megabyte less to live through a collection.
     const versions = versionsOf(rows);
+    if (rows.length > INLINE_ROWS) {
+      this.#crowded = true;
+      this.#commits = 0;
+    }
     return resultsOf(versions, await this.#offLoop().request<Conflicts>({ op: "write", batch: packBatch(rows) }));
   }
 
-  #mayCommitHere(rows: number): boolean {
+  #mayCommitHere(rows: number, now: number): boolean {
     if (!this.#owned) return false;
     this.#open();
-    this.#lookAtFile();
-    return rows <= INLINE_ROWS && !this.#thread?.busy && performance.now() >= this.#offLoopUntil;
+    this.#lookAtFile(now);
+    return rows <= INLINE_ROWS && !this.#thread?.busy && now >= this.#offLoopUntil;
   }
 
   /** Null: another process holds the lock, and waiting for it is the thread's business. */
-  #commitHere(rows: readonly RowPut[]): RowPutResult[] | null {
-    const started = performance.now();
+  #commitHere(rows: readonly RowPut[], started: number): RowPutResult[] | null {
     try {
       const results = (this.#file as OpenedFile).ledger.write(rows);
       const tookMs = performance.now() - started;
@@ -319,8 +332,9 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
 
   #checkpointNowAndThen(): void {
     this.#commits += 1;
-    if (this.#commits < COMMITS_PER_CHECKPOINT) return;
+    if (this.#commits < (this.#crowded ? COMMITS_AFTER_CROWD : COMMITS_PER_CHECKPOINT)) return;
     this.#commits = 0;
+    this.#crowded = false;
     // A failed checkpoint only postpones the copy.
     this.#offLoop()
       .checkpoint()
@@ -334,8 +348,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   /** F13: a ledger removed or replaced under a running program is a lost ledger, not an empty one. */
-  #lookAtFile(): void {
-    const now = performance.now();
+  #lookAtFile(now: number): void {
     const inode = this.#file?.inode ?? "";
     if (inode === "" || now - this.#lookedAt < LOOK_AT_FILE_MS) return;
     this.#lookedAt = now;
