@@ -35,31 +35,37 @@ export async function drive({ total, callers, call }) {
   return { rate: total / seconds, loop, cpuMicros: (user + system) / total };
 }
 
-// Long enough that 256 callers are busy for most of it; one caller is busy at once, and with short turns no hiccup of the
-// machine meets one side alone.
+// Long enough that 256 callers are busy for most of it, and that a lone caller's turn has what comes round but now and
+// then on both sides: checkpoints, collections.
 const SLICE = 5_000;
-const LONE_SLICE = 250;
+const LONE_SLICE = 500;
 
-/** A slice of the calls on one side, then on the other, and so on: what else the machine does meets both alike. */
+/**
+ * A slice of the calls on one side, right after it one on the other, and so on; each turn with its ratio to the first
+ * side's turn before it. What else the machine does meets both alike, or one pair of many.
+ */
 export async function inTurns(total, callers, sides) {
-  const slices = sides.map(() => []);
+  const turns = sides.map(() => []);
   const size = Math.min(total, callers === 1 ? LONE_SLICE : SLICE);
   for (let from = 0; from < total; from += size) {
+    let first = null;
     for (const [side, call] of sides.entries()) {
-      slices[side].push(await drive({ total: size, callers, call: (i) => call(from + i) }));
+      const driven = await drive({ total: size, callers, call: (i) => call(from + i) });
+      first ??= driven;
+      turns[side].push({ ...driven, ratio: driven.rate / first.rate });
     }
   }
-  return slices.map((driven) => ({
-    rate: driven.length / driven.reduce((seconds, { rate }) => seconds + 1 / rate, 0),
-    cpuMicros: driven.reduce((sum, { cpuMicros }) => sum + cpuMicros, 0) / driven.length,
-    loop: {
-      p50: driven.map(({ loop }) => loop.p50).toSorted((a, b) => a - b)[driven.length >> 1],
-      p99: Math.max(...driven.map(({ loop }) => loop.p99)),
-    },
-  }));
+  return turns.map((driven) => ({ turns: driven }));
 }
 
-/** The median of an odd number of runs: one hiccup of the machine does not decide. */
+/** The median of everything measured in all rounds: a hiccup of the machine does not decide. */
+export function overRounds(results) {
+  const driven = results.flatMap((result) => result.turns ?? [result]);
+  const ratios = driven.flatMap(({ ratio }) => ratio ?? []).toSorted((a, b) => a - b);
+  return { ...median(driven), ...(ratios.length > 0 && { ratio: ratios[Math.floor(ratios.length / 2)] }) };
+}
+
+/** The middle one by rate. */
 export function median(results) {
   return results.toSorted((a, b) => a.rate - b.rate)[Math.floor(results.length / 2)];
 }

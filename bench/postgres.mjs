@@ -2,7 +2,7 @@
 import { nevertwice } from "nevertwice";
 import { startAll } from "../scripts/services/start-all.mjs";
 import { coalescedLoop, handWritten } from "./hand-written-postgres.mjs";
-import { drive, inTurns, median } from "./measure.mjs";
+import { drive, inTurns, overRounds } from "./measure.mjs";
 import { ask, inDatabase } from "./own-database.mjs";
 import { dbosStep } from "./peers/dbos.mjs";
 
@@ -31,11 +31,11 @@ async function rows(url, total) {
   const runs = [];
   for (let round = 0; round < ROUNDS; round += 1) runs.push(await inDatabase(url, (own) => oneRound(own, total)));
   const results = Object.fromEntries(
-    Object.keys(runs[0]).map((name) => [name, median(runs.map((results) => results[name]))]),
+    Object.keys(runs[0]).map((name) => [name, overRounds(runs.map((results) => results[name]))]),
   );
   const row = (name, base = null, target = null) => {
-    const { rate, loop, cpuMicros } = results[name];
-    return { name, rate, loop, cpuMicros, ratio: base === null ? null : rate / results[base].rate, target };
+    const { rate, loop, cpuMicros, ratio = rate / results[base]?.rate } = results[name];
+    return { name, rate, loop, cpuMicros, ratio: base === null ? null : ratio, target };
   };
   return [
     row(ONE.hand),
@@ -86,11 +86,11 @@ async function oneRound(url, total) {
   // A lone caller's statements are others than a crowd's.
   await drive({ total: total / 10, callers: 1, call: (i) => hand.once(`lone-${i}`, effect) });
   await drive({ total: total / 10, callers: 1, call: (i) => guarded({ id: `lone-${i}` }) });
-  [results[ONE.hand], results[ONE.ours]] = await inTurns(total / 4, 1, [
+  [results[ONE.hand], results[ONE.ours]] = await inTurns(total / 2, 1, [
     (i) => hand.once(`one-${i}`, effect),
     (i) => guarded({ id: `one-${i}` }),
   ]);
-  [results[MANY.hand], results[MANY.ours]] = await inTurns(total, 256, [
+  [results[MANY.hand], results[MANY.ours]] = await inTurns(2 * total, 256, [
     (i) => hand.once(`many-${i}`, effect),
     (i) => guarded({ id: `many-${i}` }),
   ]);

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { nevertwice } from "nevertwice";
 import { handWritten } from "./hand-written.mjs";
-import { drive, inFolder, inTurns, median } from "./measure.mjs";
+import { drive, inFolder, inTurns, overRounds } from "./measure.mjs";
 
 const ROUNDS = 3;
 const effect = async () => ({ id: "msg_1" });
@@ -15,22 +15,19 @@ async function rows(total) {
   const runs = [];
   for (let round = 0; round < ROUNDS; round += 1) runs.push(await inFolder((folder) => oneRound(folder, total)));
   const names = Object.keys(runs[0]);
-  const results = Object.fromEntries(names.map((name) => [name, median(runs.map((run) => run[name]))]));
-  const hand = results["hand-written, 256 callers"].rate;
-  const handOne = results["hand-written, 1 caller"].rate;
+  const results = Object.fromEntries(names.map((name) => [name, overRounds(runs.map((run) => run[name]))]));
+  const row = (name, base = null, target = null) => {
+    const { rate, loop, ratio = rate / results[base]?.rate } = results[name];
+    return { name, rate, loop, ratio: base === null ? null : ratio, target };
+  };
   return [
-    row("hand-written, 1 caller", results, null, null),
-    row("nevertwice, 1 caller", results, handOne, 0.8),
-    row("hand-written, 256 callers", results, null, null),
-    row("nevertwice, 256 callers", results, hand, 8),
-    row("repeat, same process, 256 callers", results, hand, 20),
-    row("repeat, from the file, 256 callers", results, hand, null),
+    row("hand-written, 1 caller"),
+    row("nevertwice, 1 caller", "hand-written, 1 caller", 0.8),
+    row("hand-written, 256 callers"),
+    row("nevertwice, 256 callers", "hand-written, 256 callers", 8),
+    row("repeat, same process, 256 callers", "hand-written, 256 callers", 20),
+    row("repeat, from the file, 256 callers", "hand-written, 256 callers"),
   ];
-}
-
-function row(name, results, base, target) {
-  const { rate, loop } = results[name];
-  return { name, rate, loop, ratio: base === null ? null : rate / base, target };
 }
 
 async function oneRound(folder, total) {

@@ -33,7 +33,7 @@ vi.mock("node:fs", async (original) => {
 const COMMITS = 24;
 const FLIPS = 150;
 const HEADER = 32;
-const FRAME = 24 + 4096;
+const FRAME = 24 + 2048;
 const KEYS = Array.from({ length: COMMITS }, (_, i) => `nt1_${i}`);
 
 let home: string;
@@ -339,7 +339,7 @@ describe("F13 a write-ahead log that is not damaged", () => {
       return bytes;
     };
     const db = new DatabaseSync(path);
-    db.exec("PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1)");
+    db.exec("PRAGMA page_size = 2048; PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1)");
     const base = readFileSync(`${path}-wal`);
     const file = readFileSync(path);
     db.close();

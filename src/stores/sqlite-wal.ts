@@ -49,7 +49,7 @@ const FRAME_HEADER_BYTES = 24;
 const SUMMED_HEADER_BYTES = 8;
 const MAGIC_LITTLE = 0x377f0682;
 const MAGIC_BIG = 0x377f0683;
-const PAGE_SIZES = [4096, 512, 1024, 2048, 8192, 16_384, 32_768, 65_536];
+const PAGE_SIZES = [2048, 4096, 512, 1024, 8192, 16_384, 32_768, 65_536];
 const CHUNK_BYTES = 512 * 1024;
 // Checkpoints keep the log at a few MiB; one that grew beyond this would hold up the start.
 const LARGEST_BYTES = 256 * 1024 * 1024;

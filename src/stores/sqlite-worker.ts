@@ -28,7 +28,7 @@ interface WorkerOptions {
 
 // 32 MiB of log: the pages of the key index are written by every batch, and copied into the file once per checkpoint.
 // Twice as much log as that saves little more; a fourth of it costs a batch a fifth of its time.
-const CHECKPOINT_PAGES = 8_000;
+const CHECKPOINT_PAGES = 16_000;
 // A waiter sleeps a random while between these, growing: SQLite's own busy handler wakes everybody at the same steps,
 // and with eight processes the unlucky one starves.
 const SHORTEST_NAP_MS = 0.2;

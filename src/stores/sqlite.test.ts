@@ -12,6 +12,8 @@ type Database = SqliteHandle & InstanceType<typeof DatabaseSync>;
 const connect = (path: string) => new DatabaseSync(path) as Database;
 // Where the log's header counts how often it was begun anew (the file format of SQLite's WAL).
 const CHECKPOINT_SEQUENCE = 12;
+// Where the header of a database file has the size of its pages.
+const PAGE_BYTES = 16;
 const put = (key: string) => ({ record: sampleRecord({ key }), expected: null });
 
 function damage(path: string, key: string): void {
@@ -169,6 +171,21 @@ describe("durable settings", () => {
       { name: "integrity", ok: true },
       { name: "lease clock" },
     ]);
+  });
+
+  it("a new file has small pages; one that is there keeps its own", async () => {
+    const pageBytes = (path: string) => readFileSync(path).readUInt16BE(PAGE_BYTES);
+    const made = open();
+    await made.store.write([put("nt1_a")]);
+    expect(pageBytes(made.path)).toBe(2_048);
+    const there = open();
+    const before = connect(there.path);
+    before.exec("PRAGMA page_size = 4096; CREATE TABLE mine (a)");
+    before.close();
+    const result = { json: JSON.stringify("x".repeat(20_000)) };
+    await there.store.write([{ record: sampleRecord({ key: "nt1_a", result }), expected: null }]);
+    expect(await there.store.read(["nt1_a"])).toMatchObject([{ record: { result } }]);
+    expect(pageBytes(there.path)).toBe(4_096);
   });
 
   it.each([
