@@ -121,7 +121,7 @@ export interface Store {
   write(puts: readonly Put[]): Promise<PutResult[]>;
   /**
    * The same from a store that can answer without being waited for, as a small commit on this thread can; null: ask
-   * `write`. It throws what `write` would reject with.
+   * `write`. It throws what `write` would reject with. Asked only while `write` is the one of the store's own class.
    */
   writeNow?(puts: readonly Put[]): PutResult[] | null;
   /** Hands out up to `limit` due queued records, fence and attempt + 1. */

@@ -1,8 +1,12 @@
-import { describe, expect, it } from "vitest";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { temporaryFolder } from "../../test/support/each-store.ts";
 import { type Faults, faulty, firstInto } from "../../test/support/store-faults.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
+import type { Store } from "../core/store.ts";
 import type { LedgerEvent } from "../core/transition.ts";
 import { memoryStore } from "../stores/memory.ts";
+import { sqliteStore } from "../stores/sqlite.ts";
 import { systemClock } from "./clock.ts";
 import { type EngineEvent, Events } from "./events.ts";
 import { Ledger } from "./ledger.ts";
@@ -62,6 +66,36 @@ describe("F20: the write was committed and its reply lost", () => {
     faults.loseReply = firstInto("confirmed");
     expect(await ledger.apply(beaten.stored, confirm("me"))).toMatchObject({ ok: true });
     expect((await data.read(["k"]))[0]?.record).toMatchObject({ state: "confirmed", fence: 1 });
+  });
+
+  it.each([
+    ["replaced", (store: Store, write: Store["write"]) => Object.assign(store, { write })],
+    [
+      "wrapped",
+      (store: Store, write: Store["write"]) =>
+        new Proxy(store, {
+          get: (target, name) => {
+            const member = name === "write" ? write : Reflect.get(target, name, target);
+            return typeof member === "function" ? member.bind(target) : member;
+          },
+        }),
+    ],
+  ])("a write that was %s sees everything, also from a store that answers at once", async (_, over) => {
+    const own = sqliteStore({ path: join(temporaryFolder(), "ledger.db") });
+    onTestFinished(() => own.close());
+    const write = own.write.bind(own);
+    let lost = 0;
+    const store = over(own, async (puts) => {
+      const results = await write(puts);
+      lost += 1;
+      if (lost % 2 === 1) throw new NevertwiceError("STORE_UNAVAILABLE", "the reply was lost");
+      return results;
+    });
+    const ledger = new Ledger({ store, clock: systemClock, events: new Events(), random: () => 0 });
+    const claimed = await ledger.apply(null, claim("k", "me"), true);
+    expect(await ledger.apply(claimed.stored, confirm("me"), true)).toMatchObject({ ok: true });
+    expect(lost).toBe(4);
+    expect(await own.read(["k"])).toMatchObject([{ record: { state: "confirmed", fence: 1 } }]);
   });
 
   it("another holder's claim in the same place is not taken for ours", async () => {
