@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { performance } from "node:perf_hooks";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { inFolder } from "./measure.mjs";
+import { inFolder, middle } from "./measure.mjs";
 
 const path = (file) => fileURLToPath(new URL(file, import.meta.url));
 const server = [process.execPath, path("./agents-server.mjs")];
@@ -44,7 +44,7 @@ async function measure(commands, calls) {
   }
   await Promise.all(ways.map(({ end }) => end()));
   return Object.fromEntries(
-    ways.map(({ name, first, again }) => [name, { first: median(first), again: median(again) }]),
+    ways.map(({ name, first, again }) => [name, { first: middle(first), again: middle(again) }]),
   );
 }
 
@@ -68,8 +68,4 @@ function client([program, ...args]) {
     await once(child, "exit");
   };
   return { call, end };
-}
-
-function median(values) {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 }

@@ -61,8 +61,13 @@ export async function inTurns(total, callers, sides) {
 /** The median of everything measured in all rounds: a hiccup of the machine does not decide. */
 export function overRounds(results) {
   const driven = results.flatMap((result) => result.turns ?? [result]);
-  const ratios = driven.flatMap(({ ratio }) => ratio ?? []).toSorted((a, b) => a - b);
-  return { ...median(driven), ...(ratios.length > 0 && { ratio: ratios[Math.floor(ratios.length / 2)] }) };
+  const ratios = driven.flatMap(({ ratio }) => ratio ?? []);
+  return { ...median(driven), ...(ratios.length > 0 && { ratio: middle(ratios) }) };
+}
+
+/** The median of numbers. */
+export function middle(values) {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 }
 
 /** The middle one by rate. */

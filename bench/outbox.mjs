@@ -3,7 +3,7 @@ import { performance } from "node:perf_hooks";
 import { nevertwice } from "nevertwice";
 import pg from "pg";
 import { startAll } from "../scripts/services/start-all.mjs";
-import { drive, median } from "./measure.mjs";
+import { drive, median, middle } from "./measure.mjs";
 import { inDatabase } from "./own-database.mjs";
 import { graphile } from "./peers/graphile.mjs";
 import { pgBoss } from "./peers/pg-boss.mjs";
@@ -90,13 +90,12 @@ async function drains(url, total) {
 }
 
 function pairRows(pairs) {
-  const middle = (of) => pairs.map(of).toSorted((a, b) => a - b)[pairs.length >> 1];
   return [
-    { name: GRAPHILE.drain, rate: middle(({ theirs }) => theirs), ratio: null, target: null },
+    { name: GRAPHILE.drain, rate: middle(pairs.map(({ theirs }) => theirs)), ratio: null, target: null },
     {
       name: OURS.drain,
-      rate: middle(({ ours }) => ours),
-      ratio: middle(({ theirs, ours }) => ours / theirs),
+      rate: middle(pairs.map(({ ours }) => ours)),
+      ratio: middle(pairs.map(({ theirs, ours }) => ours / theirs)),
       target: 1,
     },
   ];

@@ -4,7 +4,7 @@ import { performance } from "node:perf_hooks";
 import { nevertwice } from "nevertwice";
 import pg from "pg";
 import { startAll } from "../scripts/services/start-all.mjs";
-import { table } from "./measure.mjs";
+import { middle, table } from "./measure.mjs";
 import { ask, inDatabase } from "./own-database.mjs";
 
 const QUICK = process.argv.includes("--quick");
@@ -164,10 +164,6 @@ async function settled(pool, rows) {
 
 function atOnce(work) {
   return Promise.all(Array.from({ length: AT_ONCE }, work));
-}
-
-function middle(values) {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 }
 
 function report(results) {

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { openKeep } from "../scripts/services/keep.mjs";
 import { ensurePrograms, redisServer } from "../scripts/services/programs.mjs";
 import { DURABLE, EVERY_SECOND, startRedis } from "../scripts/services/redis.mjs";
-import { median } from "./measure.mjs";
+import { median, middle } from "./measure.mjs";
 
 const ROUNDS = 5;
 const SIDE = fileURLToPath(new URL("./redis-side.mjs", import.meta.url));
@@ -60,10 +60,6 @@ async function rows(server, quick) {
     row("nevertwice, 256 callers, ioredis", "Powertools, 256 callers", 1.2),
     row("nevertwice, 256 callers, node-redis", "Powertools, 256 callers", 1.2),
   ];
-}
-
-function middle(values) {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 }
 
 function alone(order) {

@@ -1,3 +1,4 @@
+import { runInNewContext } from "node:vm";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { gate } from "../../test/support/gate.ts";
 import { Coalescer, type CoalescerOptions } from "./coalescer.ts";
@@ -153,6 +154,11 @@ describe("Coalescer", () => {
     const heard: string[] = [];
     made.enter({ key: "z", request: "z", resolve: (answer) => heard.push(answer), reject: () => {} }, true);
     expect(heard).toEqual(["Z"]);
+  });
+
+  it("an answer may come by a promise of another realm", async () => {
+    const { made } = coalescer({ flush: runInNewContext("async (batch) => batch") });
+    expect(await made.submit("a", "a")).toBe("a");
   });
 
   it("a lone caller in a tight loop lets the event loop turn", async () => {

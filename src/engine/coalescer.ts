@@ -42,8 +42,8 @@ export class Coalescer<Request, Response> {
   #underWay = 0;
   #crowd = 0;
   #scheduled = false;
-  #alone = true;
-  #aloneFor = 0;
+  /** How many batches in a row held one request, with nobody waiting: up to SURELY_ALONE. */
+  #aloneFor = 1;
   #turnedAt = 0;
 
   constructor(options: CoalescerOptions<Request, Response>) {
@@ -72,7 +72,8 @@ export class Coalescer<Request, Response> {
   /** Whether another batch may go out before the event loop turns. */
   #mayGoOn(): boolean {
     const sinceTurn = performance.now() - this.#turnedAt;
-    return this.#alone ? this.#inFlight === 0 && sinceTurn < LONGEST_ALONE_MS : sinceTurn < LONGEST_IN_COMPANY_MS;
+    if (this.#aloneFor > 0) return this.#inFlight === 0 && sinceTurn < LONGEST_ALONE_MS;
+    return sinceTurn < LONGEST_IN_COMPANY_MS;
   }
 
   #schedule(): void {
@@ -96,8 +97,8 @@ export class Coalescer<Request, Response> {
     this.#scheduled = false;
     if (this.#inFlight >= this.#options.maxInFlight) return;
     const batch = this.#nextBatch();
-    this.#alone = batch.length === 1 && this.#waiting.length === 0;
-    this.#aloneFor = this.#alone ? Math.min(this.#aloneFor + 1, SURELY_ALONE) : 0;
+    const alone = batch.length === 1 && this.#waiting.length === 0;
+    this.#aloneFor = alone ? Math.min(this.#aloneFor + 1, SURELY_ALONE) : 0;
     this.#send(batch);
   }
 
@@ -136,7 +137,8 @@ export class Coalescer<Request, Response> {
     this.#underWay += batch.length;
     this.#schedule();
     const flushed = this.#flushed(batch);
-    if (!(flushed instanceof Promise)) {
+    // Not "is it a Promise": a store of somebody else's may answer with another kind.
+    if (isAnswer(flushed)) {
       this.#arrived(batch, flushed);
       return;
     }
@@ -189,6 +191,12 @@ export class Coalescer<Request, Response> {
       }
     }
   }
+}
+
+function isAnswer<Response>(
+  flushed: Promise<readonly Response[]> | readonly Response[],
+): flushed is readonly Response[] {
+  return Array.isArray(flushed);
 }
 
 function requestsOf<Request, Response>(batch: readonly Waiting<Request, Response>[]): Request[] {

@@ -202,6 +202,7 @@ export class Engine {
   #applyClaim(call: Call, stored: Stored | null, newRound: boolean): Promise<Applied> {
     const { ledger } = this.services;
     const admission = ledger.admits(call.definition.policy.doubt.kind);
+    // By flights, not by attempts under way: of a burst in one tick no attempt has begun yet.
     if (admission === null) return ledger.apply(stored, this.#claimOf(call, newRound), this.#flights.lone);
     return admission.then(() => ledger.apply(stored, this.#claimOf(call, newRound)));
   }

@@ -43,8 +43,7 @@ export interface OpenOptions {
 const CHECK_WHOLE_BELOW_BYTES = 8 * 1024 * 1024;
 
 // Of a file that is made here; one that is there keeps its own. A claim changes one small row and one entry of the key
-// index, and writes the pages they are on whole: half of SQLite's usual size saves a lone call 5 µs of 320, and a
-// crowd's batch half of its log.
+// index, and writes the pages they are on whole: with half of SQLite's usual size that is half as much.
 const NEW_FILE_PAGE_BYTES = 2_048;
 
 export function openFile(options: OpenOptions): OpenedFile {
