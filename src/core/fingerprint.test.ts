@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { differing, printInput, toFingerprint } from "./fingerprint.ts";
+import { differing, isLone, loneFingerprint, printInput, toFingerprint } from "./fingerprint.ts";
 
 const input = { leadId: "l1", amount: 5, body: "Hello" };
 const none = { guarded: [], free: [] };
@@ -95,5 +96,45 @@ describe("the fingerprint of an input", () => {
     const secret = "0123456789abcdef";
     expect(printInput(input, [], secret).guarded).not.toBe(printInput(input, []).guarded);
     expect(printInput(input, [], secret).fields()).not.toEqual(printInput(input, []).fields());
+  });
+});
+
+describe("the fingerprint of a lone field", () => {
+  it.each([{ id: "a" }, { "": 1 }, { "a:b": 1 }, { __proto__x: 1 }, JSON.parse('{"__proto__":1}'), { 0: "x" }, "text"])(
+    "is all in its guarded digest: %j",
+    (value) => {
+      const fingerprint = stored(value, []);
+      expect(isLone(fingerprint)).toBe(true);
+      const again = loneFingerprint(fingerprint.guarded);
+      expect(again).toEqual(fingerprint);
+      expect(Object.entries(again.fields)).toEqual(Object.entries(fingerprint.fields));
+    },
+  );
+
+  it.each([
+    ["two fields", stored({ a: 1, b: 2 }, [])],
+    ["none", stored(undefined, [])],
+    ["a free field", stored({ body: 1 }, ["body"])],
+    ["another's name", { ...stored({ a: 1 }, []), fields: { b: stored({ a: 1 }, []).fields.a as string } }],
+    ["another's digest", { ...stored({ a: 1 }, []), fields: { a: stored({ a: 2 }, []).fields.a as string } }],
+    ["no digest of ours", { guarded: "x:a", free: null, fields: { a: "x" } }],
+    ["a digest with a quote", { guarded: '"23456789012345":a', free: null, fields: { a: '"23456789012345"' } }],
+  ] as const)("is not that of %s", (_, fingerprint) => {
+    expect(isLone(fingerprint)).toBe(false);
+  });
+
+  it("is made of no other text", () => {
+    for (const text of ["", "x", "[1]", "abcdefghijklmnop", "xabcdefghijklmnop:id", "abcdefghijklmn.p:id"])
+      expect(() => loneFingerprint(text)).toThrow("not the digest of a lone field");
+  });
+
+  it("leads back to itself, whatever the field is called", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary" }), fc.jsonValue(), (name, value) => {
+        const fingerprint = stored({ [name]: value }, []);
+        expect(isLone(fingerprint)).toBe(true);
+        expect(loneFingerprint(fingerprint.guarded)).toEqual(fingerprint);
+      }),
+    );
   });
 });

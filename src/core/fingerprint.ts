@@ -27,7 +27,39 @@ function lonePrint(fields: readonly Field[], free: readonly string[], secret: Se
   const [name, text] = fields.length === 1 ? (fields[0] as Field) : NO_FIELD;
   if (text === null || free.includes(name)) return null;
   const digest = shortDigest(text, secret);
-  return new Print(`${digest}:${name}`, null, [], { [name]: digest }, secret);
+  return new Print(`${digest}${LONE_MARK}${name}`, null, [], { [name]: digest }, secret);
+}
+
+// Between the digest of a lone field and its name. No digest holds it.
+const LONE_MARK = ":";
+
+/** Whether `guarded` says it all, as it does for an input of one field: stores need not keep more. */
+export function isLone({ guarded, free, fields }: Fingerprint): boolean {
+  if (free !== null) return false;
+  let names = 0;
+  let isSaid = false;
+  for (const name in fields) {
+    names += 1;
+    isSaid = isDigestAndName(guarded, fields[name] as string, name);
+  }
+  return isSaid && names === 1;
+}
+
+// Without a text made to compare with: this is in every first write.
+function isDigestAndName(guarded: string, digest: string, name: string): boolean {
+  return (
+    digest.length === SHORT &&
+    guarded.length === SHORT + LONE_MARK.length + name.length &&
+    LONE.test(guarded) &&
+    guarded.startsWith(digest) &&
+    guarded.endsWith(name)
+  );
+}
+
+/** The fingerprint of which isLone is true. Throws where the text is no such thing. */
+export function loneFingerprint(guarded: string): Fingerprint {
+  if (!LONE.test(guarded)) throw new TypeError(`${JSON.stringify(guarded)} is not the digest of a lone field`);
+  return { guarded, free: null, fields: { [guarded.slice(SHORT + 1)]: guarded.slice(0, SHORT) } };
 }
 
 function fullPrint(fields: readonly Field[], free: readonly string[], secret: Secret): InputPrint {
@@ -88,6 +120,7 @@ function fieldDigests(fields: readonly Field[], secret: Secret): Readonly<Record
 }
 
 const SHORT = 16;
+const LONE = new RegExp(`^[\\w-]{${SHORT}}${LONE_MARK}`);
 
 /** 96 bits: these digests only tell two inputs of one key apart, and there is one set in every record. */
 function shortDigest(text: string, secret: Secret): string {

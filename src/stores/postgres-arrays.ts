@@ -3,14 +3,34 @@
  *
  * Text goes as one string with a separator (string_to_array): nothing is escaped on this side or parsed on the other.
  * Bytes go as such text in hexadecimal and are decoded row by row, for the same reason. A column that is the same in
- * every row (state, action, tenant, fence … of most batches) is one value: half the bytes. One that is the same as
- * another (the times of a first claim) is that one.
+ * every row (state, action, tenant, fence … of most batches) is one value: half the bytes. Numbers of many digits (times,
+ * revisions) lie close together, and go as the first of them and short distances from it; where those are the same for
+ * several columns (the times of a first claim), once.
  */
 import type { SqlText } from "./postgres-row.ts";
 
-export interface ArrayColumn {
+interface Named {
   readonly name: string;
   readonly type: string;
+}
+
+/** What the rows hold in a column: each its own text, each its own whole number, or (both null) all the same. */
+export interface GivenColumn extends Named {
+  readonly texts: readonly SqlText[] | null;
+  readonly numbers: Float64Array | null;
+  readonly value: SqlText;
+}
+
+export function ofTexts({ name, type }: Named, texts: readonly SqlText[]): GivenColumn {
+  return { name, type, texts, numbers: null, value: null };
+}
+
+export function ofNumbers({ name, type }: Named, numbers: Float64Array): GivenColumn {
+  return { name, type, texts: null, numbers, value: null };
+}
+
+export function ofOne({ name, type }: Named, value: SqlText): GivenColumn {
+  return { name, type, texts: null, numbers: null, value };
 }
 
 /** Rows as SQL: where they come from, and what a column is called there. */
@@ -18,9 +38,6 @@ export interface RowSource {
   readonly from: string;
   column(name: string): string;
 }
-
-/** The value of a column (by its place) in a row (by its place). */
-export type ValueAt = (row: number, column: number) => SqlText;
 
 // Control characters that JSON never holds unescaped.
 const SEPARATOR = "\u001e";
@@ -37,35 +54,24 @@ export class Parameters {
   }
 
   /**
-   * The first column differs in every row. Behind OFFSET 0 the planner does not see how many rows there are and takes
-   * ten: with the real number (500) it would rather read a table of 30 MB from end to end than look 500 keys up.
+   * At least one column has a text for each row. Behind OFFSET 0 the planner does not see how many rows there are and
+   * takes ten: with the real number (500) it would rather read a table of 30 MB from end to end than look 500 keys up.
+   * Unpacked in a select list, not in FROM: there each column's list is first written to a store of rows of its own.
    */
-  rows(columns: readonly ArrayColumn[], size: number, valueAt: ValueAt): RowSource {
-    const items: string[] = [];
-    const [names, arrays]: [string[], string[]] = [[], []];
-    const places = new Map<string, string>();
-    const sent: { readonly type: string; readonly texts: readonly SqlText[]; readonly place: string }[] = [];
-    for (const [at, { name, type }] of columns.entries()) {
-      const first = valueAt(0, at);
-      const texts = at > 0 ? unlessAlike(first, at, size, valueAt) : all(at, size, valueAt);
-      if (texts === null) {
-        items.push(`${this.#value(type, first)} AS a${at}`);
-        places.set(name, `p.a${at}`);
-        continue;
-      }
-      const twin = sent.find((other) => other.type === type && alike(other.texts, texts));
-      const place = twin?.place ?? (type === "bytea" ? `decode(i.${name}, 'hex')` : `i.${name}`);
-      places.set(name, place);
-      if (twin !== undefined) continue;
-      sent.push({ type, texts, place });
-      items.push(`${this.#array(type, texts)} AS a${at}`);
-      names.push(name);
-      arrays.push(`p.a${at}`);
+  rows(columns: readonly GivenColumn[]): RowSource {
+    const rows = new Unpacking();
+    for (const { name, type, texts, numbers, value } of columns) {
+      if (numbers !== null) {
+        const base = numbers[0] as number;
+        const list = rows.distances(distancesFrom(base, numbers), (distances) => this.#array("bigint", distances));
+        const sum = `(${list} + ${rows.base(base, (text) => this.#value("bigint", text))})`;
+        rows.place(name, type === "bigint" ? sum : `${sum}::${type}`);
+      } else if (texts !== null) {
+        const list = rows.list(this.#array(type, texts));
+        rows.place(name, type === "bytea" ? `decode(${list}, 'hex')` : list);
+      } else rows.place(name, rows.scalar(this.#value(type, value)));
     }
-    return {
-      from: `(SELECT ${items.join(", ")} OFFSET 0) p CROSS JOIN LATERAL unnest(${arrays.join(", ")}) AS i(${names.join(", ")})`,
-      column: (name) => places.get(name) as string,
-    };
+    return rows.source();
   }
 
   #value(type: string, text: SqlText): string {
@@ -74,38 +80,90 @@ export class Parameters {
   }
 
   #array(type: string, texts: readonly SqlText[]): string {
-    if (type === "text" || type === "bytea") return this.#texts(texts);
-    return `${this.add(plainArray(texts))}::${type}[]`;
-  }
-
-  #texts(texts: readonly SqlText[]): string {
+    if (type !== "text" && type !== "bytea") return `${this.add(plainArray(texts))}::${type}[]`;
     // string_to_array takes an empty string for no element at all: one row goes as a row of its own.
     if (texts.length === 1) return `ARRAY[${this.add(texts[0] as SqlText)}]`;
-    if (texts.some((text) => text !== null && (text.includes(SEPARATOR) || text.includes(NULL_MARK)))) {
-      return `${this.add(escapedArray(texts))}::text[]`;
-    }
+    if (type === "text" && texts.some(isMarked)) return `${this.add(escapedArray(texts))}::text[]`;
     const joined = texts.map((text) => text ?? NULL_MARK).join(SEPARATOR);
     this.#separators ??= { separator: this.add(SEPARATOR), nullMark: this.add(NULL_MARK) };
     return `string_to_array(${this.add(joined)}, ${this.#separators.separator}, ${this.#separators.nullMark})`;
   }
 }
 
-// One column at a time: a copy of every row in the order of the columns would cost more than the statement's text.
-function all(column: number, size: number, valueAt: ValueAt): SqlText[] {
-  const texts: SqlText[] = [];
-  for (let row = 0; row < size; row += 1) texts.push(valueAt(row, column));
+/** The lists as they travel, and the rows that are made of them. */
+class Unpacking {
+  readonly #packed: string[] = [];
+  readonly #unpacked: string[] = [];
+  readonly #places = new Map<string, string>();
+  readonly #bases = new Map<number, string>();
+  readonly #distances: { readonly distances: Float64Array; readonly list: string }[] = [];
+
+  scalar(sql: string): string {
+    const name = this.#pack(sql);
+    this.#unpacked.push(`p.${name}`);
+    return `i.${name}`;
+  }
+
+  list(sql: string): string {
+    const name = this.#pack(sql);
+    this.#unpacked.push(`unnest(p.${name}) AS ${name}`);
+    return `i.${name}`;
+  }
+
+  distances(distances: Float64Array, sql: (texts: readonly string[]) => string): string {
+    const twin = this.#distances.find((other) => alike(other.distances, distances));
+    if (twin !== undefined) return twin.list;
+    const list = this.list(sql(textsOf(distances)));
+    this.#distances.push({ distances, list });
+    return list;
+  }
+
+  base(number: number, sql: (text: string) => string): string {
+    const known = this.#bases.get(number);
+    if (known !== undefined) return known;
+    const base = this.scalar(sql(String(number)));
+    this.#bases.set(number, base);
+    return base;
+  }
+
+  place(column: string, sql: string): void {
+    this.#places.set(column, sql);
+  }
+
+  source(): RowSource {
+    return {
+      from: `(SELECT ${this.#unpacked.join(", ")} FROM (SELECT ${this.#packed.join(", ")} OFFSET 0) p) i`,
+      column: (name) => this.#places.get(name) as string,
+    };
+  }
+
+  #pack(sql: string): string {
+    const name = `a${this.#packed.length}`;
+    this.#packed.push(`${sql} AS ${name}`);
+    return name;
+  }
+}
+
+// Loops, as all that runs for every row of every batch.
+function distancesFrom(base: number, numbers: Float64Array): Float64Array {
+  const distances = new Float64Array(numbers.length);
+  for (let at = 0; at < numbers.length; at += 1) distances[at] = (numbers[at] as number) - base;
+  return distances;
+}
+
+function textsOf(numbers: Float64Array): string[] {
+  const texts: string[] = [];
+  for (let at = 0; at < numbers.length; at += 1) texts.push(String(numbers[at]));
   return texts;
 }
 
-/** Null where every row has `first`: most columns of most batches, and no list is made of them. */
-function unlessAlike(first: SqlText, column: number, size: number, valueAt: ValueAt): SqlText[] | null {
-  for (let row = 1; row < size; row += 1) if (valueAt(row, column) !== first) return all(column, size, valueAt);
-  return null;
-}
-
-function alike(these: readonly SqlText[], those: readonly SqlText[]): boolean {
+function alike(these: Float64Array, those: Float64Array): boolean {
   for (let at = 0; at < these.length; at += 1) if (these[at] !== those[at]) return false;
   return true;
+}
+
+function isMarked(text: SqlText): boolean {
+  return text !== null && (text.includes(SEPARATOR) || text.includes(NULL_MARK));
 }
 
 /** Any column as the text of one array, whatever it holds. */

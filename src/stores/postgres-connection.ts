@@ -8,6 +8,8 @@ export interface Connection {
   count?(text: string, values: readonly SqlText[]): Promise<number>;
   /** One of a few statements that come again and again, and whose plan stays right however the table grows. */
   queryAgain?(text: string, values: readonly SqlText[]): Promise<Row[]>;
+  /** The same, where it may be sent before the one ahead of it is answered. */
+  queryInLine?(text: string, values: readonly SqlText[]): Promise<Row[]>;
   /** True where only statements with a text known before can be run. */
   readonly uniform?: boolean;
 }

@@ -2,7 +2,7 @@
 import { configError } from "../core/errors.ts";
 import { beginning, type Connection, type Driver, type Listening, type ListenOptions } from "./postgres-connection.ts";
 import { Asker, type Listener, type Session } from "./postgres-session.ts";
-import { type PgPool, Sessions } from "./postgres-sessions.ts";
+import { type PgPool, type SessionOptions, Sessions } from "./postgres-sessions.ts";
 import { answerWithin, Patience } from "./postgres-timeout.ts";
 import { Turns } from "./turns.ts";
 
@@ -49,14 +49,19 @@ export function isPgClient(value: unknown): value is PgClient {
   );
 }
 
-export function pgPoolDriver(pool: PgPool, { timeoutMs, owned }: { timeoutMs: number; owned: boolean }): Driver {
+export function pgPoolDriver(pool: PgPool, options: SessionOptions): Driver {
+  const { timeoutMs, owned } = options;
   // Without a listener, a server that restarts while a connection idles would end the process.
   if (owned) pool.on?.("error", () => {});
   listenFromTheStart(pool);
   const asker = new Asker(new Patience(timeoutMs));
-  const sessions = new Sessions(pool, { timeoutMs, owned });
+  const sessions = new Sessions(pool, options);
   return {
     ...statements(asker, (work) => sessions.use(work)),
+    queryInLine: (text, values) => {
+      const ask = (client: Session) => asker.rowsAgain(client, text, values);
+      return asker.isSureOfServer ? sessions.useInLine(ask) : sessions.use(ask);
+    },
     listen: (options) => listenApart(pool, options, { asker, timeoutMs }),
     close: async () => {
       sessions.close();
@@ -83,11 +88,15 @@ type OnSession = <T>(work: (client: Session) => Promise<T>) => Promise<T>;
 function statements(
   asker: Asker,
   onSession: OnSession,
-): Pick<Driver, "query" | "count" | "queryAgain" | "transaction"> {
+): Pick<Driver, "query" | "count" | "queryAgain" | "queryInLine" | "transaction"> {
+  const queryAgain: Driver["query"] = (text, values = []) =>
+    onSession((client) => asker.rowsAgain(client, text, values));
   return {
     query: (text, values) => onSession((client) => asker.rows(client, text, values)),
     count: (text, values) => onSession((client) => asker.count(client, text, values)),
-    queryAgain: (text, values) => onSession((client) => asker.rowsAgain(client, text, values)),
+    queryAgain,
+    // A client by itself has no line.
+    queryInLine: queryAgain,
     transaction: (work, setup) => onSession((client) => transactionOn(client, { work, setup, asker })),
   };
 }

@@ -33,13 +33,13 @@ function decode(row: Row, { to, holder, leaseMs }: LeaseQuery, now: number): Lea
   const hex = row.c0 as string;
   const numbers = integersOf(row.c1 as string);
   const [since, version, createdAt, keepMs, attempt, fence, tries] = numbers as number[] as SevenNumbers;
-  const [guarded, free, fields, doc] = decodeDoc(row.c5 as string);
+  const { fingerprint, rest } = decodeDoc(row.c5 as string);
   const [firstSentAt, lastSentAt] = numbers.slice(7) as [number | null, number | null];
   const record: LedgerRecord = {
     key: keyFromHex(hex),
     tenant: row.c2 as string,
     action: row.c3 as string,
-    version: doc.version ?? 1,
+    version: rest.version ?? 1,
     scope: row.c4 as SqlText,
     state: to,
     attempt,
@@ -48,27 +48,27 @@ function decode(row: Row, { to, holder, leaseMs }: LeaseQuery, now: number): Lea
     holder,
     lease: { until: now + leaseMs, epoch: "" },
     queued: true,
-    terms: doc.terms ?? null,
+    terms: rest.terms ?? null,
     createdAt,
     updatedAt: now,
     dueAt: null,
     firstSentAt,
     lastSentAt,
     firstSentMark: decodeMark(row.c9 as SqlText, firstSentAt),
-    doubted: doc.doubted ?? false,
+    doubted: rest.doubted ?? false,
     doubtSince: null,
     doubtMark: null,
     why: null,
     settledAt: null,
     expiresAt: null,
-    keepMs: doc.keepMs === undefined ? keepOf(keepMs) : doc.keepMs,
+    keepMs: rest.keepMs === undefined ? keepOf(keepMs) : rest.keepMs,
     final: false,
-    fingerprint: { guarded, free, fields },
+    fingerprint,
     input: decodePayload(row.c6 as SqlText),
     draft: decodePayload(row.c7 as SqlText),
     result: decodePayload(row.c8 as SqlText),
     error: null,
-    history: doc.history ?? [],
+    history: rest.history ?? [],
   };
   return { stored: { record, version }, hex, since };
 }

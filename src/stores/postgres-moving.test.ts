@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { STATES } from "../core/record.ts";
 import { sampleRecord } from "../testing/index.ts";
-import { MOVING, movingValues, SETTLED } from "./postgres-row.ts";
+import { COLUMNS, MOVING, SETTLED, WRITTEN } from "./postgres-row.ts";
+import { planPut, textAt } from "./postgres-write.ts";
 
 const NOW = 1_750_000_100_000;
 const few = fc.constantFrom(1, 2, NOW, NOW + 0.5);
@@ -38,7 +39,9 @@ const record = fc
 it("what a settle leaves out has the same text before and after", () => {
   fc.assert(
     fc.property(record, record, (before, after) => {
-      for (const { name, text, differs } of SETTLED) {
+      for (const column of WRITTEN) {
+        if (column === null) continue;
+        const { name, text, differs } = column;
         if (!differs(before, after, NOW)) expect([name, text(before, NOW)]).toEqual([name, text(after, NOW)]);
       }
     }),
@@ -51,6 +54,12 @@ it("a plain confirm differs in no more than it has to", () => {
   const after = { ...before, state: "confirmed", lease: null, updatedAt: 2, settledAt: 2, expiresAt: 3 } as const;
   const written = SETTLED.filter(({ differs }) => differs(before, after, NOW));
   expect(written.map(({ name }) => name)).toEqual(["state", "lease_until", "updated_at", "expires_at"]);
-  expect(movingValues(after, 8, NOW)[0]).toBe("8");
+  const [key, rev] = ["key", "rev"].map((name) => COLUMNS.findIndex((column) => column.name === name)) as [
+    number,
+    number,
+  ];
+  const planned = planPut({ record: after, expected: 7 }, { hex: "00ff", now: NOW, before: null });
+  expect([textAt(key, planned, NOW), textAt(rev, planned, NOW)]).toEqual(["00ff", "8"]);
   expect(["rev", ...SETTLED.map(({ name }) => name)]).toEqual(MOVING.map(({ name }) => name));
+  expect(WRITTEN.map((column, at) => column?.name ?? COLUMNS[at]?.name)).toEqual(COLUMNS.map(({ name }) => name));
 });

@@ -101,7 +101,7 @@ it("a settle of 128 rows looks each up by the index from the size on at which it
   });
   for (const analysed of [false, true]) {
     if (analysed) await pool.query("ANALYZE nevertwice.records");
-    const nodes = (await explain(batchWrite(TABLES.table, settles, now))).filter((node) =>
+    const nodes = (await explain(batchWrite(TABLES.table, settles, now, false))).filter((node) =>
       node["Node Type"].endsWith("Scan"),
     );
     const scans = nodes.filter((node) => node["Relation Name"] === "records").map((node) => node["Node Type"]);

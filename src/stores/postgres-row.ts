@@ -2,8 +2,10 @@
  * A record as a row and back. Everything travels as text, both ways, and is cast in SQL: pools come with type parsers
  * of their own, query builders rename columns, and neither must change what a record says.
  */
+import { codeAt } from "../core/code-at.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { attentionAt, type LedgerRecord, type State, type SteadyMark } from "../core/record.ts";
+import { isLone, loneFingerprint } from "../core/fingerprint.ts";
+import { attentionAt, type Fingerprint, type LedgerRecord, type State, type SteadyMark } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { decodePayload, encodePayload } from "./payload-text.ts";
 import { keyFromHex } from "./postgres-key.ts";
@@ -17,9 +19,8 @@ interface Column {
   readonly type: "bytea" | "text" | "bigint" | "integer" | "boolean" | "double precision";
 }
 
-/** What a plain confirm leaves as it is. */
-export const FIXED = [
-  { name: "key", type: "bytea" },
+/** What a plain confirm leaves as it is, but for the key. */
+const KEPT_COLUMNS = [
   { name: "tenant", type: "text" },
   { name: "action", type: "text" },
   { name: "scope", type: "text" },
@@ -31,9 +32,8 @@ export const FIXED = [
   { name: "draft", type: "text" },
 ] as const satisfies readonly Column[];
 
-/** What a write may change. */
-export const MOVING = [
-  { name: "rev", type: "bigint" },
+/** What a write may change, but for the revision. */
+const SETTLED_COLUMNS = [
   { name: "state", type: "text" },
   { name: "attempt", type: "integer" },
   { name: "fence", type: "integer" },
@@ -52,6 +52,8 @@ export const MOVING = [
   { name: "result", type: "text" },
 ] as const satisfies readonly Column[];
 
+export const FIXED = [{ name: "key", type: "bytea" }, ...KEPT_COLUMNS] as const satisfies readonly Column[];
+export const MOVING = [{ name: "rev", type: "bigint" }, ...SETTLED_COLUMNS] as const satisfies readonly Column[];
 export const COLUMNS: readonly Column[] = [...FIXED, ...MOVING];
 
 /** Every column as text under a name that no query builder's plugin rewrites. */
@@ -78,25 +80,20 @@ export const SAME_MARK = "=";
 const whole = rememberingLast((value) => String(Math.floor(value)));
 const untilText = rememberingLast(String);
 
-export function fixedValues(record: LedgerRecord, hex: string): SqlText[] {
-  return [
-    hex,
-    record.tenant,
-    record.action,
-    record.scope,
-    whole(record.createdAt),
-    whole(keepClass(record)),
-    record.queued ? "t" : "f",
-    docOf(record),
-    encodePayload(record.input),
-    encodePayload(record.draft),
-  ];
-}
+type SettledName = (typeof SETTLED_COLUMNS)[number]["name"];
+type RecordName = (typeof KEPT_COLUMNS)[number]["name"] | SettledName;
 
-type MovingName = Exclude<(typeof MOVING)[number]["name"], "rev">;
-
-/** The text of each column of MOVING. One at a time: a settle changes a few of them, and makes the text of no other. */
-const MOVING_TEXTS: { readonly [Name in MovingName]: (record: LedgerRecord, now: number) => SqlText } = {
+/** The text of each column, one at a time: most are the same in all rows of a batch, or in the row as it was. */
+const TEXTS: { readonly [Name in RecordName]: (record: LedgerRecord, now: number) => SqlText } = {
+  tenant: ({ tenant }) => tenant,
+  action: ({ action }) => action,
+  scope: ({ scope }) => scope,
+  created_at: ({ createdAt }) => whole(createdAt),
+  keep_ms: (record) => whole(keepClass(record)),
+  queued: ({ queued }) => (queued ? "t" : "f"),
+  doc: docOf,
+  input: ({ input }) => encodePayload(input),
+  draft: ({ draft }) => encodePayload(draft),
   state: ({ state }) => state,
   attempt: ({ attempt }) => String(attempt),
   fence: ({ fence }) => String(fence),
@@ -120,7 +117,10 @@ const MOVING_TEXTS: { readonly [Name in MovingName]: (record: LedgerRecord, now:
 };
 
 /** Columns whose text costs more than a look at what it is made of. True where the texts may differ. */
-const MAY_DIFFER: { readonly [Name in MovingName]?: (before: LedgerRecord, after: LedgerRecord) => boolean } = {
+const MAY_DIFFER: { readonly [Name in RecordName]?: (before: LedgerRecord, after: LedgerRecord) => boolean } = {
+  created_at: (before, after) => before.createdAt !== after.createdAt,
+  keep_ms: (before, after) => keepClass(before) !== keepClass(after),
+  doc: (before, after) => before !== after,
   attempt: (before, after) => before.attempt !== after.attempt,
   fence: (before, after) => before.fence !== after.fence,
   tries: (before, after) => before.tries !== after.tries,
@@ -131,30 +131,44 @@ const MAY_DIFFER: { readonly [Name in MovingName]?: (before: LedgerRecord, after
   expires_at: (before, after) => before.expiresAt !== after.expiresAt,
 };
 
-/** A column that a settle may change: its text, and whether it has to be written to make a row of `before` one of `after`. */
-interface SettledColumn extends Column {
-  readonly name: MovingName;
+/** Times, where the column holds nothing else. */
+const NUMBERS: { readonly [Name in RecordName]?: NumberOf } = {
+  created_at: ({ createdAt }) => createdAt,
+  lease_until: ({ lease }) => lease?.until ?? null,
+  updated_at: ({ updatedAt }) => updatedAt,
+  first_sent_at: ({ firstSentAt }) => firstSentAt,
+  last_sent_at: ({ lastSentAt }) => lastSentAt,
+  expires_at: ({ expiresAt }) => expiresAt,
+};
+
+export type NumberOf = (record: LedgerRecord) => number | null;
+
+/** A column that a record has a text for, and whether the texts of two records may differ. */
+export interface RecordColumn<Name extends RecordName = RecordName> extends Column {
+  readonly name: Name;
   text(record: LedgerRecord, now: number): SqlText;
-  differs(before: LedgerRecord, after: LedgerRecord, now: number): boolean;
+  /** The same as a number, where it is one that the rows of a batch have close together. */
+  readonly number: NumberOf | null;
+  differs(one: LedgerRecord, other: LedgerRecord, now: number): boolean;
 }
 
-/**
- * MOVING but for the revision, which is counted in SQL. A list of functions: they run for every row, and to look each up
- * by its column's name cost more than to call it.
- */
-export const SETTLED: readonly SettledColumn[] = MOVING.slice(1).map(({ name, type }) => {
-  const of = name as MovingName;
-  const text = MOVING_TEXTS[of];
-  const differs: SettledColumn["differs"] =
-    MAY_DIFFER[of] ?? ((before, after, now) => text(before, now) !== text(after, now));
-  return { name: of, type, text, differs };
-});
-
-export function movingValues(record: LedgerRecord, rev: number, now: number): SqlText[] {
-  const values: SqlText[] = [String(rev)];
-  for (const { text } of SETTLED) values.push(text(record, now));
-  return values;
+/** A list of functions: they run for every row, and to look each up by its column's name cost more than to call it. */
+function recordColumns<Name extends RecordName>(
+  columns: readonly (Column & { readonly name: Name })[],
+): readonly RecordColumn<Name>[] {
+  return columns.map(({ name, type }) => {
+    const text = TEXTS[name];
+    const differs: RecordColumn["differs"] =
+      MAY_DIFFER[name] ?? ((one, other, now) => text(one, now) !== text(other, now));
+    return { name, type, text, number: NUMBERS[name] ?? null, differs };
+  });
 }
+
+/** What a settle may change. The revision is counted in SQL. */
+export const SETTLED = recordColumns(SETTLED_COLUMNS);
+
+/** By the place of a column in COLUMNS; null where the record itself does not know. */
+export const WRITTEN: readonly (RecordColumn | null)[] = [null, ...recordColumns(KEPT_COLUMNS), null, ...SETTLED];
 
 /**
  * What the sweep goes by: no row expires sooner than this after its creation. It is the action's keep, and so does not
@@ -183,26 +197,41 @@ interface Rest extends Pick<LedgerRecord, "version" | "doubted" | "history" | "k
 
 /**
  * What no claim changes: a fingerprint, and behind it what differs from the usual. A list, not an object: the names
- * would be half of its bytes, in every row and every log record.
+ * would be half of its bytes, in every row and every log record. Where the digest of a lone field is all there is to
+ * say, it is just that.
  */
 function docOf(record: LedgerRecord): string {
-  const { version, doubted, history, keepMs, terms } = record;
-  const { guarded, free, fields } = record.fingerprint;
+  const { version, doubted, history, keepMs, terms, fingerprint } = record;
   let rest = "";
   if (version !== 1) rest += `,"version":${version}`;
   if (doubted) rest += `,"doubted":true`;
   if (terms !== null) rest += `,"terms":${JSON.stringify(terms)}`;
   if (keepClass(record) !== (keepMs ?? FOREVER)) rest += `,"keepMs":${keepMs}`;
   if (history.length > 0) rest += `,"history":${JSON.stringify(history)}`;
+  const { guarded, free, fields } = fingerprint;
+  if (rest === "" && isLone(fingerprint) && isPlain(guarded)) return guarded;
   const print = `${JSON.stringify(guarded)},${JSON.stringify(free)},${JSON.stringify(fields)}`;
   return rest === "" ? `[${print}]` : `[${print},{${rest.slice(1)}}]`;
 }
 
+/** Text that PostgreSQL takes as it is: no control characters, and nothing that UTF-8 does not know. */
+function isPlain(text: string): boolean {
+  for (let at = 0; at < text.length; at += 1) {
+    const code = codeAt(text, at);
+    if (code < SPACE || code > TILDE) return false;
+  }
+  return true;
+}
+
+const [SPACE, TILDE] = [0x20, 0x7e];
+
 type Doc = [guarded: string, free: string | null, fields: Record<string, string>, rest?: Partial<Rest>];
 
-export function decodeDoc(text: string): Required<Doc> {
+export function decodeDoc(text: string): { readonly fingerprint: Fingerprint; readonly rest: Partial<Rest> } {
+  // No digest begins so.
+  if (!text.startsWith("[")) return { fingerprint: loneFingerprint(text), rest: {} };
   const [guarded, free, fields, rest = {}] = JSON.parse(text) as Doc;
-  return [guarded, free, fields, rest];
+  return { fingerprint: { guarded, free, fields }, rest };
 }
 
 interface Fate
@@ -254,7 +283,7 @@ function decode(row: Row): Stored {
   const text = (name: keyof typeof AT) => row[AT[name]] as SqlText;
   const number = (name: keyof typeof AT) => Number(text(name));
   const numberOrNull = (name: keyof typeof AT) => (text(name) === null ? null : number(name));
-  const [guarded, free, fields, doc] = decodeDoc(text("doc") as string);
+  const { fingerprint, rest } = decodeDoc(text("doc") as string);
   const fate = JSON.parse(text("fate") ?? "{}") as Partial<Fate>;
   const state = text("state") as State;
   const updatedAt = number("updated_at");
@@ -263,7 +292,7 @@ function decode(row: Row): Stored {
     key: keyFromHex(text("key") as string),
     tenant: text("tenant") as string,
     action: text("action") as string,
-    version: doc.version ?? 1,
+    version: rest.version ?? 1,
     scope: text("scope"),
     state,
     attempt: number("attempt"),
@@ -272,27 +301,27 @@ function decode(row: Row): Stored {
     holder: text("holder"),
     lease: text("lease_until") === null ? null : { until: number("lease_until"), epoch: text("lease_epoch") ?? "" },
     queued: text("queued") === "true",
-    terms: doc.terms ?? null,
+    terms: rest.terms ?? null,
     createdAt: number("created_at"),
     updatedAt,
     dueAt: fate.dueAt ?? null,
     firstSentAt,
     lastSentAt: numberOrNull("last_sent_at"),
     firstSentMark: decodeMark(text("sent_mark"), firstSentAt),
-    doubted: doc.doubted ?? false,
+    doubted: rest.doubted ?? false,
     doubtSince: fate.doubtSince ?? null,
     doubtMark: fate.doubtMark ?? null,
     why: fate.why ?? null,
     settledAt: fate.settledAt === undefined ? usualSettledAt(state, updatedAt) : fate.settledAt,
     expiresAt: numberOrNull("expires_at"),
-    keepMs: doc.keepMs === undefined ? keepOf(number("keep_ms")) : doc.keepMs,
+    keepMs: rest.keepMs === undefined ? keepOf(number("keep_ms")) : rest.keepMs,
     final: fate.final ?? false,
-    fingerprint: { guarded, free, fields },
+    fingerprint,
     input: decodePayload(text("input")),
     draft: decodePayload(text("draft")),
     result: decodePayload(text("result")),
     error: fate.error ?? null,
-    history: doc.history ?? [],
+    history: rest.history ?? [],
   };
   return { record, version: number("rev") };
 }

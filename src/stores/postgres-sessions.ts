@@ -1,4 +1,5 @@
-/** The sessions of a pool, each with one user at a time. */
+/** The sessions of a pool: who has one, and whose statements follow on each other's. */
+import { performance } from "node:perf_hooks";
 import { isServerError, type Session } from "./postgres-session.ts";
 import { answerWithin } from "./postgres-timeout.ts";
 
@@ -17,28 +18,50 @@ interface PooledClient extends Session {
   release(destroy?: boolean): void;
   ref?(): void;
   unref?(): void;
+  /** Sends statements without waiting for the answers to those before; since pg 8.23, where it was asked for. */
+  readonly pipeline?: boolean;
+  readonly connection?: { readonly stream?: { destroy?(): unknown } };
 }
 
 interface CheckedOut {
   readonly client: PooledClient;
   readonly onError: () => void;
   broken: boolean;
+  /** Statements under way: more than one only in line. */
+  users: number;
+  /** When the last of them was answered, or the first one sent. */
+  movedAt: number;
 }
 
 // Then the pool has it, which closes what stays idle.
 const IDLE_MS = 1_000;
+// One is carried out, one lies ready: more would only wait for longer.
+const MOST_IN_LINE = 2;
+// A statement that has not been answered by then waits for a lock, perhaps: nothing more is put behind it.
+const STUCK_AFTER_MS = 5;
+
+export interface SessionOptions {
+  readonly timeoutMs: number;
+  /** The ledger's own pool: nobody else asks it. */
+  readonly owned: boolean;
+  readonly stuckAfterMs?: number;
+}
 
 export class Sessions {
   readonly #pool: PgPool;
   readonly #timeoutMs: number;
   readonly #owned: boolean;
+  readonly #stuckAfterMs: number;
   #kept: CheckedOut | null = null;
+  /** Where the next statement may go behind another. */
+  #line: CheckedOut | null = null;
   #handingBack = false;
   #keeps = 0;
   #idleTimer: NodeJS.Timeout | null = null;
   #closed = false;
 
-  constructor(pool: PgPool, { timeoutMs, owned }: { timeoutMs: number; owned: boolean }) {
+  constructor(pool: PgPool, { timeoutMs, owned, stuckAfterMs = STUCK_AFTER_MS }: SessionOptions) {
+    this.#stuckAfterMs = stuckAfterMs;
     this.#pool = pool;
     this.#timeoutMs = timeoutMs;
     this.#owned = owned;
@@ -51,26 +74,56 @@ export class Sessions {
     this.#handBack();
   }
 
+  /** A session to itself. */
   use<T>(work: (client: Session) => Promise<T>): Promise<T> {
     const kept = this.#takeKept();
     return kept === null ? this.#checkOut().then((session) => this.#on(session, work)) : this.#on(kept, work);
   }
 
+  /**
+   * For a single statement, each its own transaction: where a session pipelines, it may go behind one that is under way.
+   * The server has it at hand when it is done with that one, and does so in one process: where server and program share
+   * two processors, a second one would take the program's.
+   */
+  useInLine<T>(work: (client: Session) => Promise<T>): Promise<T> {
+    const line = this.#line;
+    if (line !== null && isMoving(line, this.#stuckAfterMs)) return this.#on(line, work);
+    const kept = this.#takeKept();
+    return kept === null ? this.#checkOut().then((session) => this.#lineUp(session, work)) : this.#lineUp(kept, work);
+  }
+
+  #lineUp<T>(session: CheckedOut, work: (client: Session) => Promise<T>): Promise<T> {
+    if (session.client.pipeline === true) this.#line = session;
+    return this.#on(session, work);
+  }
+
   #on<T>(session: CheckedOut, work: (client: Session) => Promise<T>): Promise<T> {
+    if (session.users === 0) session.movedAt = performance.now();
+    session.users += 1;
     return work(session.client).then(
       (answer) => {
-        if (session.broken) this.#release(session);
-        else this.#keep(session);
+        if (this.#isLast(session)) {
+          if (session.broken) this.#release(session);
+          else this.#keep(session);
+        }
         return answer;
       },
       (error) => {
         // An error the server itself reported leaves the session sound; anything else (a timeout, a lost connection, a
         // failed rollback) does not, and closing it also ends what may still run on it.
-        session.broken ||= !isServerError(error);
-        this.#release(session);
+        if (!isServerError(error)) breakOff(session);
+        if (this.#isLast(session)) this.#release(session);
         throw error;
       },
     );
+  }
+
+  #isLast(session: CheckedOut): boolean {
+    session.users -= 1;
+    session.movedAt = performance.now();
+    if (session.users > 0) return false;
+    if (this.#line === session) this.#line = null;
+    return true;
   }
 
   async #checkOut(): Promise<CheckedOut> {
@@ -81,7 +134,7 @@ export class Sessions {
     const onError = () => {
       session.broken = true;
     };
-    const session: CheckedOut = { client, onError, broken: false };
+    const session: CheckedOut = { client, onError, broken: false, users: 0, movedAt: 0 };
     client.on("error", onError);
     return session;
   }
@@ -141,4 +194,14 @@ export class Sessions {
     client.removeListener("error", onError);
     client.release(broken);
   }
+}
+
+function isMoving({ broken, users, movedAt }: CheckedOut, stuckAfterMs: number): boolean {
+  return !broken && users < MOST_IN_LINE && performance.now() - movedAt < stuckAfterMs;
+}
+
+/** A client that pipelines would wait for the answers before it ends, and those behind this one with it. */
+function breakOff(session: CheckedOut): void {
+  session.broken = true;
+  if (session.client.pipeline === true) session.client.connection?.stream?.destroy?.();
 }

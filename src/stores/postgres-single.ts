@@ -6,18 +6,16 @@
  * need no parameter, and each costs a microsecond between here and there.
  */
 import { type LedgerRecord, STATES } from "../core/record.ts";
-import { FIXED, SAME_MARK, SETTLED, type SqlText } from "./postgres-row.ts";
+import { COLUMNS, FIXED, SAME_MARK, SETTLED, type SqlText } from "./postgres-row.ts";
 import { quoteText } from "./postgres-schema.ts";
 import {
-  ALL,
   type Columns,
-  insertValue,
   isAttention,
   isUnsure,
   type PlannedPut,
-  REPLACED,
-  replaceValue,
+  REPLACED_FROM,
   type Statement,
+  textAt,
   type Way,
 } from "./postgres-write.ts";
 
@@ -39,7 +37,7 @@ const USUALLY: Readonly<Record<string, string>> = {
   sent_mark: SAME_MARK,
 };
 const OFTEN_THE_CREATION = ["updated_at", "first_sent_at", "last_sent_at"];
-const CREATED_AT = ALL.findIndex(({ name }) => name === "created_at");
+const CREATED_AT = COLUMNS.findIndex(({ name }) => name === "created_at");
 
 // What an update finds its row by: the last of its parameters.
 const FOUND_BY: Columns = [...FIXED.slice(0, 2), { name: "rev", type: "bigint" }];
@@ -54,9 +52,9 @@ interface Sayings {
 }
 
 const SAYINGS: Record<Way, Sayings> = {
-  insert: sayings(ALL, true),
+  insert: sayings(COLUMNS, true),
   settle: sayings(SETTLED, false),
-  replace: sayings(REPLACED, false),
+  replace: sayings(COLUMNS.slice(REPLACED_FROM), false),
 };
 
 function sayings(columns: Columns, withCreation: boolean): Sayings {
@@ -85,12 +83,12 @@ export class SingleWrites {
     const { way, put, hex } = planned;
     const said = SAYINGS[way];
     const size = said.columns.length;
-    const created = way === "insert" ? insertValue(planned, CREATED_AT) : null;
+    const created = way === "insert" ? textAt(CREATED_AT, planned, now) : null;
     const values: SqlText[] = [];
     let [head, tail] = [0, 0];
     for (let at = 0; at < size; at += 1) {
       const isLeft = way === "settle" && isLeftAlone(planned, at, now);
-      const text = isLeft ? null : textAt(planned, at, now);
+      const text = isLeft ? null : textOf(planned, at, now);
       const how = isLeft || (way === "insert" && text === null) ? LEFT_OUT : howSaid(said, at, text, created);
       if (how === GIVEN) values.push(text);
       if (at < HALF) head = head * BASE + how;
@@ -126,9 +124,10 @@ function howSaid(said: Sayings, at: number, text: SqlText, created: SqlText): nu
   return said.mayBeCreation[at] && text === created ? AS_CREATED : GIVEN;
 }
 
-function textAt(planned: PlannedPut, at: number, now: number): SqlText {
+/** By the place of a column among those of its way. */
+function textOf(planned: PlannedPut, at: number, now: number): SqlText {
   if (planned.way === "settle") return settledAt(at).text(planned.put.record, now);
-  return planned.way === "insert" ? insertValue(planned, at) : replaceValue(planned, at);
+  return textAt(planned.way === "insert" ? at : at + REPLACED_FROM, planned, now);
 }
 
 /** The row holds it already. */
@@ -199,7 +198,7 @@ function parameter(number: number, type: string): string {
 }
 
 function insertText(table: string, head: number, tail: number): string {
-  const { names, values } = assignments(ALL, digits(ALL.length, head, tail));
+  const { names, values } = assignments(COLUMNS, digits(COLUMNS.length, head, tail));
   return `INSERT INTO ${table} (${names.join(", ")}) VALUES (${values.join(", ")}) ON CONFLICT (key, tenant) DO NOTHING`;
 }
 

@@ -2,15 +2,14 @@
 import { performance } from "node:perf_hooks";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import type { LeaseQuery, Put, PutResult, Stored } from "../core/store.ts";
-import { type ArrayColumn, Parameters, type RowSource } from "./postgres-arrays.ts";
 import type { ServerClock } from "./postgres-clock.ts";
 import type { Connection } from "./postgres-connection.ts";
 import { isTransient } from "./postgres-errors.ts";
 import { keyHex } from "./postgres-key.ts";
 import { decodeLeased, type Leased } from "./postgres-leased-row.ts";
 import { beforeOf, Lineage } from "./postgres-lineage.ts";
-import { CLOCK } from "./postgres-migrate.ts";
-import { decodeRow, type Row, type SqlText, selectList } from "./postgres-row.ts";
+import { type RowNames, readRows } from "./postgres-read.ts";
+import { decodeRow, type Row } from "./postgres-row.ts";
 import { SingleWrites } from "./postgres-single.ts";
 import { uniformRead, uniformWrite } from "./postgres-uniform.ts";
 import { batchWrite, type PlannedPut, planPut, type Statement, timed, winners } from "./postgres-write.ts";
@@ -21,8 +20,9 @@ import { batchWrite, type PlannedPut, planPut, type Statement, timed, winners } 
 export const LARGE_BYTES = 2 * 1_048_576;
 // A deadlock's victim has written nothing: it goes again, a few times.
 const TRIES = 4;
-const KEYS = [{ name: "key", type: "bytea" }];
-const ROWS_OF = [...KEYS, { name: "tenant", type: "text" }];
+
+/** The ways to ask; those that a connection does not have are asked as any other. */
+type Asking = Pick<Connection, "query" | "queryAgain" | "queryInLine">;
 
 export interface SwapOptions {
   readonly table: string;
@@ -64,16 +64,11 @@ export class Swaps {
   async read(run: Connection, keys: readonly string[]): Promise<(Stored | null)[]> {
     if (keys.length === 0) return [];
     const hexes = keys.map(keyHex);
-    const names = [...new Set(hexes)];
-    const { table, tenant } = this.#options;
-    const statement = run.uniform
-      ? uniformRead(
-          table,
-          names.map((hex) => ({ hex, tenant })),
-        )
-      : this.#select(names, KEYS, (hex) => [hex]);
+    const { tenant } = this.#options;
+    const names = [...new Set(hexes)].map((hex) => ({ hex, tenant }));
     // One key is looked up by the index on any table.
-    const found = this.#byHex(await this.#timed(run, statement, this.#large || keys.length === 1));
+    const how = this.#large || keys.length === 1 ? "queryAgain" : "query";
+    const found = this.#byHex(await this.#timed(run, this.#select(run, names), how));
     return hexes.map((hex) => found.get(hex) ?? null);
   }
 
@@ -126,12 +121,16 @@ export class Swaps {
     const { table, clock } = this.#options;
     const now = clock.instant().now;
     if (run.uniform) {
-      const [row] = await this.#patiently(tries, () => this.#timed(run, uniformWrite(table, batch)));
+      const [row] = await this.#patiently(tries, () => this.#timed(run, uniformWrite(table, batch, now)));
       return this.#settle(run, batch, winners(row as Row, batch.length));
     }
     const again = this.#large || batch.every(({ way }) => way === "insert");
-    const [answer] = await this.#patiently(tries, () => this.#timed(run, batchWrite(table, batch, now), again));
-    this.#large = Number(answer?.c3) >= LARGE_BYTES;
+    const how = again ? "queryInLine" : "query";
+    const measured = !this.#large;
+    const statement = batchWrite(table, batch, now, measured);
+    const [answer] = await this.#patiently(tries, () => this.#timed(run, statement, how));
+    // Not asked again: a plan for a large table serves a small one as well.
+    if (measured) this.#large = Number(answer?.c3) >= LARGE_BYTES;
     return this.#settle(run, batch, winners(answer as Row, batch.length));
   }
 
@@ -162,10 +161,7 @@ export class Swaps {
     const lost = batch.filter(({ hex }) => !won.has(hex));
     // A statement of its own: the row that stood in the way may have come after the first one's snapshot.
     const named = lost.map(({ hex, put }) => ({ hex, tenant: put.record.tenant }));
-    const statement = run.uniform
-      ? uniformRead(this.#options.table, named)
-      : this.#select(named, ROWS_OF, ({ hex, tenant }) => [hex, tenant]);
-    const current = this.#byHex(await this.#timed(run, statement));
+    const current = this.#byHex(await this.#timed(run, this.#select(run, named)));
     return batch.map((put) =>
       won.has(put.hex) ? this.#won(put) : { ok: false, current: current.get(put.hex) ?? null },
     );
@@ -181,28 +177,9 @@ export class Swaps {
     }
   }
 
-  #select<T>(
-    items: readonly T[],
-    columns: readonly { name: string; type: string }[],
-    row: (item: T) => SqlText[],
-  ): Statement {
-    const { table, tenant } = this.#options;
-    const parameters = new Parameters();
-    const from =
-      items.length === 1
-        ? this.#one(parameters, row(items[0] as T))
-        : joined(table, columns, rowsOf(parameters, columns, items.map(row)));
-    const own = tenant === undefined ? "" : ` AND r.tenant = ${parameters.add(tenant)}`;
-    const where = items.length === 1 ? own : own.replace(" AND", " WHERE");
-    return {
-      text: `SELECT ${CLOCK} AS clock, ${selectList("r")} FROM ${from}${where}`,
-      values: parameters.values,
-    };
-  }
-
-  #one(parameters: Parameters, [hex, tenant]: SqlText[]): string {
-    const key = `${this.#options.table} r WHERE r.key = decode(${parameters.add(hex as string)}, 'hex')`;
-    return tenant === undefined ? key : `${key} AND r.tenant = ${parameters.add(tenant)}`;
+  #select(run: Connection, names: readonly RowNames[]): Statement {
+    const { table } = this.#options;
+    return run.uniform ? uniformRead(table, names) : readRows(table, names);
   }
 
   #byHex(rows: readonly Row[]): Map<string, Stored> {
@@ -217,9 +194,9 @@ export class Swaps {
   }
 
   /** Every answer that tells the server's time is a new measure of it. */
-  async #timed(run: Connection, { text, values }: Statement, again = false): Promise<Row[]> {
+  async #timed(run: Connection, { text, values }: Statement, how: keyof Asking = "query"): Promise<Row[]> {
     const askedAt = performance.now();
-    const rows = await (again && run.queryAgain ? run.queryAgain(text, values) : run.query(text, values));
+    const rows = await (run[how]?.(text, values) ?? run.query(text, values));
     const clock = rows[0]?.clock;
     if (typeof clock === "string")
       this.#options.clock.observe({ serverMs: Number(clock), askedAt, answeredAt: performance.now() });
@@ -232,14 +209,6 @@ function ascending(puts: readonly PlannedPut[]): boolean {
     if ((puts[i - 1] as PlannedPut).hex >= (puts[i] as PlannedPut).hex) return false;
   }
   return puts.length > 0;
-}
-
-function rowsOf(parameters: Parameters, columns: readonly ArrayColumn[], rows: readonly SqlText[][]): RowSource {
-  return parameters.rows(columns, rows.length, (row, at) => rows[row]?.[at] as SqlText);
-}
-
-function joined(table: string, columns: readonly { name: string }[], { from, column }: RowSource): string {
-  return `${from} JOIN ${table} r ON ${columns.map(({ name }) => `r.${name} = ${column(name)}`).join(" AND ")}`;
 }
 
 function foreign(tenant: string, { record }: Put): NevertwiceError {

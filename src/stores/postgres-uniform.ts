@@ -4,11 +4,11 @@
  */
 import { arrayText, Parameters } from "./postgres-arrays.ts";
 import { CLOCK } from "./postgres-migrate.ts";
-import { FIXED, MOVING, type SqlText, selectList } from "./postgres-row.ts";
-import type { PlannedPut, Statement } from "./postgres-write.ts";
+import type { RowNames } from "./postgres-read.ts";
+import { COLUMNS, FIXED, type SqlText, selectList } from "./postgres-row.ts";
+import { type PlannedPut, type Statement, textAt } from "./postgres-write.ts";
 
-const COLUMNS = [...FIXED, ...MOVING, { name: "expected", type: "bigint" }] as const;
-const ALL = COLUMNS.slice(0, -1);
+const SENT = [...COLUMNS, { name: "expected", type: "bigint" }];
 const NAMING = new Set(["key", "tenant"]);
 
 type Column = { readonly name: string; readonly type: string };
@@ -21,14 +21,15 @@ function source(parameters: Parameters, columns: readonly Column[], rows: readon
 }
 
 /** Every put names all of its record. Answers as batchWrite does. */
-export function uniformWrite(table: string, puts: readonly PlannedPut[]): Statement {
+export function uniformWrite(table: string, puts: readonly PlannedPut[], now: number): Statement {
   const parameters = new Parameters();
-  const rows = puts.map(({ fixed, moving, put }) => {
-    return [...fixed, ...moving, put.expected === null ? null : String(put.expected)];
+  const rows = puts.map((planned) => {
+    const { expected } = planned.put;
+    return [...COLUMNS.map((_, at) => textAt(at, planned, now)), expected === null ? null : String(expected)];
   });
-  const from = source(parameters, COLUMNS, rows);
-  const names = ALL.map(({ name }) => name).join(", ");
-  const set = ALL.filter(({ name }) => !NAMING.has(name)).map(({ name }) => `${name} = i.${name}`);
+  const from = source(parameters, SENT, rows);
+  const names = COLUMNS.map(({ name }) => name).join(", ");
+  const set = COLUMNS.filter(({ name }) => !NAMING.has(name)).map(({ name }) => `${name} = i.${name}`);
   const size = parameters.add(String(puts.length));
   return {
     text: `WITH i AS MATERIALIZED (SELECT i.* FROM ${from}),
@@ -38,12 +39,6 @@ won AS (SELECT key FROM inserted UNION ALL SELECT key FROM replaced)
 SELECT ${CLOCK} AS clock, count(*)::text AS c1, CASE WHEN count(*) < ${size}::bigint THEN string_agg(encode(key, 'hex'), ',') END AS c2 FROM won`,
     values: parameters.values,
   };
-}
-
-export interface RowNames {
-  readonly hex: string;
-  /** Undefined: whosever it is. */
-  readonly tenant: string | undefined;
 }
 
 export function uniformRead(table: string, names: readonly RowNames[]): Statement {

@@ -35,11 +35,8 @@ export async function tcpProxy(target: URL): Promise<TcpProxy> {
       if (armed?.trigger(bytes)) {
         behaviour = armed.then;
         armed = null;
-        // What was sent still arrives: only the answer is lost.
-        if (behaviour === "reset") {
-          upstream.write(bytes, () => setTimeout(cut, 50));
-          return;
-        }
+        // What was sent still arrives: only the answer is lost, and when it comes, the connection.
+        if (behaviour === "reset") upstream.once("data", cut);
       }
       if (behaviour !== "blackhole") upstream.write(bytes);
     });
