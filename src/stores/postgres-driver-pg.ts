@@ -88,12 +88,13 @@ type OnSession = <T>(work: (client: Session) => Promise<T>) => Promise<T>;
 function statements(
   asker: Asker,
   onSession: OnSession,
-): Pick<Driver, "query" | "count" | "queryAgain" | "queryInLine" | "transaction"> {
+): Pick<Driver, "query" | "count" | "queryAgain" | "queryInLine" | "sendsTexts" | "transaction"> {
   const queryAgain: Driver["query"] = (text, values = []) =>
     onSession((client) => asker.rowsAgain(client, text, values));
   return {
     query: (text, values) => onSession((client) => asker.rows(client, text, values)),
     count: (text, values) => onSession((client) => asker.count(client, text, values)),
+    sendsTexts: true,
     queryAgain,
     // A client by itself has no line.
     queryInLine: queryAgain,

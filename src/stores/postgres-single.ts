@@ -6,6 +6,7 @@
  * need no parameter, and each costs a microsecond between here and there.
  */
 import { type LedgerRecord, STATES } from "../core/record.ts";
+import { type PlainKind, plainKind } from "./postgres-plain.ts";
 import { COLUMNS, FIXED, SAME_MARK, SETTLED, type SqlText } from "./postgres-row.ts";
 import { quoteText } from "./postgres-schema.ts";
 import {
@@ -67,30 +68,69 @@ function sayings(columns: Columns, withCreation: boolean): Sayings {
   };
 }
 
+interface Dialect {
+  readonly table: string;
+  /** What makes of a parameter the text that it is; a microsecond each, where a client need not be told. */
+  readonly cast: "" | "::text";
+}
+
+/** With the places of the columns that have a parameter. */
+interface ShapedStatement extends Statement {
+  readonly given: readonly number[];
+}
+
 export class SingleWrites {
-  readonly #table: string;
+  readonly #dialect: Dialect;
   readonly #texts: Record<Way, Map<number, Map<number, string>>> = {
     insert: new Map(),
     settle: new Map(),
     replace: new Map(),
   };
 
-  constructor(table: string) {
-    this.#table = table;
+  /** What the first of its kind has shown. */
+  readonly #plain: Record<Exclude<PlainKind, null>, ShapedStatement | null> = {
+    claim: null,
+    confirm: null,
+    "confirm-at-once": null,
+  };
+
+  /** `typed`: the client sends texts as they are, whatever the type of a parameter. */
+  constructor(table: string, { typed = false } = {}) {
+    this.#dialect = { table, cast: typed ? "" : "::text" };
   }
 
   statement(planned: PlannedPut, now: number): Statement {
+    const kind = plainKind(planned, now);
+    if (kind === null) return this.#shaped(planned, now);
+    const known = this.#plain[kind];
+    if (known === null) {
+      const first = this.#shaped(planned, now);
+      this.#plain[kind] = first;
+      return first;
+    }
+    const { text, given } = known;
+    const values: SqlText[] = [];
+    for (const at of given) values.push(textOf(planned, at, now));
+    if (planned.way !== "insert") values.push(planned.hex, String(planned.put.expected));
+    return { text, values };
+  }
+
+  #shaped(planned: PlannedPut, now: number): ShapedStatement {
     const { way, put, hex } = planned;
     const said = SAYINGS[way];
     const size = said.columns.length;
     const created = way === "insert" ? textAt(CREATED_AT, planned, now) : null;
     const values: SqlText[] = [];
+    const given: number[] = [];
     let [head, tail] = [0, 0];
     for (let at = 0; at < size; at += 1) {
       const isLeft = way === "settle" && isLeftAlone(planned, at, now);
       const text = isLeft ? null : textOf(planned, at, now);
       const how = isLeft || (way === "insert" && text === null) ? LEFT_OUT : howSaid(said, at, text, created);
-      if (how === GIVEN) values.push(text);
+      if (how === GIVEN) {
+        values.push(text);
+        given.push(at);
+      }
       if (at < HALF) head = head * BASE + how;
       else tail = tail * BASE + how;
     }
@@ -101,14 +141,14 @@ export class SingleWrites {
       if (tenant !== USUALLY.tenant) values.push(tenant);
       values.push(String(put.expected));
     }
-    return { text: this.#textOf(way, head, tail), values };
+    return { text: this.#textOf(way, head, tail), values, given };
   }
 
   #textOf(way: Way, head: number, tail: number): string {
     const alike = this.#texts[way].get(head);
     const known = alike?.get(tail);
     if (known !== undefined) return known;
-    const text = way === "insert" ? insertText(this.#table, head, tail) : updateText(this.#table, way, head, tail);
+    const text = way === "insert" ? insertText(this.#dialect, head, tail) : updateText(this.#dialect, way, head, tail);
     const kept = alike ?? new Map<number, string>();
     if (alike === undefined && this.#texts[way].size < MOST_TEXTS) this.#texts[way].set(head, kept);
     if (kept.size < MOST_TEXTS) kept.set(tail, text);
@@ -163,7 +203,7 @@ interface Assignments {
 }
 
 /** The columns that a shape names, what each is set to, and how many parameters that takes. */
-function assignments(columns: Columns, hows: readonly number[]): Assignments {
+function assignments(columns: Columns, hows: readonly number[], cast: Dialect["cast"]): Assignments {
   const [names, values]: [string[], string[]] = [[], []];
   let parameters = 0;
   let created = 0;
@@ -175,16 +215,19 @@ function assignments(columns: Columns, hows: readonly number[]): Assignments {
       parameters += 1;
       if (name === "created_at") created = parameters;
     }
-    values.push(valueText(how, { name, type }, how === AS_CREATED ? created : parameters));
+    values.push(isGiven(how) ? parameter(how === GIVEN ? parameters : created, type, cast) : constant(how, name, type));
   }
   return { names, values, parameters };
 }
 
-function valueText(how: number, { name, type }: Columns[number], number: number): string {
+function isGiven(how: number): boolean {
+  return how === GIVEN || how === AS_CREATED;
+}
+
+function constant(how: number, name: string, type: string): string {
   if (type === "boolean") return how === USUAL ? "true" : "false";
   if (how === NOTHING) return "NULL";
-  if (how >= STATE) return quoteText(STATES[how - STATE] as string);
-  return how === USUAL ? usualText(name, type) : parameter(number, type);
+  return how === USUAL ? usualText(name, type) : quoteText(STATES[how - STATE] as string);
 }
 
 function usualText(name: string, type: string): string {
@@ -192,28 +235,28 @@ function usualText(name: string, type: string): string {
   return type === "text" ? quoteText(text) : text;
 }
 
-function parameter(number: number, type: string): string {
+function parameter(number: number, type: string, cast: Dialect["cast"]): string {
   if (type === "bytea") return `decode($${number}::text, 'hex')`;
-  return type === "text" ? `$${number}::text` : `$${number}::text::${type}`;
+  return type === "text" ? `$${number}::text` : `$${number}${cast}::${type}`;
 }
 
-function insertText(table: string, head: number, tail: number): string {
-  const { names, values } = assignments(COLUMNS, digits(COLUMNS.length, head, tail));
+function insertText({ table, cast }: Dialect, head: number, tail: number): string {
+  const { names, values } = assignments(COLUMNS, digits(COLUMNS.length, head, tail), cast);
   return `INSERT INTO ${table} (${names.join(", ")}) VALUES (${values.join(", ")}) ON CONFLICT (key, tenant) DO NOTHING`;
 }
 
-function updateText(table: string, way: Way, head: number, tail: number): string {
+function updateText({ table, cast }: Dialect, way: Way, head: number, tail: number): string {
   const { columns } = SAYINGS[way];
   // Behind the columns, how the tenant is said.
   const hows = digits(columns.length + 1, head, tail);
-  const { names, values, parameters } = assignments(columns, hows);
+  const { names, values, parameters } = assignments(columns, hows, cast);
   const assigned = names.map((name, at) => `${name} = ${values[at]}`);
   const set = (way === "settle" ? ["rev = rev + 1", ...assigned] : assigned).join(", ");
   let number = parameters;
   const found = FOUND_BY.map(({ name, type }) => {
     if (name === "tenant" && hows[columns.length] === USUAL) return `${name} = ${usualText(name, type)}`;
     number += 1;
-    return `${name} = ${parameter(number, type)}`;
+    return `${name} = ${parameter(number, type, cast)}`;
   });
   return `UPDATE ${table} SET ${set} WHERE ${found.join(" AND ")}`;
 }

@@ -35,11 +35,13 @@ export class Swaps {
   readonly #options: SwapOptions;
   readonly #lineage = new Lineage();
   readonly #singles: SingleWrites;
+  readonly #typedSingles: SingleWrites;
   #large = false;
 
   constructor(options: SwapOptions) {
     this.#options = options;
     this.#singles = new SingleWrites(options.table);
+    this.#typedSingles = new SingleWrites(options.table, { typed: true });
   }
 
   /** Plans for what is looked for again and again may be kept: they are those for any larger table. */
@@ -136,8 +138,7 @@ export class Swaps {
 
   /** Callbacks, not an async function: a lone caller waits for each promise in between. */
   #swapOne(run: Connection, only: PlannedPut, tries: number): Promise<PutResult[]> {
-    const statement = this.#singles.statement(only, this.#options.clock.instant().now);
-    return this.#changed(run, statement).then(
+    return this.#changed(run, only).then(
       (rows) => (rows === 1 ? [this.#won(only)] : this.#settle(run, [only], new Set())),
       (error) => {
         if (tries <= 1 || !isTransient(error)) throw error;
@@ -146,8 +147,11 @@ export class Swaps {
     );
   }
 
-  #changed(run: Connection, statement: Statement): Promise<number> {
-    if (run.count !== undefined && !this.#options.clock.stale) return run.count(statement.text, statement.values);
+  #changed(run: Connection, only: PlannedPut): Promise<number> {
+    const { clock } = this.#options;
+    const singles = run.sendsTexts ? this.#typedSingles : this.#singles;
+    const statement = singles.statement(only, clock.instant().now);
+    if (run.count !== undefined && !clock.stale) return run.count(statement.text, statement.values);
     return this.#timed(run, timed(statement)).then((rows) => rows.length);
   }
 

@@ -8,6 +8,7 @@
  */
 import { crc32 } from "node:zlib";
 import { NevertwiceError } from "../core/errors.ts";
+import { isLone, loneFingerprint } from "../core/fingerprint.ts";
 import type { Fingerprint, Lease, LedgerRecord, Payload, State, SteadyMark } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { decodePayload, encodePayload } from "./payload-text.ts";
@@ -105,9 +106,14 @@ function writeDated(to: ByteWriter, name: string, at: number): void {
   to.text(",");
 }
 
-/** [guarded, free, name, digest, name, digest …] */
-function writeFingerprint(to: ByteWriter, { guarded, free, fields }: Fingerprint): void {
+/** [guarded, free, name, digest, name, digest …]; of a lone field [guarded]. */
+function writeFingerprint(to: ByteWriter, fingerprint: Fingerprint): void {
+  const { guarded, free, fields } = fingerprint;
   writeText(to, ',"g":[', guarded);
+  if (isLone(fingerprint)) {
+    to.text("]");
+    return;
+  }
   if (free === null) to.text(",null");
   else writeText(to, ",", free);
   for (const name of Object.keys(fields)) {
@@ -118,6 +124,7 @@ function writeFingerprint(to: ByteWriter, { guarded, free, fields }: Fingerprint
 }
 
 function fingerprintOf([guarded, free, ...pairs]: readonly string[]): Fingerprint {
+  if (free === undefined) return loneFingerprint(guarded as string);
   const fields: [string, string][] = [];
   for (let i = 0; i + 1 < pairs.length; i += 2) fields.push([pairs[i] as string, pairs[i + 1] as string]);
   return { guarded: guarded as string, free: free ?? null, fields: Object.fromEntries(fields) };

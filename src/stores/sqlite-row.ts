@@ -1,7 +1,8 @@
 /** A record as a row and back, with a checksum: a flipped bit is noticed, never read as something else. */
 import { crc32 } from "node:zlib";
 import { NevertwiceError } from "../core/errors.ts";
-import { attentionAt, type Lease, type LedgerRecord, type SteadyMark } from "../core/record.ts";
+import { isLone, loneFingerprint } from "../core/fingerprint.ts";
+import { attentionAt, type Fingerprint, type Lease, type LedgerRecord, type SteadyMark } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { decodePayload, encodePayload } from "./payload-text.ts";
 
@@ -32,13 +33,12 @@ export type RowValues = (string | number | null)[];
 /**
  * What has no column of its own, with what is as usual left out (null, false, empty, the first try, the time of creation):
  * most of it is, most of the time, and a row half as long means half as many pages to write. What stands in every row has
- * one letter: s firstSentAt, m firstSentMark, d settledAt, u updatedAt, k keepMs, f [holder, guarded, fields, free].
+ * one letter: s firstSentAt, m firstSentMark, d settledAt, u updatedAt, k keepMs, f [holder, guarded, fields, free], of
+ * which a lone field needs the first two.
  * Spelled out, because a rest spread of thirty fields costs more than the rest of a claim.
  */
 function docOf(r: LedgerRecord): string {
-  const { guarded, fields, free } = r.fingerprint;
-  const prints = free === null ? [r.holder, guarded, fields] : [r.holder, guarded, fields, free];
-  let text = `${SHORT_DOC}${JSON.stringify(prints)}`;
+  let text = `${SHORT_DOC}${JSON.stringify(printsOf(r))}`;
   if (r.keepMs !== null) text += `,"k":${r.keepMs}`;
   if (r.firstSentAt !== null) text += `,"s":${r.firstSentAt === r.createdAt ? "true" : r.firstSentAt}`;
   if (r.firstSentMark !== null) text += `,"m":${markText(r.firstSentMark, r.lease)}`;
@@ -64,6 +64,16 @@ function docOf(r: LedgerRecord): string {
 
 const SHORT_DOC = '{"f":';
 
+function printsOf({ holder, fingerprint }: LedgerRecord): Doc["f"] {
+  const { guarded, fields, free } = fingerprint;
+  if (isLone(fingerprint)) return [holder, guarded];
+  return free === null ? [holder, guarded, fields] : [holder, guarded, fields, free];
+}
+
+function fingerprintOf({ f: [, guarded, fields, free] }: Doc): Fingerprint {
+  return fields === undefined ? loneFingerprint(guarded) : { guarded, free: free ?? null, fields };
+}
+
 /** A mark on the clock of the lease beside it needs no name of the clock. */
 function markText(mark: SteadyMark, lease: Lease | null): string {
   return lease !== null && lease.epoch === mark.epoch ? String(mark.at) : JSON.stringify(mark);
@@ -71,7 +81,12 @@ function markText(mark: SteadyMark, lease: Lease | null): string {
 
 /** A document as it was written, whatever was left out of it. */
 type Doc = Partial<LedgerRecord> & {
-  readonly f: readonly [holder: string | null, guarded: string, fields: Record<string, string>, free?: string];
+  readonly f: readonly [
+    holder: string | null,
+    guarded: string,
+    fields?: Readonly<Record<string, string>>,
+    free?: string,
+  ];
   readonly k?: number;
   readonly s?: number | true;
   readonly m?: number | SteadyMark;
@@ -123,12 +138,14 @@ export function encodeRow(record: LedgerRecord, rev: number): { readonly row: Ro
 export function decodeRow(row: Row, where: string): Stored {
   if (!intact(row)) throw damaged(row.key, where);
   let doc: Doc;
+  let fingerprint: Fingerprint;
   try {
     doc = readDoc(row.doc as string);
+    fingerprint = fingerprintOf(doc);
   } catch {
     throw damaged(row.key, where);
   }
-  const [holder, guarded, fields, free = null] = doc.f;
+  const [holder] = doc.f;
   const createdAt = row.created_at as number;
   const epoch = row.lease_epoch as string;
   const firstSentAt = doc.s === true ? createdAt : (doc.s ?? null);
@@ -163,7 +180,7 @@ export function decodeRow(row: Row, where: string): Stored {
     result: decodePayload(row.result as string | null),
     error: doc.error ?? null,
     history: doc.history ?? [],
-    fingerprint: { guarded, free, fields },
+    fingerprint,
     input: decodePayload(row.input as string | null),
     keepMs: doc.k ?? null,
   };
