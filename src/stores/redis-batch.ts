@@ -27,6 +27,9 @@ export class Batch {
   readonly #places: number[] = [];
   readonly #lines: ByteWriter;
   readonly #rows: ByteWriter;
+  /** Each key behind the last: then none comes twice. */
+  #ascending = true;
+  #lastKey = "";
   #lastAbout = "";
   #lastAboutAt = 0;
 
@@ -43,6 +46,8 @@ export class Batch {
 
   add({ put: { record, expected }, version }: Swap): void {
     const { key } = record;
+    this.#ascending &&= key > this.#lastKey;
+    this.#lastKey = key;
     if (record.queued && ringsBell(record)) this.#rings(doorbellOf(record.action));
     const rows = this.#rows;
     const start = rows.end;
@@ -70,7 +75,7 @@ export class Batch {
   args(channels: string): (string | Buffer)[] {
     const lines = this.#lines.slice(0, this.#lines.end);
     const rows = this.#rows.slice(0, this.#rows.end);
-    return [channels, lines, rows, this.#bells.join("\n"), ...this.#abouts];
+    return [channels, lines, rows, this.#bells.join("\n"), this.#ascending ? "1" : "", ...this.#abouts];
   }
 
   #rings(bell: string): void {

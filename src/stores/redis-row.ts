@@ -56,18 +56,24 @@ export function sumOf(keyAndRow: Buffer | string): number {
   return crc32(keyAndRow);
 }
 
-/** Spelled out: a generic walk over thirty fields would cost more than the rest of a claim. `d` and `s` come first: stats look there. */
+// Of attempts, fences and tries.
+const FIRST = 1;
+
+/**
+ * What is as usual is left out: the first try, sent once, changed when it was created or settled. Spelled out: a generic
+ * walk over thirty fields would cost more than the rest of a claim. `d` and `s` come first: stats look there.
+ */
 function writeDoc(to: ByteWriter, r: LedgerRecord): void {
   const from = r.createdAt;
   to.text("{");
   if (r.dueAt !== null) writeDated(to, '"d":', r.dueAt);
   if (r.doubtSince !== null) writeDated(to, '"s":', r.doubtSince);
   writeText(to, '"a":', r.action);
-  writeNumber(to, ',"n":', r.attempt);
-  writeNumber(to, ',"f":', r.fence);
-  writeNumber(to, ',"r":', r.tries);
   writeNumber(to, ',"c":', from);
-  writeTime(to, ',"u":', r.updatedAt, from);
+  if (r.attempt !== FIRST) writeNumber(to, ',"n":', r.attempt);
+  if (r.fence !== FIRST) writeNumber(to, ',"f":', r.fence);
+  if (r.tries !== FIRST) writeNumber(to, ',"r":', r.tries);
+  if (r.updatedAt !== (r.settledAt ?? from)) writeTime(to, ',"u":', r.updatedAt, from);
   if (r.tenant !== "") writeText(to, ',"t":', r.tenant);
   if (r.version !== 1) writeNumber(to, ',"v":', r.version);
   if (r.scope !== null) writeText(to, ',"p":', r.scope);
@@ -76,7 +82,8 @@ function writeDoc(to: ByteWriter, r: LedgerRecord): void {
   if (r.queued) to.text(',"q":1');
   if (r.terms !== null) to.text(`,"T":${JSON.stringify(r.terms)}`);
   if (r.firstSentAt !== null) writeTime(to, ',"x":', r.firstSentAt, from);
-  if (r.lastSentAt !== null) writeTime(to, ',"y":', r.lastSentAt, from);
+  if (r.lastSentAt === null && r.firstSentAt !== null) to.text(',"y":null');
+  else if (r.lastSentAt !== null && r.lastSentAt !== r.firstSentAt) writeTime(to, ',"y":', r.lastSentAt, from);
   if (r.firstSentMark !== null) writeMoment(to, ',"X":', r.firstSentMark.at, r.firstSentMark.epoch, from);
   if (r.doubted) to.text(',"D":1');
   if (r.doubtMark !== null) writeMoment(to, ',"S":', r.doubtMark.at, r.doubtMark.epoch, from);
@@ -176,30 +183,33 @@ export function decodeRow(key: string, value: string): Stored {
 
 function fields(doc: Doc): Omit<LedgerRecord, "key" | "state" | "input" | "draft" | "result"> {
   const from = doc.c as number;
-  const time = (value: Since | undefined) => (value === undefined ? null : timeOf(value, from));
+  const time = (value: Since | null | undefined) =>
+    value === undefined || value === null ? null : timeOf(value, from);
+  const firstSentAt = time(doc.x);
+  const settledAt = time(doc.e);
   return {
     tenant: doc.t ?? "",
     action: doc.a,
     version: doc.v ?? 1,
     scope: doc.p ?? null,
-    attempt: doc.n,
-    fence: doc.f,
-    tries: doc.r,
+    attempt: doc.n ?? FIRST,
+    fence: doc.f ?? FIRST,
+    tries: doc.r ?? FIRST,
     holder: doc.h ?? null,
     lease: doc.l === undefined ? null : leaseOf(doc.l, from),
     queued: doc.q === 1,
     terms: doc.T ?? null,
     createdAt: from,
-    updatedAt: timeOf(doc.u, from),
+    updatedAt: time(doc.u) ?? settledAt ?? from,
     dueAt: doc.d ?? null,
-    firstSentAt: time(doc.x),
-    lastSentAt: time(doc.y),
+    firstSentAt,
+    lastSentAt: doc.y === undefined ? firstSentAt : time(doc.y),
     firstSentMark: doc.X === undefined ? null : markOf(doc.X, from),
     doubted: doc.D === 1,
     doubtSince: doc.s ?? null,
     doubtMark: doc.S === undefined ? null : markOf(doc.S, from),
     why: doc.w ?? null,
-    settledAt: time(doc.e),
+    settledAt,
     expiresAt: time(doc.E),
     keepMs: doc.k ?? null,
     final: doc.F === 1,

@@ -34,77 +34,94 @@ return {time[1], time[2], redis.call('MGET', unpack(KEYS))}`);
 /**
  * KEYS: the indexes of the buckets concerned; on a cluster also the records, so that it knows of them. ARGV: what the
  * channels are called after ('': the index), a line for each row, the keys and rows themselves one after the other, the doorbells
- * of due work ('': none), then what indexes say about records.
+ * of due work ('': none), '1' where no key comes twice, then what indexes say about records.
  * A line has nine numbers: the bytes of key and row, which index, which of the sayings, the version expected ('': none), the
  * scores in 'a', in its state's list and in 'q' ('': not there), and when it expires ('': never).
  * Answers a row each: 1, or the row that was in the way (nil: none).
  *
- * Two arguments for a whole batch, cut up here: seven for each row were half of what a batch cost the program.
+ * Two arguments for a whole batch, cut up here: seven for each row were half of what a batch cost the program. Rows are read
+ * by one call and written by one, where none expires: to call the server from a script costs more than what it is asked.
  */
 export const WRITE = script(`
 local call, sub = redis.call, string.sub
 local LIST = {c = 'o', s = 'o', p = 'p', u = 'u', f = 'f'}
 local time = call('TIME')
-local reply, r = {time[1], time[2]}, 2
-local rows, at = ARGV[3], 1
-local adds, gone, freed, rings = {}, {}, {}, false
+local reply = {time[1], time[2]}
+local bytes, at, n, m = ARGV[3], 1, 0, 0
+local keys, rows, facts = {}, {}, {}
 for keyBytes, rowBytes, b, about, expected, created, listed, queued, expires in
   string.gmatch(ARGV[2], '(%d+) (%d+) (%d+) (%d+) (%d*) (%d*) (%d*) (%d*) (%d*)\\n') do
   local index, rowAt = KEYS[tonumber(b)], at + keyBytes
   local nextAt = rowAt + rowBytes
-  local name, row = sub(rows, at, rowAt - 1), sub(rows, rowAt, nextAt - 1)
-  local key, entry = index .. ':' .. name, name .. ARGV[about + 4]
-  at = nextAt
-  local won, head
-  if expected == '' then
-    if expires == '' then won = call('SET', key, row, 'NX')
-    else won = call('SET', key, row, 'NX', 'PXAT', expires) end
-  else
-    head = call('GETRANGE', key, 0, 17)
-    won = sub(head, 1, 16) == expected
-    if won then
-      if expires == '' then call('SET', key, row)
-      else call('SET', key, row, 'PXAT', expires) end
-    end
+  local name = sub(bytes, at, rowAt - 1)
+  at, n = nextAt, n + 1
+  keys[n], rows[n] = index .. ':' .. name, sub(bytes, rowAt, nextAt - 1)
+  facts[m + 1], facts[m + 2], facts[m + 3], facts[m + 4] = index, name, about, expected
+  facts[m + 5], facts[m + 6], facts[m + 7], facts[m + 8] = created, listed, queued, expires
+  m = m + 8
+end
+local olds = ARGV[5] == '1' and call('MGET', unpack(keys))
+local sets, s, adds, gone, freed, rings = {}, 0, {}, {}, {}, false
+local function take(index, member)
+  local list = gone[index]
+  if not list then
+    list = {}
+    gone[index] = list
   end
-  r = r + 1
+  list[#list + 1] = member
+end
+m = 0
+for i = 1, n do
+  local index, name, about, expected = facts[m + 1], facts[m + 2], ARGV[facts[m + 3] + 5], facts[m + 4]
+  local created, listed, queued, expires = facts[m + 5], facts[m + 6], facts[m + 7], facts[m + 8]
+  m = m + 8
+  local key, row, old, won = keys[i], rows[i]
+  if olds then old = olds[i] else old = call('GET', key) end
+  if expected == '' then won = not old else won = old and sub(old, 1, 16) == expected end
   if won then
-    reply[r] = 1
-    local list, was = LIST[sub(row, 17, 17)], head and LIST[sub(head, 17, 17)]
-    local add, del = adds[index], gone[index]
+    reply[i + 2] = 1
+    if expires ~= '' then call('SET', key, row, 'PXAT', expires)
+    elseif olds then
+      sets[s + 1], sets[s + 2] = key, row
+      s = s + 2
+    else call('SET', key, row) end
+    local list, was = LIST[sub(row, 17, 17)], old and LIST[sub(old, 17, 17)]
+    -- At 0 how many there are: to ask a list for its length costs more than the rest.
+    local add = adds[index]
     if not add then
-      add, del = {}, {}
-      adds[index], gone[index] = add, del
+      add = {[0] = 0}
+      adds[index] = add
     end
+    local a = add[0]
     if created ~= '' then
-      add[#add + 1] = created
-      add[#add + 1] = 'a' .. entry
+      add[a + 1], add[a + 2] = created, 'a' .. name .. about
+      a = a + 2
     end
     if list then
-      add[#add + 1] = listed
-      add[#add + 1] = list .. entry
+      add[a + 1], add[a + 2] = listed, list .. name .. about
+      a = a + 2
     end
     if was and was ~= list then
-      del[#del + 1] = was .. entry
-      if was == 'o' then freed[#freed + 1] = entry end
+      take(index, was .. name .. about)
+      if was == 'o' then freed[#freed + 1] = name .. about end
     end
     if queued ~= '' then
       if list == 'p' then rings = true end
-      add[#add + 1] = queued
-      add[#add + 1] = 'q' .. entry
-    elseif head and sub(head, 18, 18) == 'q' then
-      del[#del + 1] = 'q' .. entry
+      add[a + 1], add[a + 2] = queued, 'q' .. name .. about
+      a = a + 2
+    elseif old and sub(old, 18, 18) == 'q' then
+      take(index, 'q' .. name .. about)
     end
+    add[0] = a
   else
-    reply[r] = call('GET', key)
+    reply[i + 2] = old
   end
 end
+if s > 0 then call('MSET', unpack(sets)) end
 for index, list in pairs(adds) do
-  if #list > 0 then call('ZADD', index, unpack(list)) end
+  if list[0] > 0 then call('ZADD', index, unpack(list, 1, list[0])) end
 end
-for index, list in pairs(gone) do
-  if #list > 0 then call('ZREM', index, unpack(list)) end
-end
+for index, list in pairs(gone) do call('ZREM', index, unpack(list)) end
 -- Hints only: where they are not allowed, who waits looks by himself. One of a kind for a whole batch.
 local function tell(what, message)
   if ARGV[1] ~= '' then redis.pcall('PUBLISH', ARGV[1] .. what, message)
