@@ -8,7 +8,9 @@ import { ensurePrograms } from "../scripts/services/programs.mjs";
 import { drive, median } from "./measure.mjs";
 
 const CALLERS = 256;
-const ROUNDS = 3;
+// After the first, which is told by itself: the server logs a whole page when it is changed for the first time since a
+// checkpoint, and in a large table the first ten thousand calls each meet other pages of the key's index.
+const ROUNDS = 5;
 const DAY_MS = 86_400_000;
 const KEEP_MS = 30 * DAY_MS;
 // A server sized for such a table. The fill itself is not measured: less log and larger sorts make it quick.
@@ -40,7 +42,7 @@ export async function bigBench({ records, calls }) {
 
 async function ratesIn(url, { calls, repeats }) {
   const rates = { claim: [], replay: [] };
-  for (let round = 0; round < ROUNDS; round += 1) {
+  for (let round = 0; round <= ROUNDS; round += 1) {
     const mark = `${round}-${Math.random()}`;
     rates.claim.push(
       await withAction(url, (call) =>
@@ -49,7 +51,8 @@ async function ratesIn(url, { calls, repeats }) {
     );
     rates.replay.push(await withAction(url, (call) => driveAll(calls, (i) => replay(call, repeats(i)), call)));
   }
-  return { claim: median(rates.claim).rate, replay: median(rates.replay).rate };
+  const later = (results) => median(results.slice(1)).rate;
+  return { claim: later(rates.claim), firstClaim: rates.claim[0].rate, replay: later(rates.replay) };
 }
 
 async function replay(call, id) {
@@ -112,7 +115,7 @@ async function fill(connectionString, records) {
       `INSERT INTO nevertwice.filled (created_at, keep_ms, first_sent_at, last_sent_at, attempt, fence, tries, queued, key,
          tenant, action, doc, input, holder, rev, updated_at, attention, attention_at, expires_at, state, sent_mark, fate, result)
        SELECT at, ${KEEP_MS}, at, at, 1, 1, 1, false, ${digest(`'["nt1","","bench",1,null,"old-' || i || '"]'`)},
-         '', 'bench', '["' || ${short(`'"id":"old-' || i || '",'`)} || '",null,{"id":"' || ${short(`'"old-' || i || '"'`)} || '"}]',
+         '', 'bench', ${short(`'"old-' || i || '"'`)} || ':id',
          '{"id":"old-' || i || '"}', 'holder-' || i, at * 4096, at,
          CASE WHEN doubt THEN 'unknown' END, CASE WHEN doubt THEN at END, CASE WHEN NOT doubt THEN at + ${KEEP_MS} END,
          CASE WHEN doubt THEN 'unknown' ELSE 'confirmed' END, '=',

@@ -98,25 +98,25 @@ async function million() {
 async function big() {
   const { bigBench } = await import("./postgres-big.mjs");
   const records = values.quick ? 1_000_000 : 10_000_000;
-  const { empty, full, looks, size, seconds } = await bigBench({ records, calls: values.quick ? 5_000 : 10_000 });
+  const { empty, full, looks, size, seconds } = await bigBench({ records, calls: values.quick ? 5_000 : 20_000 });
   const held = records.toLocaleString("en");
   const gigabytes = (bytes) => `${(bytes / 1e9).toFixed(1)} GB`;
   console.log(`${held} records: ${gigabytes(size.heap)} of table, ${gigabytes(size.indexes)} of indexes`);
   console.log(`made in ${Math.round(seconds)} s; this process has ${Math.round(process.memoryUsage().rss / 1e6)} MB\n`);
   const rate = (value) => Math.round(value).toLocaleString("en");
-  const rows = Object.keys(empty).map((name) => [
-    name,
-    rate(empty[name]),
-    rate(full[name]),
-    (full[name] / empty[name]).toFixed(2),
-    "≥ 0.7",
-  ]);
+  const ratio = (name) => full[name] / empty[name];
+  const row = (name, of, target) => [name, rate(empty[of]), rate(full[of]), ratio(of).toFixed(2), target];
+  const rows = [
+    row("claim", "claim", "≥ 0.7"),
+    row("claim, right after a checkpoint", "firstClaim", ""),
+    row("replay", "replay", "≥ 0.7"),
+  ];
   console.log(table([["256 callers", "empty, calls/s", `${held}, calls/s`, "ratio", "target"], ...rows]));
   console.log(
     `\n${table([["", "ms", "target"], ...Object.entries(looks).map(([name, ms]) => [name, ms.toFixed(0), "< 1000"])])}\n`,
   );
   return [
-    ...Object.keys(empty).filter((name) => full[name] / empty[name] < 0.7),
+    ...["claim", "replay"].filter((name) => ratio(name) < 0.7),
     ...Object.keys(looks).filter((name) => looks[name] >= 1_000),
   ];
 }
