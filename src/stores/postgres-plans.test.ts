@@ -7,8 +7,10 @@ import { sampleRecord } from "../testing/index.ts";
 import { keyHex } from "./postgres-key.ts";
 import { leaseDue, leaseLapsed } from "./postgres-lease.ts";
 import { LeaseFloor } from "./postgres-lease-floor.ts";
+import { readRows } from "./postgres-read.ts";
 import { LARGE_BYTES } from "./postgres-swaps.ts";
 import { sweepStatement, watchStatement } from "./postgres-sweep.ts";
+import { uniformRead } from "./postgres-uniform.ts";
 import { batchWrite, planPut, type Statement } from "./postgres-write.ts";
 
 const TABLES = { table: "nevertwice.records", meta: "nevertwice.meta" };
@@ -81,7 +83,7 @@ it.each([1, 50, 100])(
   },
 );
 
-it("a settle of 128 rows looks each up by the index from the size on at which its plan is kept", async () => {
+it("a settle or a read of 128 rows looks each up by the index from the size on at which its plan is kept", async () => {
   const { pool, store, explain } = await ledger();
   const now = store.now();
   const rows = Math.ceil(LARGE_BYTES / 600);
@@ -99,13 +101,21 @@ it("a settle of 128 rows looks each up by the index from the size on at which it
     const facts = { hex: keyHex(record.key), now };
     return planPut({ record: { ...record, fence: 9 }, expected: 1 }, { ...facts, before: record });
   });
+  const named = (tenant?: string) => settles.map(({ hex }) => ({ hex, tenant }));
+  const settle = batchWrite(TABLES.table, settles, now, false);
+  const reads = [named(), named("")].flatMap((names) => [
+    readRows(TABLES.table, names),
+    uniformRead(TABLES.table, names),
+  ]);
+  const scansOf = async (statement: Statement) => {
+    const nodes = (await explain(statement)).filter((node) => node["Relation Name"] === "records");
+    return nodes.map((node) => node["Node Type"]).filter((type) => type.endsWith("Scan"));
+  };
   for (const analysed of [false, true]) {
     if (analysed) await pool.query("ANALYZE nevertwice.records");
-    const nodes = (await explain(batchWrite(TABLES.table, settles, now, false))).filter((node) =>
-      node["Node Type"].endsWith("Scan"),
-    );
-    const scans = nodes.filter((node) => node["Relation Name"] === "records").map((node) => node["Node Type"]);
-    expect(scans).toEqual(["Index Scan"]);
+    expect(await scansOf(settle)).toEqual(["Index Scan"]);
+    for (const read of reads)
+      expect([["Index Scan"], ["Bitmap Heap Scan"]], read.text).toContainEqual(await scansOf(read));
   }
 });
 

@@ -4,7 +4,7 @@
  */
 import { arrayText, Parameters } from "./postgres-arrays.ts";
 import { CLOCK } from "./postgres-migrate.ts";
-import type { RowNames } from "./postgres-read.ts";
+import { lookedUp, type RowNames } from "./postgres-read.ts";
 import { COLUMNS, FIXED, type SqlText, selectList } from "./postgres-row.ts";
 import { type PlannedPut, type Statement, textAt } from "./postgres-write.ts";
 
@@ -46,7 +46,7 @@ export function uniformRead(table: string, names: readonly RowNames[]): Statemen
   const rows = names.map(({ hex, tenant }) => [hex, tenant ?? null]);
   const from = source(parameters, FIXED.slice(0, 2), rows);
   return {
-    text: `SELECT ${CLOCK} AS clock, ${selectList("r")} FROM ${from} JOIN ${table} r ON r.key = i.key AND (i.tenant IS NULL OR r.tenant = i.tenant)`,
+    text: `SELECT ${CLOCK} AS clock, ${selectList("r")} FROM ${from} ${lookedUp(table, "r.key = i.key AND (i.tenant IS NULL OR r.tenant = i.tenant)")}`,
     values: parameters.values,
   };
 }
