@@ -49,7 +49,6 @@ function isPlainConfirm(before: LedgerRecord, after: LedgerRecord, now: number):
     after.fence === before.fence &&
     after.tries === before.tries &&
     after.holder === before.holder &&
-    after.queued === before.queued &&
     after.tenant === before.tenant &&
     after.createdAt === before.createdAt &&
     after.firstSentAt === before.firstSentAt &&

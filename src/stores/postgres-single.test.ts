@@ -133,6 +133,7 @@ describe("a plain call", () => {
     { lease: { until: NOW + 1, epoch: "boot" } },
     { queued: true },
     { createdAt: NOW - 1 },
+    { createdAt: NOW - 120_000 },
     { createdAt: NOW - 120_000, updatedAt: NOW - 120_000, firstSentAt: NOW - 120_000, lastSentAt: NOW - 120_000 },
     { updatedAt: NOW },
     { updatedAt: NOW, settledAt: NOW },
