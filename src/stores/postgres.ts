@@ -115,16 +115,16 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   write(puts: readonly Put[]): Promise<PutResult[]> {
-    return this.#do(({ run, wakes }) => {
+    const work = ({ run }: Opened) => {
       // Stamped by this host's wall clock, before the server's was known: "there is no row" makes the engine look at
       // the clock again. Nothing was written, so nothing is lost by it.
       if (puts.some(stampedTooEarly)) return this.#again(run, puts);
-      const writing = puts.length <= STATEMENT_ROWS ? this.#swaps.write(run, puts) : this.#inParts(run, puts);
-      if (wakes === null) return writing;
-      return writing.then((results) => {
-        if (wakes.waitedFor) for (const [i, put] of puts.entries()) if (results[i]?.ok) letGo(wakes, put);
-        return results;
-      });
+      return puts.length <= STATEMENT_ROWS ? this.#swaps.write(run, puts) : this.#inParts(run, puts);
+    };
+    return this.#do(work, (results) => {
+      const wakes = this.#opened?.wakes;
+      if (wakes?.waitedFor) for (const [i, put] of puts.entries()) if (results[i]?.ok) letGo(wakes, put);
+      return results;
     });
   }
 
@@ -255,12 +255,12 @@ class PostgresStore implements TransactionalStore<unknown> {
 
   // ---- how it gets to the server ----
 
-  /** Without a promise of its own where the store is open: this is in every call, twice. */
-  #do<T>(work: (opened: Opened) => Promise<T>): Promise<T> {
+  /** One promise, `finish` included, where the store is open: this is in every call, twice. */
+  #do<T>(work: (opened: Opened) => Promise<T>, finish?: (answer: T) => T): Promise<T> {
     try {
       this.#refuseClosed();
       const done = this.#opened === null ? this.#open().then(work) : work(this.#opened);
-      return done.catch(this.#explain);
+      return done.then(finish, this.#explain);
     } catch (error) {
       return Promise.reject(this.#explained(error));
     }
