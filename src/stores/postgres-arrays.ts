@@ -54,7 +54,7 @@ export class Parameters {
   }
 
   /**
-   * At least one column has a text for each row. Behind OFFSET 0 the planner does not see how many rows there are and
+   * At least one column is a list. Behind OFFSET 0 the planner does not see how many rows there are and
    * takes ten: with the real number (500) it would rather read a table of 30 MB from end to end than look 500 keys up.
    * Unpacked in a select list, not in FROM: there each column's list is first written to a store of rows of its own.
    */

@@ -2,7 +2,6 @@
  * A record as a row and back. Everything travels as text, both ways, and is cast in SQL: pools come with type parsers
  * of their own, query builders rename columns, and neither must change what a record says.
  */
-import { codeAt } from "../core/code-at.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { isLone, loneFingerprint } from "../core/fingerprint.ts";
 import { attentionAt, type Fingerprint, type LedgerRecord, type State, type SteadyMark } from "../core/record.ts";
@@ -77,11 +76,11 @@ const FOREVER = -1;
 /** The mark of a first send that the same clock took as the time beside it. */
 export const SAME_MARK = "=";
 
+/** Times are whole milliseconds; a fraction marks one that was read before the server's clock was known. */
 const whole = rememberingLast((value) => String(Math.floor(value)));
 const untilText = rememberingLast(String);
 
-type SettledName = (typeof SETTLED_COLUMNS)[number]["name"];
-type RecordName = (typeof KEPT_COLUMNS)[number]["name"] | SettledName;
+type RecordName = (typeof KEPT_COLUMNS | typeof SETTLED_COLUMNS)[number]["name"];
 
 /** The text of each column, one at a time: most are the same in all rows of a batch, or in the row as it was. */
 const TEXTS: { readonly [Name in RecordName]: (record: LedgerRecord, now: number) => SqlText } = {
@@ -144,8 +143,7 @@ const NUMBERS: { readonly [Name in RecordName]?: NumberOf } = {
 export type NumberOf = (record: LedgerRecord) => number | null;
 
 /** A column that a record has a text for, and whether the texts of two records may differ. */
-export interface RecordColumn<Name extends RecordName = RecordName> extends Column {
-  readonly name: Name;
+export interface RecordColumn extends Column {
   text(record: LedgerRecord, now: number): SqlText;
   /** The same as a number, where it is one that the rows of a batch have close together. */
   readonly number: NumberOf | null;
@@ -153,9 +151,7 @@ export interface RecordColumn<Name extends RecordName = RecordName> extends Colu
 }
 
 /** A list of functions: they run for every row, and to look each up by its column's name cost more than to call it. */
-function recordColumns<Name extends RecordName>(
-  columns: readonly (Column & { readonly name: Name })[],
-): readonly RecordColumn<Name>[] {
+function recordColumns(columns: readonly (Column & { readonly name: RecordName })[]): readonly RecordColumn[] {
   return columns.map(({ name, type }) => {
     const text = TEXTS[name];
     const differs: RecordColumn["differs"] =
@@ -209,21 +205,13 @@ function docOf(record: LedgerRecord): string {
   if (keepClass(record) !== (keepMs ?? FOREVER)) rest += `,"keepMs":${keepMs}`;
   if (history.length > 0) rest += `,"history":${JSON.stringify(history)}`;
   const { guarded, free, fields } = fingerprint;
-  if (rest === "" && isLone(fingerprint) && isPlain(guarded)) return guarded;
+  if (rest === "" && isLone(fingerprint) && PLAIN.test(guarded)) return guarded;
   const print = `${JSON.stringify(guarded)},${JSON.stringify(free)},${JSON.stringify(fields)}`;
   return rest === "" ? `[${print}]` : `[${print},{${rest.slice(1)}}]`;
 }
 
-/** Text that PostgreSQL takes as it is: no control characters, and nothing that UTF-8 does not know. */
-function isPlain(text: string): boolean {
-  for (let at = 0; at < text.length; at += 1) {
-    const code = codeAt(text, at);
-    if (code < SPACE || code > TILDE) return false;
-  }
-  return true;
-}
-
-const [SPACE, TILDE] = [0x20, 0x7e];
+// Text that PostgreSQL takes as it is: no control characters, and nothing that UTF-8 does not know.
+const PLAIN = /^[ -~]*$/;
 
 type Doc = [guarded: string, free: string | null, fields: Record<string, string>, rest?: Partial<Rest>];
 
@@ -342,7 +330,6 @@ export function decodeMark(text: string | null, at: number | null): SteadyMark |
   return { at: markAt, epoch };
 }
 
-/** Times are whole milliseconds; a fraction marks one that was read before the server's clock was known. */
 /** The rows of a batch share most of their times, and so do the columns of a row: the last text is kept. */
 function rememberingLast(textOf: (value: number) => string): (value: number) => string {
   let last = Number.NaN;

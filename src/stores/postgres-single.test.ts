@@ -1,9 +1,7 @@
 /** A lone caller's statements: few texts, each made once, and a value for each parameter. */
-import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { sampleRecord } from "../testing/index.ts";
 import { keyHex } from "./postgres-key.ts";
-import { plainKind } from "./postgres-plain.ts";
 import { SingleWrites } from "./postgres-single.ts";
 import { type PlannedPut, planPut } from "./postgres-write.ts";
 
@@ -80,118 +78,4 @@ it("a claim that is no longer young may have been marked by a sweep: its attenti
   const { text } = singles.statement(planned({ ...record, fence: 9 }, claim.rev, claim), NOW);
   expect(text).toContain("attention = ");
   expect(text).toContain("attention_at = ");
-});
-
-describe("a plain call", () => {
-  const plain: Partial<Record> = {
-    ...at,
-    tenant: "",
-    state: "sent",
-    scope: null,
-    holder: "h.1",
-    lease: { until: NOW + 60_000, epoch: "" },
-    firstSentAt: NOW,
-    lastSentAt: NOW,
-    firstSentMark: { at: NOW, epoch: "" },
-    input: { json: "{}" },
-    draft: null,
-    result: null,
-    expiresAt: null,
-    settledAt: null,
-    attempt: 1,
-    fence: 1,
-    tries: 1,
-    queued: false,
-    history: [],
-    final: false,
-    error: null,
-  };
-  const claimed = sampleRecord({ ...plain, key: "nt1_plain" });
-  const confirm = {
-    state: "confirmed",
-    lease: null,
-    firstSentMark: null,
-    updatedAt: NOW + 3,
-    settledAt: NOW + 3,
-    expiresAt: NOW + 9,
-    result: { json: "1" },
-  } as const satisfies Partial<Record>;
-  // One thing at a time that is not plain, or that no statement minds.
-  const changes: Partial<Record>[] = [
-    {},
-    { tenant: "t" },
-    { scope: "s" },
-    { state: "claimed" },
-    { state: "unknown" },
-    { attempt: 2 },
-    { fence: 2 },
-    { tries: 2 },
-    { holder: null },
-    { holder: "h.2" },
-    { lease: null },
-    { lease: { until: NOW + 1, epoch: "" } },
-    { lease: { until: NOW + 1, epoch: "boot" } },
-    { queued: true },
-    { createdAt: NOW - 1 },
-    { createdAt: NOW - 120_000 },
-    { createdAt: NOW - 120_000, updatedAt: NOW - 120_000, firstSentAt: NOW - 120_000, lastSentAt: NOW - 120_000 },
-    { updatedAt: NOW },
-    { updatedAt: NOW, settledAt: NOW },
-    { updatedAt: NOW + 1 },
-    { dueAt: NOW },
-    { firstSentAt: null },
-    { lastSentAt: NOW + 1 },
-    { firstSentMark: null },
-    { firstSentMark: { at: NOW, epoch: "boot" } },
-    { firstSentMark: { at: NOW + 1, epoch: "" } },
-    { doubted: true },
-    { doubtSince: NOW },
-    { doubtMark: { at: 1, epoch: "" } },
-    { why: "lost" },
-    { settledAt: null },
-    { settledAt: NOW + 4 },
-    { expiresAt: null },
-    { expiresAt: NOW + 10 },
-    { keepMs: null },
-    { final: true },
-    { input: null },
-    { draft: { json: "1" } },
-    { result: null },
-    { result: { omitted: "too large" } },
-    { error: { name: "E", message: "no" } },
-    { version: 2 },
-  ];
-  const change = fc
-    .subarray(changes, { maxLength: 2 })
-    .map((some): Partial<Record> => Object.assign({}, ...some) as Partial<Record>);
-
-  const insert = planned(claimed, null);
-  const confirmed = (change: Partial<Record>) => planned({ ...claimed, ...confirm, ...change }, insert.rev, insert);
-
-  it("is known by its record", () => {
-    expect(plainKind(insert, NOW)).toBe("claim");
-    expect(plainKind(insert, NOW + 60_001)).toBeNull();
-    expect(plainKind(confirmed({}), NOW)).toBe("confirm");
-    expect(plainKind(confirmed({ updatedAt: NOW, settledAt: NOW }), NOW)).toBe("confirm-at-once");
-    expect(plainKind(planned({ ...claimed, ...confirm }, insert.rev), NOW)).toBeNull();
-  });
-
-  it("is written as it would be without looking at it first", () => {
-    const knowing = new SingleWrites("t");
-    for (const put of [insert, confirmed({}), confirmed({ updatedAt: NOW, settledAt: NOW })])
-      knowing.statement(put, NOW);
-    fc.assert(
-      fc.property(change, change, (before, second) => {
-        const record = { ...claimed, ...before };
-        const first = planned(record, null);
-        for (const put of [first, planned({ ...record, ...confirm, ...second }, first.rev, first)]) {
-          const { text, values } = knowing.statement(put, NOW);
-          // The first statement of its kind is made the long way.
-          const unknowing = new SingleWrites("t").statement(put, NOW);
-          expect({ text, values }).toEqual({ text: unknowing.text, values: unknowing.values });
-        }
-      }),
-      { numRuns: 5_000 },
-    );
-  });
 });

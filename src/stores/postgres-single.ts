@@ -6,7 +6,6 @@
  * need no parameter, and each costs a microsecond between here and there.
  */
 import { type LedgerRecord, STATES } from "../core/record.ts";
-import { type PlainKind, plainKind } from "./postgres-plain.ts";
 import { COLUMNS, FIXED, SAME_MARK, SETTLED, type SqlText } from "./postgres-row.ts";
 import { quoteText } from "./postgres-schema.ts";
 import {
@@ -74,11 +73,6 @@ interface Dialect {
   readonly cast: "" | "::text";
 }
 
-/** With the places of the columns that have a parameter. */
-interface ShapedStatement extends Statement {
-  readonly given: readonly number[];
-}
-
 export class SingleWrites {
   readonly #dialect: Dialect;
   readonly #texts: Record<Way, Map<number, Map<number, string>>> = {
@@ -87,50 +81,23 @@ export class SingleWrites {
     replace: new Map(),
   };
 
-  /** What the first of its kind has shown. */
-  readonly #plain: Record<Exclude<PlainKind, null>, ShapedStatement | null> = {
-    claim: null,
-    confirm: null,
-    "confirm-at-once": null,
-  };
-
   /** `typed`: the client sends texts as they are, whatever the type of a parameter. */
   constructor(table: string, { typed = false } = {}) {
     this.#dialect = { table, cast: typed ? "" : "::text" };
   }
 
   statement(planned: PlannedPut, now: number): Statement {
-    const kind = plainKind(planned, now);
-    if (kind === null) return this.#shaped(planned, now);
-    const known = this.#plain[kind];
-    if (known === null) {
-      const first = this.#shaped(planned, now);
-      this.#plain[kind] = first;
-      return first;
-    }
-    const { text, given } = known;
-    const values: SqlText[] = [];
-    for (const at of given) values.push(textOf(planned, at, now));
-    if (planned.way !== "insert") values.push(planned.hex, String(planned.put.expected));
-    return { text, values };
-  }
-
-  #shaped(planned: PlannedPut, now: number): ShapedStatement {
     const { way, put, hex } = planned;
     const said = SAYINGS[way];
     const size = said.columns.length;
     const created = way === "insert" ? textAt(CREATED_AT, planned, now) : null;
     const values: SqlText[] = [];
-    const given: number[] = [];
     let [head, tail] = [0, 0];
     for (let at = 0; at < size; at += 1) {
       const isLeft = way === "settle" && isLeftAlone(planned, at, now);
       const text = isLeft ? null : textOf(planned, at, now);
       const how = isLeft || (way === "insert" && text === null) ? LEFT_OUT : howSaid(said, at, text, created);
-      if (how === GIVEN) {
-        values.push(text);
-        given.push(at);
-      }
+      if (how === GIVEN) values.push(text);
       if (at < HALF) head = head * BASE + how;
       else tail = tail * BASE + how;
     }
@@ -141,7 +108,7 @@ export class SingleWrites {
       if (tenant !== USUALLY.tenant) values.push(tenant);
       values.push(String(put.expected));
     }
-    return { text: this.#textOf(way, head, tail), values, given };
+    return { text: this.#textOf(way, head, tail), values };
   }
 
   #textOf(way: Way, head: number, tail: number): string {
