@@ -10,6 +10,7 @@ const packageOf = {
   "redis-server": "redis-server",
   "valkey-server": "valkey-server",
   pgbouncer: "pgbouncer",
+  openssl: "openssl",
 };
 /** Valkey instead of Redis: NEVERTWICE_TEST_REDIS_SERVER=valkey-server. */
 export const redisServer = process.env.NEVERTWICE_TEST_REDIS_SERVER ?? "redis-server";

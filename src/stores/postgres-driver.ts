@@ -7,6 +7,7 @@ import { configError, messageOf } from "../core/errors.ts";
 import type { Driver } from "./postgres-connection.ts";
 import { type PostgresJs, postgresJsDriver } from "./postgres-driver-js.ts";
 import { type PgClient, type PgPool, pgClientDriver, pgPoolDriver } from "./postgres-driver-pg.ts";
+import { ledgerSocket } from "./postgres-socket.ts";
 import { type SupabaseClient, supabaseDriver } from "./postgres-supabase.ts";
 
 export type { PgClient, PgPool, PostgresJs, SupabaseClient };
@@ -46,6 +47,7 @@ async function loadDriver(url: string, timeoutMs: number): Promise<Driver> {
       allowExitOnIdle: true,
       keepAlive: true,
       pipeline: sharesFewCores(url),
+      stream: ledgerSocket,
     });
     return pgPoolDriver(pool, { timeoutMs, owned: true });
   }

@@ -111,7 +111,7 @@ function connectionError(error: unknown, place: Place): NevertwiceError {
   if (known !== undefined) return unavailable(place, error, ...known);
   if (/SSL|TLS|certificate/i.test(messageOf(error))) {
     return configError(
-      `${place.where} and this program do not agree on TLS (${said(error)}). Set sslmode in the URL: require, verify-full, or disable on a trusted network.`,
+      `${place.where} and this program do not agree on TLS (${said(error)}). Set sslmode in the URL: require, verify-full, or disable on a trusted network; for a certificate of an authority of your own, pg is told of it with sslrootcert=FILE.`,
       error,
     );
   }

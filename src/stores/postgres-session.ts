@@ -1,5 +1,6 @@
 /** One session of node-postgres, and how it is asked. */
 import { createHash } from "node:crypto";
+import { inOnePacket, type PgQuery } from "./postgres-packet.ts";
 import type { Row, SqlText } from "./postgres-row.ts";
 import type { Patience } from "./postgres-timeout.ts";
 
@@ -20,16 +21,11 @@ interface Question {
 }
 
 /** A statement as an object of pg's own, which carries its callback. */
-interface Query {
-  name?: string;
-  submit(...args: never[]): unknown;
-}
-
-type QueryClass = new (text: string, values: readonly SqlText[], told: Told) => Query;
+type QueryClass = new (text: string, values: readonly SqlText[], told: Told) => PgQuery;
 
 export interface Session {
   query(
-    query: string | Query | { text: string; name: string; values: readonly SqlText[] },
+    query: string | PgQuery | { text: string; name: string; values: readonly SqlText[] },
     values?: readonly SqlText[],
   ): unknown;
   on(event: "notification", listener: Listener): unknown;
@@ -138,7 +134,7 @@ function put(client: Session, { text, values, name }: Question, told: Told): voi
     (answer as Promise<Answer>).then((known) => told(null, known), told);
     return;
   }
-  const query = new Query(text, values, told);
+  const query = new (inOnePacket(Query))(text, values, told);
   if (name !== null) query.name = name;
   client.query(query);
 }

@@ -7,6 +7,7 @@ import { type Keep, openKeep } from "../../scripts/services/keep.mjs";
 import { startPgBouncer } from "../../scripts/services/pgbouncer.mjs";
 import { type Postgres, startPostgres } from "../../scripts/services/postgres.mjs";
 import { type Standby, startStandby } from "../../scripts/services/postgres-standby.mjs";
+import { speakTls } from "../../scripts/services/postgres-tls.mjs";
 import { ensurePrograms, redisServer } from "../../scripts/services/programs.mjs";
 import { type Redis, startRedis, startRedisReplica } from "../../scripts/services/redis.mjs";
 import { type RedisCluster, startRedisCluster } from "../../scripts/services/redis-cluster.mjs";
@@ -25,6 +26,14 @@ export function afterwards(clean: () => Promise<void>): void {
 export async function ownPostgres(settings: Settings = {}): Promise<Postgres> {
   ensurePrograms(["initdb", "postgres"]);
   return startPostgres(await ownKeep(), { settings });
+}
+
+/** A server that speaks TLS; `certificate` is where the one lies that it shows, which nobody else has signed. */
+export async function ownPostgresInTls(): Promise<{ server: Postgres; certificate: string }> {
+  ensurePrograms(["initdb", "postgres", "openssl"]);
+  const keep = await ownKeep();
+  const server = await startPostgres(keep);
+  return { server, certificate: await speakTls(keep, server) };
 }
 
 /** `port`: a proxy in front of the primary, so that the test can cut the stream. */
