@@ -1,6 +1,8 @@
 /**
- * Swaps as the script takes them: a line of numbers for each, and all keys and rows in one buffer. One buffer and not a
- * thousand arguments, because drivers copy and measure every argument: it halved what a batch costs the program.
+ * Swaps as the script takes them: a line of small numbers for each, and all keys and rows in one buffer. One buffer and not a
+ * thousand arguments, because drivers copy and measure every argument: it halved what a batch costs the program. What a line
+ * would have to say at length (a time, a score, what an index says about a record) is mostly the same in all of them: it is
+ * an argument, once, and the line has its number.
  */
 import { doorbellOf, ringsBell } from "../core/doorbell.ts";
 import type { Put } from "../core/store.ts";
@@ -14,14 +16,18 @@ export interface Swap {
   readonly version: number;
 }
 
-const BYTES_A_LINE = 96;
+// As the script reads them: the bytes of key and row, which index; then which arguments: about, three scores, the expiry.
+const BYTES_A_LINE = 2 + 4 + 2 + 5 * 2;
+const NO_VERSION = " ".repeat(VERSION_DIGITS);
+const NOT_SAID = 0;
 
 export class Batch {
   readonly #names: Names;
   /** The indexes concerned, in the order the lines count them. */
   readonly keys: string[] = [];
-  /** What indexes say about the records of this batch; mostly the same of all. */
-  readonly #abouts: string[] = [];
+  /** What lines refer to, counted from 1. */
+  readonly #said: string[] = [];
+  readonly #saidAt = new Map<string | number, number>();
   /** Of the actions whose idle workers this batch is news for. */
   readonly #bells: string[] = [];
   readonly #places: number[] = [];
@@ -30,8 +36,6 @@ export class Batch {
   /** Each key behind the last: then none comes twice. */
   #ascending = true;
   #lastKey = "";
-  #lastAbout = "";
-  #lastAboutAt = 0;
 
   /** `expectedBytes`: about how long the rows will be, so that the buffer need not grow. */
   constructor(names: Names, rows: number, expectedBytes: number) {
@@ -50,32 +54,31 @@ export class Batch {
     this.#lastKey = key;
     if (record.queued && ringsBell(record)) this.#rings(doorbellOf(record.action));
     const rows = this.#rows;
+    if (expected === null) rows.text(NO_VERSION);
+    else rows.padded(expected, VERSION_DIGITS);
     const start = rows.end;
     rows.text(key);
     const rowAt = rows.end;
     writeRow(rows, record, version);
     rows.hex(sumOf(rows.slice(start, rows.end)));
     const lines = this.#lines;
-    lines.number(rowAt - start);
-    field(lines, rows.end - rowAt);
-    field(lines, this.#index(key));
-    field(lines, this.#about(aboutOf(record)));
-    lines.text(" ");
-    if (expected !== null) lines.padded(expected, VERSION_DIGITS);
+    lines.integer(rowAt - start, 2);
+    lines.integer(rows.end - rowAt, 4);
+    lines.integer(this.#index(key), 2);
+    lines.integer(this.#say(aboutOf(record)), 2);
     // `createdAt` changes only when an expired record begins anew, and then it is the time of this very write.
     const created = expected === null || record.createdAt === record.updatedAt;
-    field(lines, created ? scoreOf("a", record.createdAt) : null);
-    field(lines, stateScore(record));
-    field(lines, queueScore(record));
-    field(lines, expiryOf(record));
-    lines.text("\n");
+    lines.integer(created ? this.#say(scoreOf("a", record.createdAt)) : NOT_SAID, 2);
+    lines.integer(this.#say(stateScore(record)), 2);
+    lines.integer(this.#say(queueScore(record)), 2);
+    lines.integer(this.#say(expiryOf(record)), 2);
   }
 
   /** `channels`: what those are called after where who waits is told; empty: each bucket has its own. */
   args(channels: string): (string | Buffer)[] {
     const lines = this.#lines.slice(0, this.#lines.end);
     const rows = this.#rows.slice(0, this.#rows.end);
-    return [channels, lines, rows, this.#bells.join("\n"), this.#ascending ? "1" : "", ...this.#abouts];
+    return [channels, lines, rows, this.#bells.join("\n"), this.#ascending ? "1" : "", ...this.#said];
   }
 
   #rings(bell: string): void {
@@ -88,12 +91,14 @@ export class Batch {
     return this.#places[bucket];
   }
 
-  #about(text: string): number {
-    if (this.#lastAboutAt > 0 && text === this.#lastAbout) return this.#lastAboutAt;
-    const at = this.#abouts.indexOf(text);
-    this.#lastAbout = text;
-    this.#lastAboutAt = at >= 0 ? at + 1 : this.#abouts.push(text);
-    return this.#lastAboutAt;
+  #say(what: string | number | null): number {
+    if (what === null) return NOT_SAID;
+    let at = this.#saidAt.get(what);
+    if (at === undefined) {
+      at = this.#said.push(String(what));
+      this.#saidAt.set(what, at);
+    }
+    return at;
   }
 }
 
@@ -101,9 +106,4 @@ export class Batch {
 function expiryOf({ state, expiresAt }: Put["record"]): number | null {
   if ((state !== "confirmed" && state !== "failed") || expiresAt === null) return null;
   return Math.min(Math.max(1, Math.ceil(expiresAt)), Number.MAX_SAFE_INTEGER);
-}
-
-function field(lines: ByteWriter, value: number | null): void {
-  lines.text(" ");
-  if (value !== null) lines.number(value);
 }

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type LedgerRecord, STATES } from "../core/record.ts";
 import { sampleRecord } from "../testing/index.ts";
+import { Batch } from "./redis-batch.ts";
 import { BUCKETS, bucketOf, Names, slotOf, TAGS } from "./redis-buckets.ts";
 import { ServerClock } from "./redis-clock.ts";
 import { aboutOf, actionEnd, keyOfEntry, rangeOf, scoreOf, tenantStart, timeOf } from "./redis-index.ts";
@@ -31,6 +32,44 @@ describe("buckets", () => {
     for (const count of counts) expect(count).toBeGreaterThan(700);
   });
 });
+
+describe("a batch", () => {
+  it("says once what its lines have in common, and each line which it is", () => {
+    const batch = new Batch(new Names("nevertwice"), 3, 100);
+    for (const [at, key] of ["nt1_a", "nt1_b", "nt1_c"].entries()) {
+      const record = sampleRecord({
+        key,
+        createdAt: at < 2 ? 5 : 6,
+        updatedAt: 20,
+        state: "confirmed",
+        expiresAt: 900,
+      });
+      batch.add({ put: { record, expected: at === 1 ? 7 : null }, version: 8 });
+    }
+    const [channels, lines, rows, bells, ascending, ...said] = batch.args("them");
+    expect([channels, bells, ascending]).toEqual(["them", "", "1"]);
+    // Said at 1 to 4: the action, the first creation, the expiry, the other creation.
+    expect(said).toEqual([aboutOf(sampleRecord({})), String(scoreOf("a", 5)), "900", String(scoreOf("a", 6))]);
+    const numbers = [0, 1, 2].map((line) => lineOf(lines as Buffer, line));
+    expect(numbers.map(([, , ...rest]) => rest)).toEqual([
+      [1, 1, 2, 0, 0, 3],
+      [2, 1, 0, 0, 0, 3],
+      [3, 1, 4, 0, 0, 3],
+    ]);
+    const sizes = numbers.map(([key = 0, row = 0]) => 16 + key + row);
+    expect(sizes.reduce((sum, size) => sum + size)).toBe((rows as Buffer).length);
+    expect((rows as Buffer).toString("latin1", sizes[0], (sizes[0] ?? 0) + 21)).toBe("0000000000000007nt1_b");
+  });
+});
+
+function lineOf(lines: Buffer, line: number): number[] {
+  const at = line * 18;
+  return [
+    lines.readUInt16BE(at),
+    lines.readUInt32BE(at + 2),
+    ...[6, 8, 10, 12, 14, 16].map((field) => lines.readUInt16BE(at + field)),
+  ];
+}
 
 describe("index", () => {
   it("entries say whose they are, whatever the names hold", () => {

@@ -33,32 +33,32 @@ return {time[1], time[2], redis.call('MGET', unpack(KEYS))}`);
 
 /**
  * KEYS: the indexes of the buckets concerned; on a cluster also the records, so that it knows of them. ARGV: what the
- * channels are called after ('': the index), a line for each row, the keys and rows themselves one after the other, the doorbells
- * of due work ('': none), '1' where no key comes twice, then what indexes say about records.
- * A line has nine numbers: the bytes of key and row, which index, which of the sayings, the version expected ('': none), the
- * scores in 'a', in its state's list and in 'q' ('': not there), and when it expires ('': never).
+ * channels are called after ('': the index), a line for each row, the rows themselves one after the other (the version expected, or
+ * as many spaces; key; row), the doorbells of due work ('': none), '1' where no key comes twice, then what lines refer to.
+ * A line is eight numbers in binary: the bytes of key and row, which index, and which of the last arguments (0: none) is
+ * what the index says about the record, its score in 'a', in its state's list and in 'q', and when it expires.
  * Answers a row each: 1, or the row that was in the way (nil: none).
  *
  * Two arguments for a whole batch, cut up here: seven for each row were half of what a batch cost the program. Rows are read
  * by one call and written by one, where none expires: to call the server from a script costs more than what it is asked.
  */
 export const WRITE = script(`
-local call, sub = redis.call, string.sub
+local call, sub, unstruct = redis.call, string.sub, struct.unpack
 local LIST = {c = 'o', s = 'o', p = 'p', u = 'u', f = 'f'}
+local LINE, NONE = 18, string.rep(' ', 16)
 local time = call('TIME')
 local reply = {time[1], time[2]}
-local bytes, at, n, m = ARGV[3], 1, 0, 0
-local keys, rows, facts = {}, {}, {}
-for keyBytes, rowBytes, b, about, expected, created, listed, queued, expires in
-  string.gmatch(ARGV[2], '(%d+) (%d+) (%d+) (%d+) (%d*) (%d*) (%d*) (%d*) (%d*)\\n') do
-  local index, rowAt = KEYS[tonumber(b)], at + keyBytes
+local lines, bytes, at, n = ARGV[2], ARGV[3], 1, #ARGV[2] / LINE
+local names, keys, rows, expecteds = {}, {}, {}, {}
+for i = 1, n do
+  local keyBytes, rowBytes, b = unstruct('>I2I4I2', lines, (i - 1) * LINE + 1)
+  local keyAt = at + 16
+  local rowAt = keyAt + keyBytes
   local nextAt = rowAt + rowBytes
-  local name = sub(bytes, at, rowAt - 1)
-  at, n = nextAt, n + 1
-  keys[n], rows[n] = index .. ':' .. name, sub(bytes, rowAt, nextAt - 1)
-  facts[m + 1], facts[m + 2], facts[m + 3], facts[m + 4] = index, name, about, expected
-  facts[m + 5], facts[m + 6], facts[m + 7], facts[m + 8] = created, listed, queued, expires
-  m = m + 8
+  local name = sub(bytes, keyAt, rowAt - 1)
+  expecteds[i], names[i], rows[i] = sub(bytes, at, keyAt - 1), name, sub(bytes, rowAt, nextAt - 1)
+  keys[i] = KEYS[b] .. ':' .. name
+  at = nextAt
 end
 local olds = ARGV[5] == '1' and call('MGET', unpack(keys))
 local sets, s, adds, gone, freed, rings = {}, 0, {}, {}, {}, false
@@ -70,17 +70,15 @@ local function take(index, member)
   end
   list[#list + 1] = member
 end
-m = 0
 for i = 1, n do
-  local index, name, about, expected = facts[m + 1], facts[m + 2], ARGV[facts[m + 3] + 5], facts[m + 4]
-  local created, listed, queued, expires = facts[m + 5], facts[m + 6], facts[m + 7], facts[m + 8]
-  m = m + 8
-  local key, row, old, won = keys[i], rows[i]
+  local key, row, expected, old, won = keys[i], rows[i], expecteds[i]
   if olds then old = olds[i] else old = call('GET', key) end
-  if expected == '' then won = not old else won = old and sub(old, 1, 16) == expected end
+  if old then won = sub(old, 1, 16) == expected else won = expected == NONE end
   if won then
+    local b, aboutAt, created, listed, queued, expires = unstruct('>I2I2I2I2I2I2', lines, (i - 1) * LINE + 7)
+    local index, name, about = KEYS[b], names[i], ARGV[aboutAt + 5]
     reply[i + 2] = 1
-    if expires ~= '' then call('SET', key, row, 'PXAT', expires)
+    if expires > 0 then call('SET', key, row, 'PXAT', ARGV[expires + 5])
     elseif olds then
       sets[s + 1], sets[s + 2] = key, row
       s = s + 2
@@ -93,21 +91,21 @@ for i = 1, n do
       adds[index] = add
     end
     local a = add[0]
-    if created ~= '' then
-      add[a + 1], add[a + 2] = created, 'a' .. name .. about
+    if created > 0 then
+      add[a + 1], add[a + 2] = ARGV[created + 5], 'a' .. name .. about
       a = a + 2
     end
     if list then
-      add[a + 1], add[a + 2] = listed, list .. name .. about
+      add[a + 1], add[a + 2] = ARGV[listed + 5], list .. name .. about
       a = a + 2
     end
     if was and was ~= list then
       take(index, was .. name .. about)
       if was == 'o' then freed[#freed + 1] = name .. about end
     end
-    if queued ~= '' then
+    if queued > 0 then
       if list == 'p' then rings = true end
-      add[a + 1], add[a + 2] = queued, 'q' .. name .. about
+      add[a + 1], add[a + 2] = ARGV[queued + 5], 'q' .. name .. about
       a = a + 2
     elseif old and sub(old, 18, 18) == 'q' then
       take(index, 'q' .. name .. about)

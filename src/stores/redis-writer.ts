@@ -82,6 +82,12 @@ export class ByteWriter {
     this.#digits(value - high * BILLION, 9);
   }
 
+  /** In binary, the high byte first; not negative. */
+  integer(value: number, bytes: number): void {
+    this.#reserve(bytes);
+    for (let left = bytes - 1; left >= 0; left -= 1) this.#bytes[this.#end++] = value >>> (8 * left);
+  }
+
   /** Eight hexadecimal digits. */
   hex(value: number): void {
     this.#reserve(LONGEST_NUMBER);
