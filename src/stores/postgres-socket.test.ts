@@ -49,6 +49,20 @@ it("F30: a server that ends the connection is heard", async () => {
   expect(await sleeping).toMatch(/terminat/);
 });
 
+it("a ledger is reached through a Unix socket", async () => {
+  const { pathname, username } = new URL(server.url);
+  const url = `postgres://${username}@localhost:${server.port}${pathname}?host=${encodeURIComponent(server.folder)}`;
+  const nt = nevertwice({ store: url, sweep: false });
+  onTestFinished(() => nt.close());
+  const send = nt.action("through-unix", { key: ["id"], run: async ({ id }: { id: number }) => ({ sent: id }) });
+  const ids = Array.from({ length: 200 }, (_, id) => id);
+  expect(await Promise.all([...ids, ...ids].map((id) => send({ id })))).toHaveLength(400);
+  const [row] = await server.query("SELECT count(*) FROM pg_stat_activity WHERE client_port = -1 AND usename = $1", [
+    username,
+  ]);
+  expect(Number(row?.count)).toBeGreaterThan(0);
+});
+
 it("a ledger is reached in TLS, its certificate checked", async () => {
   const url = `${server.url}?sslmode=verify-full&sslrootcert=${encodeURIComponent(certificate)}&application_name=in-tls`;
   const nt = nevertwice({ store: postgresStore({ url }), sweep: false });
