@@ -29,7 +29,7 @@ interface CheckedOut {
   broken: boolean;
   /** Statements under way: more than one only in line. */
   users: number;
-  /** When the last of them was answered, or the first one sent. */
+  /** In line: when the last of them was answered, or the first one sent. */
   movedAt: number;
 }
 
@@ -93,12 +93,14 @@ export class Sessions {
   }
 
   #lineUp<T>(session: CheckedOut, work: (client: Session) => Promise<T>): Promise<T> {
-    if (session.client.pipeline === true) this.#line = session;
+    if (session.client.pipeline === true) {
+      this.#line = session;
+      session.movedAt = performance.now();
+    }
     return this.#on(session, work);
   }
 
   #on<T>(session: CheckedOut, work: (client: Session) => Promise<T>): Promise<T> {
-    if (session.users === 0) session.movedAt = performance.now();
     session.users += 1;
     return work(session.client).then(
       (answer) => {
@@ -120,8 +122,10 @@ export class Sessions {
 
   #isLast(session: CheckedOut): boolean {
     session.users -= 1;
-    session.movedAt = performance.now();
-    if (session.users > 0) return false;
+    if (session.users > 0) {
+      session.movedAt = performance.now();
+      return false;
+    }
     if (this.#line === session) this.#line = null;
     return true;
   }

@@ -76,10 +76,10 @@ export class Swaps {
 
   /** Each put on its own; a key that comes twice is put twice, one after the other. */
   write(run: Connection, puts: readonly Put[], inTransaction = false): Promise<PutResult[]> {
-    const now = this.#options.clock.instant().now;
+    const now = this.#now();
     const all = puts.map((put) => this.#plan(put, now, run.uniform === true));
     // The engine's own batches come sorted, each key once.
-    return ascending(all) ? this.#swap(run, all, inTransaction) : this.#inTurns(run, all, inTransaction);
+    return ascending(all) ? this.#swap(run, all, inTransaction, now) : this.#inTurns(run, all, inTransaction);
   }
 
   async #inTurns(run: Connection, all: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {
@@ -96,6 +96,7 @@ export class Swaps {
         run,
         batch.map(({ planned }) => planned),
         inTransaction,
+        this.#now(),
       );
       for (const [i, { at }] of batch.entries()) results[at] = answers[i] as PutResult;
     }
@@ -112,16 +113,15 @@ export class Swaps {
     return planPut(put, { hex, now, before: whole ? null : beforeOf(held, put) });
   }
 
-  #swap(run: Connection, batch: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {
+  #swap(run: Connection, batch: readonly PlannedPut[], inTransaction: boolean, now: number): Promise<PutResult[]> {
     const tries = inTransaction ? 1 : TRIES;
     const [only] = batch;
-    if (batch.length > 1 || only === undefined || run.uniform) return this.#swapMany(run, batch, tries);
-    return this.#swapOne(run, only, tries);
+    if (batch.length > 1 || only === undefined || run.uniform) return this.#swapMany(run, batch, tries, now);
+    return this.#swapOne(run, only, tries, now);
   }
 
-  async #swapMany(run: Connection, batch: readonly PlannedPut[], tries: number): Promise<PutResult[]> {
-    const { table, clock } = this.#options;
-    const now = clock.instant().now;
+  async #swapMany(run: Connection, batch: readonly PlannedPut[], tries: number, now: number): Promise<PutResult[]> {
+    const { table } = this.#options;
     if (run.uniform) {
       const [row] = await this.#patiently(tries, () => this.#timed(run, uniformWrite(table, batch, now)));
       return this.#settle(run, batch, winners(row as Row, batch.length));
@@ -137,22 +137,25 @@ export class Swaps {
   }
 
   /** Callbacks, not an async function: a lone caller waits for each promise in between. */
-  #swapOne(run: Connection, only: PlannedPut, tries: number): Promise<PutResult[]> {
-    return this.#changed(run, only).then(
+  #swapOne(run: Connection, only: PlannedPut, tries: number, now: number): Promise<PutResult[]> {
+    return this.#changed(run, only, now).then(
       (rows) => (rows === 1 ? [this.#won(only)] : this.#settle(run, [only], new Set())),
       (error) => {
         if (tries <= 1 || !isTransient(error)) throw error;
-        return this.#swapOne(run, only, tries - 1);
+        return this.#swapOne(run, only, tries - 1, this.#now());
       },
     );
   }
 
-  #changed(run: Connection, only: PlannedPut): Promise<number> {
-    const { clock } = this.#options;
+  #changed(run: Connection, only: PlannedPut, now: number): Promise<number> {
     const singles = run.sendsTexts ? this.#typedSingles : this.#singles;
-    const statement = singles.statement(only, clock.instant().now);
-    if (run.count !== undefined && !clock.stale) return run.count(statement.text, statement.values);
+    const statement = singles.statement(only, now);
+    if (run.count !== undefined && !this.#options.clock.stale) return run.count(statement.text, statement.values);
     return this.#timed(run, timed(statement)).then((rows) => rows.length);
+  }
+
+  #now(): number {
+    return this.#options.clock.instant().now;
   }
 
   #won({ put, rev, hex }: PlannedPut): PutResult {
