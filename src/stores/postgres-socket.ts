@@ -3,18 +3,24 @@
  * stream's queue; an answer to a claim has fifty bytes. Read into one place and copied at its size, it costs a lone
  * caller 8 µs less, twice in a call.
  */
-import { type ConnectOpts, Socket, type SocketConstructorOpts } from "node:net";
+import { Socket, type SocketConstructorOpts } from "node:net";
 
 const READ_BYTES = 65_536;
 
 // One for all: what was read is copied before anything else is read.
 let place: Buffer | null = null;
 
+interface OnRead {
+  readonly buffer: Uint8Array;
+  callback(size: number, read: Uint8Array): boolean;
+}
+
 /** For pg's `stream`, which asks for one for each connection. Under TLS it is not the socket that is read. */
 export function ledgerSocket({ ssl }: { readonly ssl?: unknown }): Socket {
   if (ssl) return new Socket();
   place ??= Buffer.allocUnsafeSlow(READ_BYTES);
-  const options: SocketConstructorOpts & ConnectOpts = {
+  // Not every version of Node's types knows it.
+  const options: SocketConstructorOpts & { readonly onread: OnRead } = {
     onread: {
       buffer: place,
       callback: (size, read) => {
