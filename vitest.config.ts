@@ -1,5 +1,18 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+// Those that kill processes by the hundred. vitest goes by the size of a file where it knows no better, and some of these are
+// a few lines: begun at the end, they leave a worker waiting for another.
+const LONG = /\/test\/(crash|linearizability)\//;
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const isLong = ({ moduleId }: TestSpecification) => LONG.test(moduleId);
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+  }
+}
 
 export default defineConfig({
   resolve: {
@@ -19,6 +32,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     // Three workers on two cores: many tests wait for leases, timeouts and processes of their own.
     maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
     // PostgreSQL, PgBouncer, Redis and Redis Cluster of our own for every run (about four seconds); a count of the kills.
     globalSetup: ["test/services/global-setup.ts", "test/crash/lib/tally.ts"],
   },
