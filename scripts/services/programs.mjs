@@ -76,11 +76,12 @@ function apt(...args) {
 }
 
 function howTo(packages) {
-  const variables = packages.map((name) => `  ${variableOf[name] ?? name}`).join("\n");
+  // Not everything that is missing is a server.
+  const variables = packages.flatMap((name) => variableOf[name] ?? []);
   return [
     `the tests need ${packages.join(", ")}. Install them (Debian, Ubuntu):`,
     `  sudo apt-get install -y --no-install-recommends ${packages.join(" ")}`,
-    `or name servers that already run:\n${variables}`,
+    ...(variables.length > 0 ? ["or name servers that already run:", ...variables.map((one) => `  ${one}`)] : []),
     "or leave out what needs them: NEVERTWICE_TEST_SERVICES=off",
   ].join("\n");
 }

@@ -1,6 +1,6 @@
 /**
  * A statement that the session has prepared already, in one write. pg makes four messages of it (values, description,
- * execution, end) and gathers them in a stream's queue: some 4 µs more, and a lone caller waits for them.
+ * execution, end) and gathers them in a stream's queue, and a lone caller waits for that (`npm run bench -- postgres`, one caller).
  */
 import type { SqlText } from "./postgres-row.ts";
 
