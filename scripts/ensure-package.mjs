@@ -1,4 +1,5 @@
-// node scripts/ensure-package.mjs <folder> …: installs what a folder with a package of its own needs, once.
+// node scripts/ensure-package.mjs <folder> …: installs what a folder with a package of its own needs, once, as its lock
+// file says.
 // ORMs, agent frameworks and the peers we measure against weigh more than everything else together, so they are no
 // dependencies of ours: each lies beside the tests or benchmarks that use it.
 import { execFile } from "node:child_process";
@@ -16,17 +17,17 @@ process.exit(failures.length > 0 ? 1 : 0);
 /** Null, or what went wrong. */
 async function ensure(name) {
   const folder = join(root, name);
-  const wanted = readFileSync(join(folder, "package.json"), "utf8");
+  const wanted = ["package.json", "package-lock.json"].map((file) => readFileSync(join(folder, file), "utf8")).join("");
   // Written after a complete install only, so that an interrupted one is done again.
   const marker = join(folder, "node_modules", ".installed-for");
   if (existsSync(marker) && readFileSync(marker, "utf8") === wanted) return null;
   console.log(`Installing the packages of ${name} …`);
-  const options = ["--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--loglevel=error"];
+  const options = ["--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
   try {
-    await promisify(execFile)("npm", ["install", ...options], { cwd: folder, shell: process.platform === "win32" });
+    await promisify(execFile)("npm", ["ci", ...options], { cwd: folder, shell: process.platform === "win32" });
   } catch (error) {
     const said = error.stderr || error.message;
-    return `${said}\nThe packages of ${name} could not be installed. Try:\n  npm install --prefix ${name} --ignore-scripts`;
+    return `${said}\nThe packages of ${name} could not be installed. Try:\n  npm ci --prefix ${name} --ignore-scripts`;
   }
   writeFileSync(marker, wanted);
   return null;
