@@ -11,6 +11,7 @@ const KINDS = ["dependencies", "devDependencies", "peerDependencies", "optionalD
 interface Locked extends Partial<Record<(typeof KINDS)[number], Record<string, string>>> {
   readonly integrity?: string;
   readonly resolved?: string;
+  readonly libc?: readonly string[];
 }
 
 function read(folder: string, file: string) {
@@ -31,6 +32,10 @@ describe.each(FOLDERS)("the lock file of %s", (folder) => {
       expect(integrity, path).toMatch(/^sha512-/);
       expect(resolved, path).toBeUndefined();
     }
+  });
+
+  it("has no field that another version of npm would remove at npm install", () => {
+    expect(Object.values(installed).filter(({ libc }) => libc !== undefined)).toEqual([]);
   });
 
   it("lists the binaries of all platforms, not only of the one it was made on", () => {
