@@ -4,7 +4,7 @@
  */
 import { configError } from "../core/errors.ts";
 import { guardTool } from "./guard-tool.ts";
-import { mcpCodec, mcpErrorMeaning, mcpResult, type ToolResult } from "./mcp-result.ts";
+import { mcpCodec, mcpResult, type ToolResult } from "./mcp-result.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -82,7 +82,6 @@ export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}
       {
         ...merged,
         scope: merged.scope === undefined ? sessionOf(definition.name) : merged.scope,
-        errors: mcpErrorMeaning(merged.errors),
         name: definition.name,
       },
       (args, { extra }) => definition.handler(args as never, extra) as Promise<ToolResult>,

@@ -14,6 +14,7 @@ import { currentAttempt } from "../engine/context.ts";
 import { isRemembered } from "../engine/error-memory.ts";
 import { ControlFlow, isControlFlowError, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
 import { tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
+import { verdictOnThrown } from "./thrown.ts";
 import {
   type AnyToolOptions,
   checkGuarding,
@@ -42,6 +43,8 @@ export type Answer<R> =
 export interface ResultCodec<R> {
   /** Whether the result says that the tool failed. */
   isError?(result: R): boolean;
+  /** What an answer of the framework itself means, whatever `errors` says: one given before the tool began is "not-done". */
+  meaning?(result: R): ErrorMeaning | undefined;
   /** What the tool said, for the model. */
   said?(result: R): string | undefined;
   /** A form that survives JSON, and back. */
@@ -234,7 +237,7 @@ function keep(call: Live, value: unknown): unknown {
   if (isControlFlowResult(value)) throw new ControlFlow("returned", value);
   const meaning = errorMeaning(call, value);
   if (meaning === "not-done") throw new ErrorResult(value, "refused");
-  if (meaning === "doubt") throw new ErrorResult(value, "doubt");
+  if (meaning === "doubt") throw new ErrorResult(value, saidBySomebody(call, value) ? "doubt" : undefined);
   call.direct = { value };
   if (isGraphCommand(value)) return { [NOT_KEPT]: "it was an order to the graph" };
   return call.codec.pack === undefined ? value : call.codec.pack(value);
@@ -243,17 +246,24 @@ function keep(call: Live, value: unknown): unknown {
 const NOT_KEPT = "nevertwice:not-kept";
 
 function errorMeaning(call: Live, value: unknown): ErrorMeaning {
+  const fixed = call.codec.meaning?.(value);
+  if (fixed !== undefined) return fixed;
   if (call.codec.isError?.(value) !== true) return "answer";
   const { errors = "doubt" } = call;
   return typeof errors === "function" ? (errors as (result: unknown) => ErrorMeaning)(value) : errors;
 }
 
+function saidBySomebody(call: Live, value: unknown): boolean {
+  return call.errors !== undefined || call.codec.meaning?.(value) !== undefined;
+}
+
 class ErrorResult extends Error {
   override readonly name = "ErrorResult";
   readonly value: unknown;
-  readonly meaning: "refused" | "doubt";
+  /** undefined: in doubt, because nobody said what the tool's errors mean. */
+  readonly meaning: "refused" | "doubt" | undefined;
 
-  constructor(value: unknown, meaning: "refused" | "doubt") {
+  constructor(value: unknown, meaning: "refused" | "doubt" | undefined) {
     super("the tool answered with an error");
     this.value = value;
     this.meaning = meaning;
@@ -263,7 +273,8 @@ class ErrorResult extends Error {
 function classify(error: unknown) {
   if (error instanceof ControlFlow) return "refused";
   if (error instanceof ErrorResult) return error.meaning;
-  return live.getStore()?.classify?.(error);
+  const call = live.getStore();
+  return call === undefined ? undefined : verdictOnThrown(error, call);
 }
 
 // ---- from outcome to answer ----------------------------------------------------------------------------------------

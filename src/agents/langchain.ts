@@ -159,20 +159,67 @@ export function guardToolCalls(nt: Guarding, { ToolMessage, ...options }: ToolCa
         scope: scopeOf(options),
         tenant: tenantOf(options),
         name: toolCall.name,
-        classify: (error) => own.classify?.(error) ?? (isUnparsed(error) ? "refused" : undefined),
+        classify: (error) => (error instanceof NotBegun ? "refused" : own.classify?.(error)),
       },
-      () => handler(request),
-      messageCodec,
+      () => watched(request, handler),
+      callCodec(toolCall.name),
     );
-    const answer = await guarded.answer(toolCall.args as AnyInput, { config: runtime });
-    return messageOf(answer, toolCall, message) as A;
+    try {
+      const answer = await guarded.answer(toolCall.args as AnyInput, { config: runtime });
+      return messageOf(answer, toolCall, message) as A;
+    } catch (error) {
+      throw error instanceof NotBegun ? error.asItWas : error;
+    }
   };
 }
 
-/** The arguments did not fit the tool's schema: it was not begun. */
+/** The arguments did not fit the tool's schema; its error goes to the agent as it was. */
+class NotBegun extends Error {
+  override readonly name = "NotBegun";
+  readonly asItWas: unknown;
+
+  constructor(asItWas: unknown) {
+    super("the arguments do not fit the tool's schema");
+    this.asItWas = asItWas;
+  }
+}
+
+/**
+ * Tells arguments that this tool's schema refused from a schema error inside the tool, which may come after an effect:
+ * both have one shape, so the tool's own function says whether it was begun.
+ */
+async function watched<Q extends object, A>(request: Q, handler: (request: Q) => A | Promise<A>): Promise<A> {
+  const { tool } = request as { readonly tool?: Partial<Callable> };
+  if (typeof tool?._call !== "function") return handler(request);
+  let begun = false;
+  const { _call } = tool;
+  const copy = Object.create(Object.getPrototypeOf(tool), Object.getOwnPropertyDescriptors(tool)) as object;
+  const value = (...args: Parameters<Callable["_call"]>) => {
+    begun = true;
+    return _call.apply(copy, args);
+  };
+  Object.defineProperty(copy, "_call", { value, writable: true, configurable: true });
+  try {
+    return await handler({ ...request, tool: copy });
+  } catch (error) {
+    throw !begun && isUnparsed(error) ? new NotBegun(error) : error;
+  }
+}
+
+const UNPARSED: ReadonlySet<unknown> = new Set(["ToolInvocationError", "ToolInputParsingException"]);
+
+/** LangChain's own errors for it have a brand or a class, but no name of their own. */
 function isUnparsed(error: unknown): boolean {
-  const { name } = (error ?? {}) as { name?: unknown };
-  return name === "ToolInvocationError" || name === "ToolInputParsingException";
+  const given = (error ?? {}) as { readonly "~brand"?: unknown; readonly name?: unknown };
+  return [given["~brand"], given.name, given.constructor?.name].some((one) => UNPARSED.has(one));
+}
+
+/** A tool that is not there was not run; LangChain answers with the names of those that are. */
+function callCodec(name: string): ResultCodec<unknown> {
+  const said = `Error: ${name} is not a valid tool, try one of [`;
+  const isMissing = (result: unknown) =>
+    isToolMessage(result) && result.status === "error" && String(result.content).startsWith(said);
+  return { ...messageCodec, meaning: (result) => (isMissing(result) ? "not-done" : undefined) };
 }
 
 function messageOf(

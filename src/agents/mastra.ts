@@ -2,7 +2,7 @@
 import { configError, NevertwiceError } from "../core/errors.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { ControlFlow } from "./control-flow.ts";
-import { guardTool } from "./guard-tool.ts";
+import { guardTool, type ResultCodec } from "./guard-tool.ts";
 import type { AnyInput, AnyToolOptions, Guarding, GuardOptions, ToolsOptions } from "./tool-options.ts";
 import { guardEach } from "./toolset.ts";
 
@@ -49,10 +49,9 @@ export function guardMastraTool<T extends MastraTool>(
   if (options.readOnly === true) return tool;
   const guarded = guardTool<AnyInput, MastraCall, unknown>(
     nt,
-    { ...options, scope: options.scope === undefined ? threadOf : options.scope, errors: "not-done", name: tool.id },
+    { ...options, scope: options.scope === undefined ? threadOf : options.scope, name: tool.id },
     (input, context) => untilSuspended(context, (watched) => execute.call(tool, input, watched)),
-    // What Mastra returns when the input does not fit the schema: the tool was not begun.
-    { isError: isValidationError },
+    validationCodec,
   );
   const run = async (input: unknown, context: MastraCall = {}) => {
     const answer = await guarded.answer(input as AnyInput, context);
@@ -80,7 +79,18 @@ function isPlain(value: unknown): value is object {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function isValidationError(result: unknown): boolean {
+// What Mastra returns before the tool's own function is begun. "Tool output validation failed" comes after it.
+const NOT_BEGUN = /^(?:Tool input|Request context) validation failed/;
+
+const validationCodec: ResultCodec<unknown> = {
+  meaning: (result) => {
+    if (!isValidationError(result)) return undefined;
+    return NOT_BEGUN.test(String(result.message)) ? "not-done" : "doubt";
+  },
+  said: (result) => (isValidationError(result) ? "what it returned does not fit its outputSchema" : undefined),
+};
+
+function isValidationError(result: unknown): result is { readonly message?: unknown } {
   return isPlain(result) && (result as { error?: unknown }).error === true && "validationErrors" in result;
 }
 

@@ -4,7 +4,7 @@
  */
 import { configError } from "../core/errors.ts";
 import { guardTool } from "./guard-tool.ts";
-import { mcpCodec, mcpErrorMeaning, mcpResult, type ToolResult } from "./mcp-result.ts";
+import { mcpCodec, mcpResult, type ToolResult } from "./mcp-result.ts";
 import {
   type AnyToolOptions,
   checkGuarding,
@@ -108,7 +108,6 @@ export function guardMcpTool<C extends Callback>(
     {
       ...options,
       scope: options.scope === undefined ? clientOf : options.scope,
-      errors: mcpErrorMeaning(options.errors),
       name,
     },
     (args, extra) => (takesArgs ? handler(args, extra) : handler(extra)),

@@ -101,7 +101,9 @@ const FAILED = /^An error occurred while running the tool\. Please try again\.(?
 function codecOf({ name, timeoutMs }: FinishedTool, { errors }: AnyToolOptions): ResultCodec<unknown> {
   const timedOut = `Tool '${name}' timed out after ${timeoutMs}ms.`;
   return {
-    isError: (result) => typeof errors === "function" || result === timedOut || isDefaultFailure(result),
+    isError: (result) => typeof errors === "function" || isDefaultFailure(result),
+    // The SDK gave up waiting for the tool, which goes on: no error of the tool's own.
+    meaning: (result) => (typeof errors !== "function" && result === timedOut ? "doubt" : undefined),
     said: (result) => {
       if (typeof result !== "string") return undefined;
       // "Please try again" is the one thing that must not be passed on.

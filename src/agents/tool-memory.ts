@@ -9,7 +9,8 @@ import { deriveKey } from "../core/key.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
 import { tellRefusal, tellReplay } from "./tell.ts";
-import type { AnyToolOptions, Guarding } from "./tool-options.ts";
+import { verdictOnThrown } from "./thrown.ts";
+import { type AnyToolOptions, checkErrors, type ErrorMeaning, type Guarding } from "./tool-options.ts";
 
 export interface ToolMemoryOptions {
   /** The trace, run or session: what is remembered is remembered there. */
@@ -18,8 +19,10 @@ export interface ToolMemoryOptions {
   readonly nt?: Guarding;
   /** How many more times a tool may really run for the same call, by its name: { roll_dice: 9 }. Infinity: always. */
   readonly repeats?: Readonly<Record<string, number>>;
-  /** With a ledger: key, free, keep, doubt … by tool. */
+  /** By tool: errors and classify; with a ledger also key, free, keep, doubt … */
   readonly tools?: Readonly<Record<string, AnyToolOptions>>;
+  /** What errors mean for every tool whose own options do not say it: "not-done" where they mean that nothing happened. */
+  readonly errors?: ErrorMeaning;
   readonly now?: () => number;
 }
 
@@ -34,7 +37,7 @@ interface Numbered {
   readonly turn: number;
 }
 
-const OPTIONS = ["scope", "nt", "repeats", "tools", "now"];
+const OPTIONS = ["scope", "nt", "repeats", "tools", "errors", "now"];
 
 // A trace longer than this is a runaway loop; the oldest answers go first.
 const MOST_CALLS = 10_000;
@@ -55,8 +58,9 @@ export function toolMemory(options: ToolMemoryOptions): ToolMemory {
     if (count >= 0 && (Number.isInteger(count) || count === Number.POSITIVE_INFINITY)) continue;
     throw configError(`toolMemory: repeats.${tool} is ${String(count)}; it takes a whole number, or Infinity.`);
   }
+  checkErrors(options.errors, "toolMemory");
   const turns = new Turns(repeats);
-  const answer = nt === undefined ? inProcess(scope, now) : onLedger(nt, options);
+  const answer = nt === undefined ? inProcess(options, now) : onLedger(nt, options);
   return {
     async call(tool, args, run, callId) {
       if (typeof run !== "function") {
@@ -106,13 +110,18 @@ function remember<V>(map: Map<string, V>, key: string, value: V): void {
 }
 
 /** A tool's own key and free fields are those of its arguments; the turn stands beside them in the key. */
-function onLedger(nt: Guarding, { scope, tools = {} }: ToolMemoryOptions): AnswerCall {
+function onLedger(nt: Guarding, options: ToolMemoryOptions): AnswerCall {
   const guards = new Map<string, GuardedTool<Record<string, unknown>, () => unknown, unknown>>();
   const guardOf = (tool: string) => {
-    const { key, ...own } = tools[tool] ?? {};
+    const { key, ...own } = ownOptions(options, tool);
     return guardTool<Record<string, unknown>, () => unknown, unknown>(
       nt,
-      { ...own, name: tool, scope, key: (input) => [...partsOf(input, key, own.free ?? []), input[TURN]] },
+      {
+        ...own,
+        name: tool,
+        scope: options.scope,
+        key: (input) => [...partsOf(input, key, own.free ?? []), input[TURN]],
+      },
       (_input, run) => run(),
     );
   };
@@ -122,6 +131,11 @@ function onLedger(nt: Guarding, { scope, tools = {} }: ToolMemoryOptions): Answe
     const fields = typeof args === "object" && args !== null && !Array.isArray(args) ? args : { arguments: args };
     return guard.answer({ ...fields, [TURN]: turn }, run);
   };
+}
+
+function ownOptions({ tools = {}, errors }: ToolMemoryOptions, tool: string): AnyToolOptions {
+  const own = Object.hasOwn(tools, tool) ? tools[tool] : undefined;
+  return { ...(errors !== undefined && { errors }), ...own };
 }
 
 const TURN = "(turn)";
@@ -141,7 +155,8 @@ function partsOf(
 }
 
 /** The same answers from a map: a result is kept, a doubt is kept, what surely did not happen is forgotten. */
-function inProcess(scope: string, now: () => number): AnswerCall {
+function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
+  const { scope } = options;
   const known = new Map<string, Promise<Outcome<unknown>>>();
   return async (tool, { args, turn }, run) => {
     const call = callText(tool, args);
@@ -155,8 +170,8 @@ function inProcess(scope: string, now: () => number): AnswerCall {
         return { status: "done", key, result, replayed: false, attempt: 1, at: now() };
       } catch (error) {
         thrown = { error };
-        const verdict = classify(error, now());
-        if (verdict.kind === "doubt") return { status: "unknown", key, since: now(), attempt: 1, why: verdict.why };
+        const why = doubtIn(error, ownOptions(options, tool), now());
+        if (why !== null) return { status: "unknown", key, since: now(), attempt: 1, why };
         known.delete(key);
         return { status: "failed", key, error, final: false };
       }
@@ -168,6 +183,14 @@ function inProcess(scope: string, now: () => number): AnswerCall {
     if (outcome.status === "failed") throw error;
     return { kind: "refused", text: tellRefusal(outcome, { tool, said: messageOf(error) }), outcome };
   };
+}
+
+/** Why it may have happened all the same; null: it surely did not. */
+function doubtIn(error: unknown, own: AnyToolOptions, now: number): string | null {
+  const said = verdictOnThrown(error, own);
+  if (said === "doubt") return "the tool's options call this error doubt";
+  const verdict = said === undefined ? classify(error, now) : null;
+  return verdict?.kind === "doubt" ? verdict.why : null;
 }
 
 function repeated(outcome: Outcome<unknown>, tool: string): Answer<unknown> {

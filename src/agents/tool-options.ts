@@ -13,8 +13,8 @@ export interface Guarding {
 }
 
 /**
- * What a result that says "error" means (MCP's isError), where the tool did not throw:
- * doubt: it may have happened · not-done: it did not, and may be called again · answer: an answer like any other.
+ * What a tool's error means, a result that says "error" (MCP's isError) or one that was thrown:
+ * doubt: it may have happened · not-done: it did not, and may be called again · answer: a result like any other.
  */
 export type ErrorMeaning = "doubt" | "not-done" | "answer";
 
@@ -27,6 +27,11 @@ export interface ToolOptions<I = never, R = unknown> extends PolicyOptions<Probe
   readonly action?: string;
   /** True: passes through, unguarded. */
   readonly readOnly?: boolean;
+  /**
+   * What the tool's errors mean; "doubt" unless given. "not-done" only for a tool whose errors mean that nothing happened
+   * (it checks, then does one thing): the corrected call may then follow. Timeouts, lost connections and other errors that
+   * the built-in rules know to be doubtful stay so. A function gets results only; for what is thrown there is `classify`.
+   */
   readonly errors?: ErrorMeaning | ((result: R) => ErrorMeaning);
   /** A second opinion on an error that the tool threw; undefined leaves it to the built-in rules. */
   readonly classify?: (error: unknown) => Verdictish | undefined;
@@ -50,6 +55,8 @@ export interface ToolsOptions<X> extends GuardOptions<X> {
   readonly tools?: Readonly<Record<string, AnyToolOptions | false>>;
   /** For tools that `tools` does not name; false: those are left alone. */
   readonly otherTools?: AnyToolOptions | false;
+  /** What errors mean for every tool whose own options do not say it. */
+  readonly errors?: ErrorMeaning;
 }
 
 /** A tool's input as a wrapper sees it. */
@@ -70,11 +77,8 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
     throw noSuchOption(`tool ${JSON.stringify(tool)}`, wrong, known);
   }
   const { errors, action, readOnly, scope, tenant, statusTool } = options as AnyToolOptions & GuardOptions<never>;
-  if (errors !== undefined && typeof errors !== "function" && !MEANINGS.has(errors)) {
-    throw configError(
-      `tool ${JSON.stringify(tool)}: errors is ${JSON.stringify(errors)}; it takes "doubt", "not-done", "answer", or a function of the result that returns one of them.`,
-    );
-  }
+  if (typeof errors !== "function")
+    checkErrors(errors, `tool ${JSON.stringify(tool)}`, ", or a function of the result that returns one of them");
   if (action !== undefined && (typeof action !== "string" || action.trim() === "")) {
     throw configError(`tool ${JSON.stringify(tool)}: action must be a name that is not blank.`);
   }
@@ -89,6 +93,13 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
   }
 }
 
+/** A word that is no meaning would be taken for one that holds everything, or nothing. */
+export function checkErrors(errors: unknown, where: string, also = ""): void {
+  if (errors === undefined || MEANINGS.has(errors)) return;
+  const shown = typeof errors === "function" ? "a function" : JSON.stringify(errors);
+  throw configError(`${where}: errors is ${shown}; it takes "doubt", "not-done", "answer"${also}.`);
+}
+
 /** The first argument of every guard. */
 export function checkGuarding(nt: unknown, where: string): void {
   if (typeof (nt as Guarding | null | undefined)?.action === "function") return;
@@ -97,7 +108,7 @@ export function checkGuarding(nt: unknown, where: string): void {
 
 /** What a set of tools takes beside the tools: a misspelled word here would change the scope, or guard nothing. */
 export function checkToolsOptions(options: object, where: string): void {
-  const known = ["tools", "otherTools", ...GUARD];
+  const known = ["tools", "otherTools", "errors", ...GUARD];
   if (typeof options !== "object" || options === null) throw configError(`${where}: the options must be an object.`);
   const wrong = Object.keys(options).find((name) => !known.includes(name));
   if (wrong !== undefined) {
@@ -105,7 +116,8 @@ export function checkToolsOptions(options: object, where: string): void {
       `${where}: there is no option ${JSON.stringify(wrong)}. The options are: ${known.join(", ")}. What is for one tool goes into tools: { name: { … } }, for all others into otherTools.`,
     );
   }
-  const { tools, otherTools } = options as ToolsOptions<never>;
+  const { tools, otherTools, errors } = options as ToolsOptions<never>;
+  checkErrors(errors, where);
   if (tools !== undefined && !isPlain(tools)) {
     throw configError(`${where}: tools takes a record of options by the tool's name: { send_mail: { key: ["to"] } }.`);
   }
@@ -123,11 +135,11 @@ function isPlain(value: unknown): value is object {
 
 /** The options of one tool out of a set; null: it is left alone. */
 export function optionsOfTool<X>(
-  { tools, otherTools, ...guard }: ToolsOptions<X>,
+  { tools, otherTools, errors, ...guard }: ToolsOptions<X>,
   name: string,
 ): (AnyToolOptions & GuardOptions<X>) | null {
   const own = tools !== undefined && Object.hasOwn(tools, name) ? tools[name] : otherTools;
-  return own === false ? null : { ...own, ...guard };
+  return own === false ? null : { ...(errors !== undefined && { errors }), ...own, ...guard };
 }
 
 /** What a call's own context says about whose intent it is, as a call's options take it. */

@@ -28,9 +28,12 @@ interface Walk {
   nodes: number;
 }
 
+/** How the `why` of such a doubt begins: no rule knows the error, and the code said nothing about it. */
+export const UNCLASSIFIED = "an error nobody classified";
+
 export function classify(error: unknown, now: number): Verdict {
   try {
-    const verdict = classifyNode(error, { now, nodes: 0 }, 0) ?? doubt(`an error nobody classified (${kindOf(error)})`);
+    const verdict = classifyNode(error, { now, nodes: 0 }, 0) ?? doubt(`${UNCLASSIFIED} (${kindOf(error)})`);
     // Found in a cause or by its shape: the user sees what was thrown. A mark at the top carries its own cause.
     return isMarked(error) || verdict.kind === "doubt" ? verdict : { ...verdict, cause: error };
   } catch {

@@ -3,6 +3,7 @@
 import { formatDuration } from "./duration.ts";
 import { NevertwiceError } from "./errors.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
+import { isUnclassified, wayOut } from "./way-out.ts";
 
 export type Outcome<R> =
   | {
@@ -123,7 +124,7 @@ export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: stri
     case "unknown":
       return new NevertwiceError(
         "OUTCOME_UNKNOWN",
-        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}). It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done | --not-done.`,
+        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}). It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done | --not-done.${isUnclassified(outcome.why) ? ` ${wayOut(action)}` : ""}`,
         details,
       );
     case "conflict":

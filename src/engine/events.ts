@@ -84,7 +84,7 @@ function unharmed(who: string, call: () => unknown): void {
 // An action with thousands of bad keys warns once, not thousands of times.
 const MAX_REMEMBERED = 1_000;
 
-/** Each warning is said once per action and code. */
+/** Each warning is said once per action, code and what it is about. */
 export class Warnings {
   readonly #events: Events;
   readonly #sink: ((warning: { code: string; action: string; message: string }) => void) | undefined;
@@ -95,13 +95,13 @@ export class Warnings {
     this.#sink = sink;
   }
 
-  said(code: string, action: string): boolean {
-    return this.#said.has(`${code} ${action}`);
+  said(code: string, action: string, about = ""): boolean {
+    return this.#said.has(`${code} ${action} ${about}`);
   }
 
-  warn(code: string, action: string, message: string): void {
-    if (this.said(code, action) || this.#said.size >= MAX_REMEMBERED) return;
-    this.#said.add(`${code} ${action}`);
+  warn(code: string, action: string, message: string, about = ""): void {
+    if (this.said(code, action, about) || this.#said.size >= MAX_REMEMBERED) return;
+    this.#said.add(`${code} ${action} ${about}`);
     this.#events.emit({ type: "warning", code, action, message });
     const sink = this.#sink;
     if (sink) unharmed("onWarning", () => sink({ code, action, message }));

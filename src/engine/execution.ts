@@ -2,7 +2,6 @@
  * One attempt, from its claim to its settlement: (prepare → mark) → run → settle. What ends here is always written to
  * the ledger before the caller hears of it.
  */
-import { classify } from "../core/classify.ts";
 import { formatDuration } from "../core/duration.ts";
 import { configError, isNevertwiceError, NevertwiceError, rejectedMark } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
@@ -11,6 +10,7 @@ import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Hold, type LedgerEvent, transition } from "../core/transition.ts";
+import { isUnclassified, wayOut } from "../core/way-out.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
 import { type AttemptContext, contextOf, type Logger, runAs } from "./context.ts";
@@ -20,6 +20,7 @@ import { DEFAULT_LIMITS, losesMeaningAsJson, type Payloads } from "./payloads.ts
 import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./pulse.ts";
 import { sameEffect } from "./same-effect.ts";
 import type { Untold } from "./untold.ts";
+import { verdictOn } from "./verdict.ts";
 
 export type End =
   | { readonly kind: "done"; readonly outcome: Outcome<unknown>; readonly stored: Stored | null }
@@ -369,20 +370,7 @@ class Execution implements Watcher<unknown>, Applying {
   }
 
   #verdict(error: unknown) {
-    const own = this.#ownVerdict(error);
-    if (own === "not-sent") return { kind: "not-sent", retryAfterMs: null, cause: error } as const;
-    if (own === "refused" || own === "rejected") return { kind: own, cause: error } as const;
-    if (own === "doubt") return { kind: "doubt", why: "the action calls this error doubt" } as const;
-    return classify(error, this.#services.ledger.instant().now);
-  }
-
-  /** A classify that throws has said nothing, and nothing certain is known. */
-  #ownVerdict(error: unknown) {
-    try {
-      return this.#call.definition.classify?.(error);
-    } catch {
-      return "doubt";
-    }
+    return verdictOn(this.#call.definition, error, this.#services.ledger.instant().now);
   }
 
   #notSent(error: unknown, retryAfterMs: number | null): Promise<End> {
@@ -414,6 +402,7 @@ class Execution implements Watcher<unknown>, Applying {
     if ("moved" in stored) return { kind: "moved", stored: stored.moved };
     const { key, definition } = this.#call;
     this.#services.events.emit({ type: "unknown", action: definition.name, key, attempt: this.#record.attempt, why });
+    this.#warnOfUnclassified(why);
     return { kind: "unknown", stored, error };
   }
 
@@ -472,6 +461,18 @@ class Execution implements Watcher<unknown>, Applying {
       "RESULT_NOT_STORED",
       name,
       `action ${name}: what run returned is not stored: ${why}. That it is done is on record, but a repeat gets undefined for a result, and so does a run that goes on. Return less, such as the provider's id.`,
+    );
+  }
+
+  /** Once per kind of error, and only where a person has to settle it: whoever wrote the code knows what it means. */
+  #warnOfUnclassified(why: string): void {
+    const { name, policy } = this.#call.definition;
+    if (policy.doubt.kind !== "hold" || !isUnclassified(why)) return;
+    this.#services.warnings.warn(
+      "UNCLASSIFIED_ERROR",
+      name,
+      `action ${name}: its attempt ended with ${why}, so it may have happened: it is held until somebody settles it (nevertwice ls --doubt). ${wayOut(name)}`,
+      why,
     );
   }
 

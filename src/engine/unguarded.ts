@@ -1,10 +1,10 @@
 /** O10: the store is down, and this action would rather run unguarded than not at all. */
-import { classify } from "../core/classify.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Call } from "./call.ts";
 import { contextOf, runAs } from "./context.ts";
 import { withCause } from "./error-memory.ts";
 import type { ExecutionServices } from "./execution.ts";
+import { verdictOn } from "./verdict.ts";
 
 export async function runUnguarded(services: ExecutionServices, call: Call): Promise<Outcome<unknown>> {
   const { events, ledger } = services;
@@ -25,7 +25,7 @@ export async function runUnguarded(services: ExecutionServices, call: Call): Pro
     return { status: "done", key, result, replayed: false, attempt: 1, at: ledger.instant().now };
   } catch (error) {
     // Nothing is recorded, so nothing is retried; but what surely did not happen is not called a doubt.
-    const verdict = classify(error, ledger.instant().now);
+    const verdict = verdictOn(definition, error, ledger.instant().now);
     if (verdict.kind !== "doubt") {
       return { status: "failed", key, error: verdict.cause, final: verdict.kind === "rejected" };
     }

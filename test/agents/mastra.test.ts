@@ -1,4 +1,7 @@
+import { createTool } from "@mastra/core/tools";
 import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { guardMastraTool } from "../../dist/agents/mastra.js";
 import { answeredTwice, mailTool, run } from "./lib/agents/mastra.mjs";
 import { tellStories, WAYS, world } from "./lib/stories.ts";
 
@@ -49,5 +52,23 @@ describe("Mastra", () => {
     expect(await send_mail.execute({ to: "ada" }, {})).toMatchObject({ error: true });
     expect(await send_mail.execute({ to: "ada", body: "Hello" }, {})).toEqual({ id: "mail_1" });
     expect(provider.mails).toHaveLength(1);
+  });
+
+  it("a result that does not fit the outputSchema came after the effect: a doubt, and not run again", async () => {
+    const { world: at } = await world(true);
+    let mails = 0;
+    const send = createTool({
+      id: "send_mail",
+      description: "sends a mail",
+      inputSchema: z.object({ to: z.string() }),
+      outputSchema: z.object({ id: z.string() }),
+      execute: async () => ({ id: ++mails }) as never,
+    });
+    const guarded = guardMastraTool(at.nt as NonNullable<typeof at.nt>, send, { errors: "not-done" }) as {
+      execute(input: object, context: object): Promise<unknown>;
+    };
+    for (let call = 0; call < 2; call += 1)
+      await expect(guarded.execute({ to: "ada" }, {})).rejects.toThrow(/It may have happened all the same/);
+    expect(mails).toBe(1);
   });
 });

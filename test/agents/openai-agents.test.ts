@@ -9,7 +9,7 @@ const hello = { to: "ada", body: "Hello" };
 
 describe.each(["factory", "finished"])("OpenAI Agents SDK, guarded by %s", (by) => {
   const run: Run = runBy(by);
-  tellStories(run, { agent: `openai-agents:${by}` });
+  tellStories(run, { agent: `openai-agents:${by}`, seesErrors: by === "factory" });
 
   it.each(WAYS)("the SDK's own timeout passes and the model calls again, $way", async ({ guarded }) => {
     const { provider, world: at } = await world(guarded);
@@ -114,6 +114,22 @@ describe("finished tools of the OpenAI Agents SDK", () => {
     const invoke = () => send.invoke(new RunContext({}), '{"to":"ada"}');
     expect(await invoke()).toMatch(/timed out after 20ms\. It may have happened all the same/);
     expect(await invoke()).toMatch(/^It may have happened all the same/);
+  });
+
+  it('the SDK\'s own timeout is no error of the tool: a doubt, also with errors: "not-done"', async () => {
+    const { world: at } = await world(true);
+    const nt = at.nt as NonNullable<typeof at.nt>;
+    let finish = (_value: string) => {};
+    const hangs = () =>
+      new Promise<string>((done) => {
+        finish = done;
+      });
+    const options = { key: ["to"], errors: "not-done" } as const;
+    const send = guardOpenAiTool(nt, sdkTool({ ...mail(hangs), timeoutMs: 20 } as never), options) as {
+      invoke(context: unknown, text: string): Promise<unknown>;
+    };
+    expect(await send.invoke(new RunContext({}), JSON.stringify(hello))).toMatch(/It may have happened all the same/);
+    finish("sent");
   });
 
   it("a tool that nobody made with tool() is guarded by its answers alone", async () => {

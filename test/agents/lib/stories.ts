@@ -16,6 +16,8 @@ export interface World {
   readonly crash?: boolean;
   /** Aborted when the caller of a run gives up on it; each agent hands it to its framework. */
   readonly signal?: AbortSignal;
+  /** What the tool's errors mean. */
+  readonly errors?: "not-done";
   /** Takes the mail instead of the provider. */
   readonly record?: (mail: Mail) => Promise<string>;
 }
@@ -67,7 +69,11 @@ function ended(
   });
 }
 
-export function tellStories(run: Run, { agent }: { agent?: string } = {}): void {
+/** `seesErrors`: the guard is given what the tool throws, not a text the framework made of it. */
+export function tellStories(
+  run: Run,
+  { agent, seesErrors = true }: { agent?: string; seesErrors?: boolean } = {},
+): void {
   const hello = { to: "ada", body: "Hello" };
 
   it.each(WAYS)("A3: a re-planned call with a new id and reworded text, $way", async ({ guarded }) => {
@@ -148,6 +154,46 @@ export function tellStories(run: Run, { agent }: { agent?: string } = {}): void 
     );
     expect(provider.mails).toHaveLength(1);
   });
+
+  const inDoubt = async ({ nt }: World) => {
+    const { items } = await (nt as Nevertwice).store.list({ states: ["unknown", "sent"], limit: 10 });
+    return items.length;
+  };
+
+  it("O4: arguments that do not fit the tool's schema were not sent, and the corrected call runs", async () => {
+    const { provider, world: at } = await world(true);
+    const told = await run(at, [[{ to: "ada", body: 7 } as never], [hello]]);
+    expect(await inDoubt(at)).toBe(0);
+    expect(told.at(-1)).toContain("mail_1");
+    expect(told.at(-1)).not.toContain("Already done");
+    expect(provider.mails).toHaveLength(1);
+  });
+
+  it("F21: a tool's plain error is held in doubt, and the corrected call waits", async () => {
+    const { provider, world: at } = await world(true);
+    const told = await run(at, [[{ ...hello, body: "" }], [hello]]);
+    for (const answer of told) expect(answer).toMatch(/It may have happened all the same/);
+    expect(await inDoubt(at)).toBe(1);
+    expect(provider.mails).toHaveLength(0);
+  });
+
+  it('O4: with errors: "not-done" it is not, and the corrected call runs', async () => {
+    const { provider, world: at } = await world(true);
+    const told = await run({ ...at, errors: "not-done" }, [[{ ...hello, body: "" }], [hello]]);
+    expect(told[0]).not.toMatch(/may have happened/);
+    expect(told.at(-1)).toContain("mail_1");
+    expect(await inDoubt(at)).toBe(0);
+    expect(provider.mails).toHaveLength(1);
+  });
+
+  if (seesErrors)
+    it('O5: with errors: "not-done" a lost answer is in doubt all the same', async () => {
+      const { provider, world: at } = await world(true);
+      provider.dropNext();
+      const told = await run({ ...at, errors: "not-done" }, [[hello], [hello]]);
+      for (const answer of told) expect(answer).toMatch(/It may have happened all the same/);
+      expect(provider.mails).toHaveLength(1);
+    });
 
   it("K2: another session is another intent, another addressee too", async () => {
     const { provider, world: at } = await world(true);

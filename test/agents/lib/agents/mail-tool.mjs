@@ -1,7 +1,8 @@
 // The effect of every agent here: a mail. `crash` kills the process right after it was sent, as a host may; `record` takes
-// the mail instead, for somebody else to send.
+// the mail instead, for somebody else to send. A mail without a text is refused by a plain error, before anything is sent.
 export async function deliver({ url, crash, record }, mail) {
   if (record) return record(mail);
+  if (mail.body === "") throw new Error("the body is empty");
   const response = await fetch(url, { method: "POST", body: JSON.stringify(mail), headers: { connection: "close" } });
   if (crash) process.kill(process.pid, "SIGKILL");
   return response.json();
@@ -11,7 +12,8 @@ export async function deliver({ url, crash, record }, mail) {
  * What each guarded agent declares: who gets it decides, the text may be reworded. A dead process is noticed soon; a
  * living one is waited for, however slow the machine.
  */
-export const mailOptions = ({ soon }) => ({
+export const mailOptions = ({ soon, errors }) => ({
+  ...(errors && { errors }),
   key: ["to"],
   free: ["body"],
   wait: "40s",

@@ -1,0 +1,23 @@
+/** What a tool's thrown error means by the tool's own options; undefined leaves it to the built-in rules. */
+import { classify } from "../core/classify.ts";
+import { isNevertwiceError } from "../core/errors.ts";
+import { isUnclassified } from "../core/way-out.ts";
+import type { Verdictish } from "../engine/definition.ts";
+import type { AnyToolOptions } from "./tool-options.ts";
+
+export function verdictOnThrown(
+  error: unknown,
+  { classify: own, errors }: { readonly [option in "classify" | "errors"]?: AnyToolOptions[option] | undefined },
+): Verdictish | undefined {
+  const verdict = own?.(error);
+  if (verdict !== undefined || !saysNothing(error)) return verdict;
+  if (errors === "not-done") return "refused";
+  return errors === "doubt" ? "doubt" : undefined;
+}
+
+/** A timeout or a lost connection does say something, and it outweighs a word about the tool's errors in general. */
+function saysNothing(error: unknown): boolean {
+  if (isNevertwiceError(error)) return error.code === "INVALID_INPUT" || error.code === "INVALID_KEY";
+  const verdict = classify(error, 0);
+  return verdict.kind === "doubt" && isUnclassified(verdict.why);
+}
