@@ -280,6 +280,20 @@ const FLAWS: Readonly<Record<string, readonly [caughtBy: RegExp, flaw: Flaw]>> =
       },
     }),
   ],
+  "the first lease uses up the look for abandoned work of every kind": [
+    /uses up no look/,
+    (store) => {
+      let looked = false;
+      return {
+        lease: async (query) => {
+          const rows = await store.lease(query);
+          const found = looked ? rows.filter(({ record }) => record.attempt === 1) : rows;
+          looked = true;
+          return found;
+        },
+      };
+    },
+  ],
   "a lease ignores an empty tenant": [
     /keeps to the actions and the tenant/,
     (store) => ({

@@ -77,7 +77,7 @@ export async function waiting(store: Store, counts: LedgerStats, tenant: string 
       : [
           {
             name: "abandoned",
-            value: `${takeable} claimed, nothing sent: free for the next call`,
+            value: `${takeable} claimed, nothing sent: free for a worker or the next call`,
             level: "note" as const,
           },
         ]),

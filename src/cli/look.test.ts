@@ -10,6 +10,7 @@ beforeEach(() => {
 afterEach(() => ledger.close());
 
 const silent = { state: "sent", attempt: 1, holder: "h.1", lease: { until: 0, epoch: "an earlier boot" } } as const;
+const abandoned = { ...silent, state: "claimed" } as const;
 const doubtful = (key: string) => ({ key, state: "unknown", attempt: 1, why: "connection reset" }) as const;
 
 describe("ls", () => {
@@ -20,6 +21,30 @@ describe("ls", () => {
     expect(out).toContain("* its holder stopped answering");
     expect(out).toContain("1 record in doubt");
     expect(out).toContain("\n  nevertwice ls --doubt\n");
+  });
+
+  it("shows a record whose holder fell silent before sending as what it is: waiting, and no doubt", async () => {
+    await ledger.put({ key: keyLike("lapsed01"), ...abandoned });
+    await ledger.put({ key: keyLike("lapsed02"), ...abandoned, queued: true });
+    const { out } = await ledger.run(["ls"]);
+    expect(out).toMatch(/nt1_lapsed0100 {2}send_followup {2}pending\* {4}1 /);
+    expect(out).toContain("pending* its holder stopped answering before anything was sent");
+    expect(out).not.toContain("in doubt");
+    const { json } = await ledger.run(["ls", "--json", "--oldest"]);
+    const seen = json.records.map((one: { state: string; status: string; lapsed: boolean }) => [
+      one.state,
+      one.status,
+      one.lapsed,
+    ]);
+    expect(seen).toEqual([
+      ["claimed", "failed", true],
+      ["claimed", "queued", true],
+    ]);
+    expect((await ledger.run(["show", "lapsed01"])).out).toMatch(/state +pending\*\n.*surely not happened/);
+    expect((await ledger.run(["status", "lapsed01"])).out).toMatch(
+      /^failed .*stopped answering before anything was sent/,
+    );
+    expect((await ledger.run(["stats"])).out).toMatch(/silent holders {2}2: .*free for a worker or the next call/);
   });
 
   it("--doubt lists silent holders and unknown ones, page by page, each once", async () => {
@@ -154,6 +179,8 @@ describe("status", () => {
     ["failed", 12, { state: "pending", queued: false }],
     ["unknown", 13, { state: "unknown" }],
     ["unknown", 13, silent],
+    ["queued", 11, { ...abandoned, queued: true }],
+    ["failed", 12, abandoned],
     ["absent", 15, { state: "confirmed", settledAt: now - 2, expiresAt: now - 1 }],
   ] as const;
   it.each(cases)("%s exits %i", async (status, code, overrides) => {

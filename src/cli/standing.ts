@@ -1,4 +1,7 @@
-/** How a record stands, in words. A holder that fell silent after the send mark is a doubt, whatever its row still says. */
+/**
+ * How a record stands, in words. A holder that fell silent after the send mark is a doubt, and before it the record waits to
+ * be taken, whatever its row still says.
+ */
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "../core/record.ts";
 import { age, plural, relative } from "./format.ts";
@@ -13,7 +16,7 @@ export interface Standing {
   /** Past `keep`: it guards its key no longer, and the next sweep removes it. */
   readonly expired: boolean;
   readonly inDoubt: boolean;
-  /** The state for tables; "unknown*" for a holder that fell silent after the send mark. */
+  /** The state for tables; for a holder that fell silent "unknown*" after the send mark, "pending*" before it. */
   readonly label: string;
 }
 
@@ -22,23 +25,30 @@ export function standingOf(record: LedgerRecord, at: Instant): Standing {
   const leased = record.state === "claimed" || record.state === "sent";
   const lapsed = leased && !leaseAlive(record, at);
   const silent = lapsed && record.state === "sent";
+  const abandoned = lapsed && record.state === "claimed";
   return {
     status,
     lapsed,
     expired: expired(record, at.now),
     inDoubt: record.state === "unknown" || silent,
-    label: silent ? "unknown*" : record.state,
+    label: silent ? "unknown*" : abandoned ? "pending*" : record.state,
   };
 }
 
-export const SILENT_MARK =
-  "* its holder stopped answering after the send mark: in doubt, though no sweep has said so yet";
+/** What a starred label means; null for labels without a star. */
+export function markOf(label: string): string | null {
+  if (label === "unknown*")
+    return "unknown* its holder stopped answering after the send mark: in doubt, though no sweep has said so yet";
+  if (label === "pending*")
+    return "pending* its holder stopped answering before anything was sent: free for a worker or the next call";
+  return null;
+}
 
 export function paintState(label: string, paint: Paint): (text: string) => string {
   if (label.startsWith("unknown")) return paint.yellow;
   if (label === "confirmed") return paint.green;
   if (label === "failed") return paint.red;
-  return label === "pending" ? paint.dim : paint.cyan;
+  return label.startsWith("pending") ? paint.dim : paint.cyan;
 }
 
 /** The last column of `ls`: what there is to know about it, on one line. */

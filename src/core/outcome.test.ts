@@ -73,6 +73,25 @@ describe("how a record reads", () => {
     expect(outcome([send], { ...later(1), epoch: "boot-2" })).toMatchObject({ status: "unknown" });
   });
 
+  it("claimed with a lapsed lease: not in flight, since nobody holds it and nothing was sent", () => {
+    const over = T0.now + 60_000;
+    const at = later(61_500);
+    expect(outcome([claim], later(59_999))).toMatchObject({ status: "in_flight" });
+    const abandoned = { status: "failed", key, final: false, retryAt: over };
+    const why = expect.stringMatching(/stopped answering before anything was sent/);
+    expect(outcome([claim], at)).toEqual({ ...abandoned, error: why });
+    const queued: LedgerEvent[] = [{ type: "enqueue", intent: INTENT, dueAt: T0.now }, claim];
+    expect(outcome(queued, later(59_999))).toMatchObject({ status: "in_flight" });
+    expect(outcome(queued, at)).toEqual({ status: "queued", key, dueAt: over });
+  });
+
+  it("claimed before a reboot: free since its last sign of life", () => {
+    const rebooted = { ...later(30_000), epoch: "boot-2" };
+    expect(outcome([claim], rebooted)).toMatchObject({ status: "failed", final: false, retryAt: T0.now });
+    const queued: LedgerEvent[] = [{ type: "enqueue", intent: INTENT, dueAt: T0.now }, claim];
+    expect(outcome(queued, rebooted)).toEqual({ status: "queued", key, dueAt: T0.now });
+  });
+
   it("unknown: since when and why", () => {
     expect(outcome([send, doubt])).toEqual({
       status: "unknown",

@@ -68,8 +68,14 @@ export function outcomeOfRecord<R>(
         final: false,
         retryAt: record.dueAt ?? record.updatedAt,
       };
-    case "claimed":
-      return inFlight(record, at);
+    case "claimed": {
+      if (leaseAlive(record, at)) return inFlight(record, at);
+      // Nothing was sent and nobody holds it: like a pending record that is due, a worker or the next call takes it.
+      const freeSince = leaseEnd(record, at);
+      if (record.queued) return { status: "queued", key, dueAt: freeSince };
+      const error = read.error({ ...record, error: ABANDONED });
+      return { status: "failed", key, error, final: false, retryAt: freeSince };
+    }
     case "sent":
       return leaseAlive(record, at) ? inFlight(record, at) : doubtful(record, at);
     case "unknown":
@@ -77,11 +83,21 @@ export function outcomeOfRecord<R>(
   }
 }
 
+const ABANDONED = {
+  name: "Error",
+  message: "its holder stopped answering before anything was sent, and its lease has ended",
+};
+
+/** In wall time. A lease of another boot has no place on this clock: then it is the holder's last sign of life. */
+function leaseEnd({ lease, updatedAt }: LedgerRecord, at: Instant): number {
+  if (lease === null || lease.epoch !== at.epoch) return updatedAt;
+  return Math.round(at.now - (at.steady - lease.until));
+}
+
 function inFlight(record: LedgerRecord, at: Instant) {
   // Leases live on the steady clock; people and callers read wall time.
-  const left = record.lease !== null && record.lease.epoch === at.epoch ? record.lease.until - at.steady : 0;
   const since = record.lastSentAt ?? record.updatedAt;
-  return { status: "in_flight", key: record.key, since, until: Math.round(at.now + Math.max(0, left)) } as const;
+  return { status: "in_flight", key: record.key, since, until: leaseEnd(record, at) } as const;
 }
 
 function doubtful(record: LedgerRecord, at: Instant) {

@@ -21,6 +21,12 @@ eachStore("a holder that falls silent", (open) => {
     await until(async () => (await rescuer.status(mail)).status === "in_flight");
     expect(await rescuer.attempt(mail, { wait: 0 })).toMatchObject({ status: "in_flight" });
     clock.advance(61_000);
+    // Nobody holds it and nothing was sent: a caller may not be told to wait for anybody.
+    expect(await rescuer.status(mail)).toMatchObject({
+      status: "failed",
+      final: false,
+      error: { message: expect.stringMatching(/stopped answering before anything was sent/) },
+    });
     expect(await rescuer.attempt(mail)).toMatchObject({ status: "done", attempt: 2, result: 1 });
     never.open();
     expect(await first).toMatchObject({ status: "done", replayed: true, result: 1 });

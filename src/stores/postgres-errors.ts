@@ -1,5 +1,6 @@
 /** What can be wrong with a server, and what to do about it. Messages name no password and no value of a row. */
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { NOT_OURS } from "./postgres-ownership.ts";
 import { grantSql } from "./postgres-schema.ts";
 import { QueryTimeout } from "./postgres-timeout.ts";
 
@@ -10,7 +11,7 @@ export interface Place {
 }
 
 // Not EPIPE, and not Prisma's own P2010: what PostgreSQL said stands behind that.
-const SQLSTATE = /^(?:[0-57]\d|[0-9F][0-9A-Z]|HV|XX|P0)[0-9A-Z]{3}$/;
+const SQLSTATE = /^(?:[0-57]\d|[0-9F][0-9A-Z]|HV|XX|P0|NT)[0-9A-Z]{3}$/;
 
 /** The SQLSTATE, also where a query builder wrapped the error. */
 export function sqlState(error: unknown): string | null {
@@ -64,6 +65,8 @@ function serverError(code: string, error: unknown, place: Place): unknown {
         `this role may not use the ledger in ${where} (${said(error)}). As its owner run: ${grantSql(schema, "<role>").join("; ")};`,
         error,
       );
+    case NOT_OURS:
+      return configError(said(error), error);
     case "25006":
       return unavailable(place, error, "is read-only", "Connect to the primary; a replica cannot hold claims.");
     case "22021":

@@ -5,6 +5,7 @@
  * what came to stand before that place since: urgent work, and transactions that committed late.
  */
 import type { LeaseQuery } from "../core/store.ts";
+import { leaseKind } from "./lapsed-looks.ts";
 
 const FROM_THE_BEGINNING_MS = 500;
 // Kinds of lease in one process: one or two a worker.
@@ -20,13 +21,13 @@ export class LeaseFloor {
 
   /** Null: from the beginning. */
   of(query: LeaseQuery, now: number): number | null {
-    const place = this.#places.get(kindOf(query));
+    const place = this.#places.get(leaseKind(query));
     return place === undefined || now - place.lookedAt >= FROM_THE_BEGINNING_MS ? null : place.since;
   }
 
   /** A full batch that ended at `since`: everything before it is handed out, or in others' hands. */
   reached(query: LeaseQuery, since: number, from: number | null, now: number): void {
-    const kind = kindOf(query);
+    const kind = leaseKind(query);
     const lookedAt = from === null ? now : (this.#places.get(kind)?.lookedAt ?? now);
     if (this.#places.size >= MOST_KINDS) this.#places.clear();
     this.#places.set(kind, { since, lookedAt });
@@ -34,10 +35,6 @@ export class LeaseFloor {
 
   /** There was less than asked for. */
   forget(query: LeaseQuery): void {
-    this.#places.delete(kindOf(query));
+    this.#places.delete(leaseKind(query));
   }
-}
-
-function kindOf({ actions, tenant }: LeaseQuery): string {
-  return JSON.stringify([tenant ?? null, actions ?? null]);
 }

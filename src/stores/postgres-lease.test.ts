@@ -112,6 +112,24 @@ it("does not hand out what core would refuse: a pending record past its keep", a
   expect(leased.map(({ record }) => record.key)).not.toContain("nt1_expired");
 });
 
+it("hands out what it leased though its next statement failed: held back, nobody would run it", async () => {
+  await pool.query("DELETE FROM nevertwice.records");
+  const now = store.now();
+  const lapsed = { state: "claimed", queued: true, lease: { until: now - 1_000, epoch: "" } } as const;
+  await store.write([
+    { record: sampleRecord({ key: "nt1_lapsed", ...lapsed }), expected: null },
+    { record: sampleRecord({ key: "nt1_due", queued: true, dueAt: 1 }), expected: null },
+  ]);
+  await pool.query(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$;
+    CREATE TRIGGER refuse BEFORE UPDATE ON nevertwice.records FOR EACH ROW WHEN (OLD.state = 'pending') EXECUTE FUNCTION refuse()`);
+  const worker = postgresStore({ pool, listen: false });
+  const lease = () => worker.lease({ holder: "worker", limit: 10, leaseMs: 60_000, to: "sent" });
+  expect((await lease()).map(({ record }) => record.key)).toEqual(["nt1_lapsed"]);
+  await expect(lease()).rejects.toThrow(/not now/);
+  await pool.query("DROP TRIGGER refuse ON nevertwice.records");
+  expect((await lease()).map(({ record }) => record.key)).toEqual(["nt1_due"]);
+});
+
 it("reads the numbers of a row as they are, however long, negative or missing", () => {
   const number = fc.option(fc.maxSafeInteger(), { nil: null });
   fc.assert(

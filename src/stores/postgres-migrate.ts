@@ -4,6 +4,7 @@ import { configError } from "../core/errors.ts";
 import type { Observation } from "./postgres-clock.ts";
 import type { Connection, Driver } from "./postgres-connection.ts";
 import { sqlState } from "./postgres-errors.ts";
+import { ownershipCheck } from "./postgres-ownership.ts";
 import type { Row } from "./postgres-row.ts";
 import {
   grantSql,
@@ -15,6 +16,7 @@ import {
   SCHEMA_VERSION,
   type SchemaState,
 } from "./postgres-schema.ts";
+import { functionName, UNKNOWN_STATEMENT } from "./postgres-supabase.ts";
 
 export interface Found {
   /** Null: there is no ledger yet. */
@@ -31,8 +33,10 @@ export async function look(connection: Connection, schema: string): Promise<Foun
   const askedAt = performance.now();
   const [row] = await connection.query(
     `SELECT ${CLOCK} AS c0, pg_is_in_recovery()::text AS c1,
-       (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = to_regclass($1::text))::text AS c2,
-       (to_regclass($2::text) IS NOT NULL)::text AS c3`,
+       (SELECT c.relrowsecurity AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'nevertwice_tenant')
+        FROM pg_class c WHERE c.oid = to_regclass($1::text))::text AS c2,
+       (SELECT count(*) = 2 FROM pg_attribute a
+        WHERE a.attrelid = to_regclass($2::text) AND a.attname IN ('name', 'value') AND NOT a.attisdropped)::text AS c3`,
     [`${quoteName(schema)}.records`, `${quoteName(schema)}.meta`],
   );
   const clock = { askedAt, answeredAt: performance.now(), serverMs: Number(row?.c0) };
@@ -72,19 +76,33 @@ export function pending({ state, rls }: Found, options: MigrateOptions): string[
   return options.rls && !rls ? [...statements, ...rlsSql(options.schema)] : statements;
 }
 
-/** All of it or nothing; who comes second finds it done. */
-export async function migrate(driver: Driver, options: MigrateOptions): Promise<readonly string[]> {
-  const { standby } = await look(driver, options.schema);
-  if (standby) throw readOnlyReplica(options.where);
+/**
+ * All of it or nothing, `more` included: what one statement grants, another one revokes, and nobody may come between. Who
+ * comes second finds it done. The check comes first, and again at the end: another role may have made the schema meanwhile.
+ */
+export async function migrate(
+  driver: Driver,
+  options: MigrateOptions,
+  more: readonly string[] = [],
+): Promise<readonly string[]> {
+  const [server] = await driver.query("SELECT pg_is_in_recovery()::text AS c0");
+  if (server?.c0 === "true") throw readOnlyReplica(options.where);
+  const check = whoseItIs(options);
   return driver.transaction(async (connection) => {
     // Of the transaction, not of the session: it goes with the transaction, also behind a pooler.
     await connection.query(
       `SELECT pg_advisory_xact_lock(hashtext(${quoteText(`nevertwice ${options.schema}`)}))::text`,
     );
-    const statements = pending(await look(connection, options.schema), options);
+    await connection.query(check);
+    const statements = [...pending(await look(connection, options.schema), options), ...more];
     for (const statement of statements) await connection.query(statement);
+    if (statements.length > 0) await connection.query(check);
     return statements;
   });
+}
+
+export function whoseItIs({ schema, supabase }: MigrateOptions): string {
+  return ownershipCheck(schema, supabase ? functionName(schema) : null, UNKNOWN_STATEMENT);
 }
 
 /** The schema as this store is to use it: migrated where it may, or an error that says who has to. */

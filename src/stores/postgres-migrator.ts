@@ -1,7 +1,7 @@
 /** `nevertwice migrate`: the schema's migrations by themselves, with a role that may make them. */
 import { openDriver } from "./postgres-driver.ts";
 import { storeError } from "./postgres-errors.ts";
-import { look, migrate, pending } from "./postgres-migrate.ts";
+import { look, migrate, pending, whoseItIs } from "./postgres-migrate.ts";
 import { checkOptions } from "./postgres-options.ts";
 import { grantSql, migrationSql, quoteName, rlsSql, SCHEMA_VERSION } from "./postgres-schema.ts";
 import { knownStatements } from "./postgres-statements.ts";
@@ -40,19 +40,20 @@ export async function performMigration(options: MigrationOptions): Promise<Migra
   const { schema, name: store } = settings;
   const grants = grant === undefined ? [] : grantSql(schema, quoteName(grant));
   if (options.supabase) grants.push(...supabaseSql(schema, await knownStatements(schema)));
+  const where = { schema, rls, where: store, supabase: options.supabase };
+  const check = whoseItIs(where);
   if (url === undefined) {
-    const statements = [...migrationSql(schema, 0), ...(rls ? rlsSql(schema) : []), ...grants];
+    const statements = [check, ...migrationSql(schema, 0), ...(rls ? rlsSql(schema) : []), ...grants, check];
     return { store, schema, version, statements, ran: false };
   }
-  const where = { schema, rls, where: store };
   const driver = await openDriver(settings);
   try {
     if (dryRun) {
+      await driver.query(check);
       const statements = [...pending(await look(driver, schema), where), ...grants];
       return { store, schema, version, statements, ran: false };
     }
-    const statements = [...(await migrate(driver, where)), ...grants];
-    for (const statement of grants) await driver.query(statement);
+    const statements = await migrate(driver, where, grants);
     return { store, schema, version, statements, ran: true };
   } catch (error) {
     throw storeError(error, { where: store, schema });

@@ -85,6 +85,13 @@ export function quoteText(text: string): string {
   return text.includes("\\") ? `E${quoted.replaceAll("\\", "\\\\")}` : quoted;
 }
 
+/** A body of SQL between dollar signs, with a tag that it does not contain. */
+export function dollarQuoted(body: string): string {
+  let tag = "nt";
+  while (body.includes(`$${tag}$`)) tag += "t";
+  return `$${tag}$${body}$${tag}$`;
+}
+
 /** The statements from a version (0: nothing is there) to this release's, in order. */
 export function migrationSql(schema: string, from: number): string[] {
   const name = quoteName(schema);
@@ -117,6 +124,9 @@ export function rlsSql(schema: string): string[] {
     `ALTER TABLE ${records} ENABLE ROW LEVEL SECURITY`,
     `DROP POLICY IF EXISTS nevertwice_tenant ON ${records}`,
     `CREATE POLICY nevertwice_tenant ON ${records} USING (${own}) WITH CHECK (${own})`,
+    // For roles that may read it at all: --supabase turns row-level security on for every table.
+    `DROP POLICY IF EXISTS nevertwice_read ON ${quoteName(schema)}.meta`,
+    `CREATE POLICY nevertwice_read ON ${quoteName(schema)}.meta FOR SELECT USING (true)`,
   ];
 }
 

@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import type { Driver } from "./postgres-connection.ts";
 import type { Row, SqlText } from "./postgres-row.ts";
-import { quoteName, quoteText } from "./postgres-schema.ts";
+import { dollarQuoted, quoteName, quoteText } from "./postgres-schema.ts";
 import { answerWithin } from "./postgres-timeout.ts";
 
 interface RpcError {
@@ -23,14 +23,16 @@ export interface SupabaseClient {
 
 // More than any statement of ours has.
 const MOST_PARAMETERS = 48;
+// Hexadecimal digits of a statement's digest: its name.
+const NAME_LENGTH = 32;
 /** Raised by the function for a statement that the migration did not bring. */
-const UNKNOWN_STATEMENT = "NT001";
+export const UNKNOWN_STATEMENT = "NT001";
 
 function statementName(text: string): string {
-  return createHash("sha256").update(text).digest("hex").slice(0, 32);
+  return createHash("sha256").update(text).digest("hex").slice(0, NAME_LENGTH);
 }
 
-function functionName(schema: string): string {
+export function functionName(schema: string): string {
   return `${schema}_run`;
 }
 
@@ -88,33 +90,38 @@ export function supabaseSql(schema: string, texts: readonly string[]): string[] 
   const rows = texts.map((text) => `('${statementName(text)}', ${quoteText(text)})`);
   return [
     `CREATE TABLE IF NOT EXISTS ${name}.statements (name text PRIMARY KEY, text text NOT NULL)`,
-    `INSERT INTO ${name}.statements (name, text) VALUES\n${rows.join(",\n")}\nON CONFLICT (name) DO NOTHING`,
+    `INSERT INTO ${name}.statements AS s (name, text) VALUES\n${rows.join(",\n")}\nON CONFLICT (name) DO UPDATE SET text = EXCLUDED.text WHERE s.text <> EXCLUDED.text`,
     `CREATE OR REPLACE FUNCTION public.${quoteName(functionName(schema))}(statement text, parameters text[]) RETURNS SETOF jsonb
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $run$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS ${dollarQuoted(`
 DECLARE
   known text;
   answer record;
 BEGIN
   SELECT s.text INTO known FROM ${name}.statements s WHERE s.name = statement;
-  IF known IS NULL THEN
+  -- Whoever could write the table must not be able to have anything else run with the rights of its owner.
+  IF known IS NULL OR left(encode(sha256(convert_to(known, 'UTF8')), 'hex'), ${NAME_LENGTH}) <> statement THEN
     RAISE EXCEPTION USING ERRCODE = '${UNKNOWN_STATEMENT}', MESSAGE = 'no such statement';
   END IF;
   FOR answer IN EXECUTE known USING ${parameters} LOOP
     RETURN NEXT to_jsonb(answer);
   END LOOP;
-END $run$`,
-    // Supabase grants every new function of "public" to everybody, by default privileges.
-    `REVOKE ALL ON FUNCTION ${run} FROM PUBLIC`,
+END `)}`,
+    // Everybody may call a new function, and Supabase's default privileges name some roles besides. Nobody sees it before
+    // the migration commits, and then only who is granted it here.
+    `REVOKE ALL ON FUNCTION ${run} FROM PUBLIC CASCADE`,
     ...["records", "meta", "statements"].map((table) => `ALTER TABLE ${name}.${table} ENABLE ROW LEVEL SECURITY`),
-    `DO $roles$ DECLARE role text; BEGIN
+    `DO ${dollarQuoted(`DECLARE role text; BEGIN
+  FOR role IN SELECT DISTINCT pg_get_userbyid(a.grantee) FROM pg_proc p CROSS JOIN aclexplode(p.proacl) a
+    WHERE p.oid = ${quoteText(run)}::regprocedure AND a.grantee NOT IN (0, p.proowner) LOOP
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %I CASCADE', ${quoteText(run)}, role);
+  END LOOP;
   FOR role IN SELECT rolname FROM pg_roles WHERE rolname IN ('anon', 'authenticated') LOOP
-    EXECUTE format('REVOKE ALL ON FUNCTION ${run.replaceAll("%", "%%").replaceAll("'", "''")} FROM %I', role);
-    EXECUTE format('REVOKE ALL ON SCHEMA ${name.replaceAll("%", "%%").replaceAll("'", "''")} FROM %I', role);
-    EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA ${name.replaceAll("%", "%%").replaceAll("'", "''")} FROM %I', role);
+    EXECUTE format('REVOKE ALL ON SCHEMA %s FROM %I', ${quoteText(name)}, role);
+    EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA %s FROM %I', ${quoteText(name)}, role);
   END LOOP;
   IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'service_role') THEN
     GRANT EXECUTE ON FUNCTION ${run} TO service_role;
   END IF;
-END $roles$`,
+END `)}`,
   ];
 }

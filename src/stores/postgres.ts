@@ -20,6 +20,7 @@ import type {
   TransactionalStore,
   TransactionView,
 } from "../core/store.ts";
+import { LapsedLooks } from "./lapsed-looks.ts";
 import { isProvisional, ServerClock } from "./postgres-clock.ts";
 import type { Connection, Driver } from "./postgres-connection.ts";
 import { openDriver } from "./postgres-driver.ts";
@@ -50,8 +51,6 @@ const BATCH_ROWS = 128;
 const CROWDED_BATCH_ROWS = 256;
 // However many rows a caller of the port hands over, a statement holds no more.
 const STATEMENT_ROWS = 500;
-// Silent holders are looked for among queued work this often, not at every poll: a lease takes longer to run out.
-const LOOK_FOR_LAPSED_MS = 5_000;
 // A sweep that has more to do than this goes on at the next one.
 const WATCH_BUDGET_MS = 500;
 
@@ -83,7 +82,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   readonly #checked = new WeakMap<object, Promise<void>>();
   #closed = false;
   readonly #leaseFloor = new LeaseFloor();
-  #lookedForLapsedAt = Number.NEGATIVE_INFINITY;
+  readonly #lapsedLooks = new LapsedLooks();
 
   constructor(settings: Settings) {
     this.#settings = settings;
@@ -156,15 +155,19 @@ class PostgresStore implements TransactionalStore<unknown> {
       checkLimit(query.limit, "lease");
       const confined = { ...query, ...this.#ownTenant(query.tenant) };
       const now = this.now();
-      const due = await this.#leaseDue(run, confined, now);
-      if (due.length >= query.limit || now - this.#lookedForLapsedAt < LOOK_FOR_LAPSED_MS) return due;
-      const limit = query.limit - due.length;
-      const { text, values } = leaseLapsed(this.#tables, { ...confined, limit }, now);
-      const lapsed = this.#swaps.leased(await survey.query(text, values), query, now);
-      // Where there was as much as asked for there may be more.
-      if (lapsed.length < limit) this.#lookedForLapsedAt = now;
-      return [...due, ...lapsed.map(({ stored }) => stored)];
+      // Abandoned work first: behind the due work of a queue that is never empty, nobody would get to it.
+      const lapsed = this.#lapsedLooks.due(confined, now) ? await this.#leaseLapsed(survey, confined, now) : [];
+      const limit = query.limit - lapsed.length;
+      return limit === 0 ? lapsed : andMore(lapsed, () => this.#leaseDue(run, { ...confined, limit }, now));
     });
+  }
+
+  async #leaseLapsed(survey: Connection, query: LeaseQuery, now: number): Promise<Stored[]> {
+    const { text, values } = leaseLapsed(this.#tables, query, now);
+    const leased = this.#swaps.leased(await survey.query(text, values), query, now);
+    // Where there was as much as asked for there may be more.
+    if (leased.length < query.limit) this.#lapsedLooks.foundAll(query, now);
+    return leased.map(({ stored }) => stored);
   }
 
   async #leaseDue(run: Connection, query: LeaseQuery, now: number): Promise<Stored[]> {
@@ -178,7 +181,7 @@ class PostgresStore implements TransactionalStore<unknown> {
     else this.#leaseFloor.forget(query);
     const due = leased.map(({ stored }) => stored);
     if (from === null || due.length === query.limit) return due;
-    return [...due, ...(await this.#leaseDue(run, { ...query, limit: query.limit - due.length }, now))];
+    return andMore(due, () => this.#leaseDue(run, { ...query, limit: query.limit - due.length }, now));
   }
 
   list(query: ListQuery): Promise<Page> {
@@ -335,6 +338,12 @@ class PostgresStore implements TransactionalStore<unknown> {
 
 function stampedTooEarly({ record }: Put): boolean {
   return isProvisional(record.updatedAt);
+}
+
+/** Records that are leased already are handed out even if the next statement fails: held back, nobody would run them. */
+async function andMore(leased: Stored[], more: () => Promise<Stored[]>): Promise<Stored[]> {
+  if (leased.length === 0) return more();
+  return [...leased, ...(await more().catch(() => []))];
 }
 
 function letGo(wakes: Wakes, { record }: Put): void {

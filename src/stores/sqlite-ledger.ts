@@ -18,6 +18,7 @@ import type {
   SweepQuery,
 } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
+import { LapsedLooks } from "./lapsed-looks.ts";
 import type { SqliteHandle, SqliteStatement } from "./sqlite-driver.ts";
 import { COLUMNS, decodeRow, encodeRow, type Row, type RowValues, versionOf } from "./sqlite-row.ts";
 
@@ -84,6 +85,7 @@ export class SqliteLedger {
   readonly #statements = new Map<string, SqliteStatement>();
   readonly #inserts = new Map<number, SqliteStatement>();
   readonly #updates = new Map<number, SqliteStatement>();
+  readonly #lapsedLooks = new LapsedLooks();
   #sweptTo = 0;
 
   constructor(db: SqliteHandle, where: string) {
@@ -170,22 +172,24 @@ export class SqliteLedger {
         .next().done
     )
       return [];
+    // Abandoned work first, now and then: behind the due work of a queue that is never empty, nobody would get to it.
+    const lapsedFirst = this.#lapsedLooks.due(query, at.steady);
     return this.transaction(() => {
       const leased: Stored[] = [];
-      for (const { record, version } of this.#leasable(query, at)) {
-        if (leased.length >= query.limit) break;
+      for (const { record, version } of this.#leasable(query, at, lapsedFirst)) {
         const { to, holder, leaseMs } = query;
         const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
         if (!change.ok) continue;
         const [result] = this.writeWithin([encodePut({ record: change.record, expected: version })]);
         if (result?.ok) leased.push({ record: change.record, version: result.version });
+        if (leased.length === query.limit) break;
       }
       return leased;
     });
   }
 
-  /** Due work by its index, oldest first; then claims whose holder fell silent before sending. */
-  *#leasable(query: LeaseQuery, at: Instant): Iterable<Stored> {
+  /** Due work by its index, oldest first; and claims whose holder fell silent before sending. */
+  *#leasable(query: LeaseQuery, at: Instant, lapsedFirst = false): Iterable<Stored> {
     const where = ["json_extract(doc, '$.queued') = 1"];
     const values: unknown[] = [];
     if (query.tenant !== undefined) {
@@ -197,10 +201,17 @@ export class SqliteLedger {
       values.push(JSON.stringify(query.actions));
     }
     const filter = where.join(" AND ");
-    const due = `${SELECT} WHERE state = 'pending' AND attention_at <= ? AND ${filter} ORDER BY attention_at, id LIMIT ?`;
-    const lapsed = `${SELECT} WHERE ${LAPSED} AND state = 'claimed' AND ${filter} ORDER BY id LIMIT ?`;
-    yield* this.#decodeAll(this.#prepare(due).all(at.now, ...values, query.limit));
-    yield* this.#decodeAll(this.#prepare(lapsed).all(at.steady, at.epoch, ...values, query.limit));
+    const due = () => {
+      const sql = `${SELECT} WHERE state = 'pending' AND attention_at <= ? AND ${filter} ORDER BY attention_at, id LIMIT ?`;
+      return this.#prepare(sql).all(at.now, ...values, query.limit);
+    };
+    const lapsed = () => {
+      const sql = `${SELECT} WHERE ${LAPSED} AND state = 'claimed' AND ${filter} ORDER BY id LIMIT ?`;
+      const rows = this.#prepare(sql).all(at.steady, at.epoch, ...values, query.limit);
+      if (rows.length < query.limit) this.#lapsedLooks.foundAll(query, at.steady);
+      return rows;
+    };
+    for (const rows of lapsedFirst ? [lapsed, due] : [due, lapsed]) yield* this.#decodeAll(rows());
   }
 
   list(query: ListQuery, at: Instant): { items: Stored[]; cursor: string | null } {

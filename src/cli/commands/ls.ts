@@ -7,7 +7,7 @@ import { age, plural, shellWord, shortKey } from "../format.ts";
 import { ledgerJson, noLedgerYet } from "../ledger.ts";
 import { nearest } from "../nearest.ts";
 import { recordJson } from "../record-json.ts";
-import { actionLabel, paintState, remarkOf, SILENT_MARK, standingOf } from "../standing.ts";
+import { actionLabel, markOf, paintState, remarkOf, standingOf } from "../standing.ts";
 import { type Column, renderTable } from "../table.ts";
 import { oneLine, wrap } from "../text.ts";
 
@@ -21,7 +21,7 @@ export const ls: Command = {
   summary: "list records, the newest first",
   usage: ["[--state <states>] [--action <name>] [--scope <id>] [--limit <n>]", "--doubt"],
   about:
-    "A record whose holder stopped answering after the send mark is shown as unknown*, since that is what it is. The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by what the ledger's row says, --doubt by what is true.",
+    "A record whose holder stopped answering is shown as what it is: unknown* after the send mark, pending* before it (nothing was sent, and a worker or the next call takes it). The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by what the ledger's row says, --doubt by what is true.",
   flags: {
     state: { takes: "values", value: "states", about: "only these states: pending,unknown" },
     doubt: { takes: "nothing", about: "only doubts: unknown, and sent by a holder that fell silent" },
@@ -173,8 +173,11 @@ function table(context: Context, items: readonly Stored[], store: Store): string
 async function footer(context: Context, page: Page, store: Store, filter: Filter): Promise<string[]> {
   const { args, paint, width } = context;
   const at = instantOf(store);
-  const silent = page.items.some(({ record }) => standingOf(record, at).label.endsWith("*"));
-  const lines: string[] = silent ? ["", ...wrap(SILENT_MARK, width).map(paint.dim)] : [];
+  const marks = new Set(
+    page.items.map(({ record }) => markOf(standingOf(record, at).label)).filter((mark) => mark !== null),
+  );
+  const lines: string[] =
+    marks.size === 0 ? [] : ["", ...[...marks].flatMap((mark) => wrap(mark, width)).map(paint.dim)];
   const waiting = await doubts(store, { ...filter, limit: DOUBTS_COUNTED }, undefined);
   const [first] = waiting.items;
   if (first !== undefined) {

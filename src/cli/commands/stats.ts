@@ -69,6 +69,8 @@ function remarks(context: Context, counts: LedgerStats, now: number): string[] {
   if (counts.oldestUnknownAt !== null) lines.push(`oldest doubt    since ${moment(counts.oldestUnknownAt, now)}`);
   if (counts.oldestPendingAt !== null) lines.push(`oldest pending  due ${moment(counts.oldestPendingAt, now)}`);
   if (counts.lapsed > 0)
-    lines.push(`silent holders  ${counts.lapsed}: ${context.suggest("sweep")} makes doubts of those that had sent`);
+    lines.push(
+      `silent holders  ${counts.lapsed}: ${context.suggest("sweep")} makes doubts of those that had sent; the others are free for a worker or the next call`,
+    );
   return lines;
 }

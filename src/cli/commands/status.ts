@@ -1,6 +1,7 @@
 import { type Absent, type Outcome, outcomeOfRecord } from "../../core/outcome.ts";
 import type { Instant, LedgerRecord } from "../../core/record.ts";
 import { instantOf } from "../../core/store.ts";
+import { toStoredError } from "../../core/stored-error.ts";
 import { Payloads } from "../../engine/payloads.ts";
 import type { Command, Context } from "../command.ts";
 import { exitOfStatus } from "../exit.ts";
@@ -59,7 +60,6 @@ function describeRecord(record: LedgerRecord, at: Instant): Outcome<unknown> | A
 }
 
 function words(outcome: Outcome<unknown> | Absent, record: LedgerRecord, { now }: Instant): string {
-  const error = oneLine(record.error?.message ?? "");
   switch (outcome.status) {
     case "done":
       return `at ${moment(outcome.at, now)}, attempt ${outcome.attempt}`;
@@ -68,7 +68,7 @@ function words(outcome: Outcome<unknown> | Absent, record: LedgerRecord, { now }
     case "queued":
       return `due ${moment(outcome.dueAt, now)}`;
     case "failed":
-      return `${outcome.final ? "refused for good" : "the next call may try again"}${error === "" ? "" : `; ${error}`}`;
+      return `${outcome.final ? "refused for good" : "the next call may try again"}; ${oneLine(toStoredError(outcome.error).message)}`;
     case "unknown":
       return `since ${moment(outcome.since, now)}; ${oneLine(outcome.why)}`;
     case "conflict":

@@ -113,6 +113,47 @@ export const leases: readonly Case[] = [
     },
   },
   {
+    name: "a lease of one kind uses up no look for what silent holders left of another kind",
+    body: async ({ store, at }) => {
+      const left = (tenant: string, action: string) =>
+        leasedRecord(at, `nt1_${tenant}_${action}`, -LONG, { tenant, action });
+      const kinds = [
+        { actions: ["mail"], to: "claimed", tenant: "" },
+        { actions: ["sms", "call"], to: "sent", tenant: "" },
+        { actions: ["mail"], to: "claimed", tenant: "acme", leaseMs: 2 * MINUTE },
+        { actions: ["sms"], to: "sent", tenant: "acme", limit: 1 },
+      ] as const;
+      await seed(store, [
+        left("", "mail"),
+        left("", "sms"),
+        left("", "call"),
+        left("acme", "mail"),
+        left("acme", "sms"),
+      ]);
+      const found: string[] = [];
+      for (const kind of kinds) {
+        // Another worker of this process looks as well, and so does a queue that takes one task at a time.
+        await store.lease({ ...LEASE, actions: ["unrelated"] });
+        await store.lease({ ...LEASE, actions: ["unrelated"], limit: 1, to: "sent", tenant: kind.tenant });
+        found.push(...keysOf(await store.lease({ ...LEASE, ...kind })));
+      }
+      assert.deepEqual(found.sort(), ["nt1__call", "nt1__mail", "nt1__sms", "nt1_acme_mail", "nt1_acme_sms"]);
+    },
+  },
+  {
+    name: "what a silent holder left does not wait until there is no other work",
+    body: async ({ store, at }) => {
+      const now = Math.floor(at.now);
+      await seed(store, [
+        ...times(20, (index) => dueRecord(at, numberedKey(index), { dueAt: now - MINUTE })),
+        leasedRecord(at, "nt1_lapsed", -LONG, { updatedAt: now - 2 * LONG, createdAt: now - 2 * LONG }),
+      ]);
+      const handed: string[] = [];
+      for (let round = 0; round < 10; round += 1) handed.push(...keysOf(await store.lease({ ...LEASE, limit: 1 })));
+      assert.ok(handed.includes("nt1_lapsed"), `ten leases of one record each handed out only ${handed.join(", ")}`);
+    },
+  },
+  {
     name: "due times and leases follow the store's clock",
     needs: "advance",
     body: async ({ store, ledger, at }) => {
