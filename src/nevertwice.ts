@@ -13,6 +13,7 @@ import { systemClock } from "./engine/clock.ts";
 import { type AttemptContext, type Logger, silentLogger } from "./engine/context.ts";
 import { type ActionOptions, type Definition, defineAction, type Probe } from "./engine/definition.ts";
 import { Engine } from "./engine/engine.ts";
+import { DamageReports } from "./engine/damage-reports.ts";
 import { type EventListener, Events, Warnings } from "./engine/events.ts";
 import { Ledger } from "./engine/ledger.ts";
 import { type Resolution, resolveDoubt, retryFailed, type Signature } from "./engine/operate.ts";
@@ -137,14 +138,22 @@ class Instance implements Nevertwice {
     const events = new Events();
     const clock = systemClock;
     const random = Math.random;
-    const ledger = new Ledger({ store: this.store, clock, events, random });
+    const warnings = new Warnings(events, options.onWarning);
+    const damage = new DamageReports(events, warnings);
+    const ledger = new Ledger({
+      store: this.store,
+      clock,
+      events,
+      random,
+      damaged: (found) => damage.report(found),
+    });
     this.#engine = new Engine({
       ledger,
       clock,
       random,
       events,
       payloads: new Payloads(options.encrypt === undefined ? null : sealer(options.encrypt)),
-      warnings: new Warnings(events, options.onWarning),
+      warnings,
       logger: options.logger ?? silentLogger,
       untold: new Untold(ledger, clock),
       heart: new Heart(ledger, clock),

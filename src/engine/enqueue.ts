@@ -99,7 +99,7 @@ export async function enqueue(
   };
   const applied =
     terms.orderKey === null ? await put() : await inLine(engine, call, terms.orderKey, { view, put, secret });
-  return answer(engine, call, applied);
+  return answer(engine, call, applied, view !== null);
 }
 
 type Source = (current: LedgerRecord | null) => LedgerEvent | null;
@@ -206,8 +206,9 @@ function conflictOf(engine: Engine, call: Call, record: LedgerRecord): readonly 
   return guarded.length === 0 ? null : guarded;
 }
 
-function answer(engine: Engine, call: Call, applied: Applied): Enqueued<unknown> {
+function answer(engine: Engine, call: Call, applied: Applied, inTransaction: boolean): Enqueued<unknown> {
   const { key, definition } = call;
+  const seen = { type: "in_transaction", action: definition.name, key } as const;
   const { events, payloads } = engine.services;
   const record = applied.stored?.record;
   if (record === undefined) {
@@ -219,11 +220,13 @@ function answer(engine: Engine, call: Call, applied: Applied): Enqueued<unknown>
   }
   const differs = applied.ok ? null : conflictOf(engine, call, record);
   if (differs !== null) {
-    events.emit({ type: "conflict", action: definition.name, key, differs });
+    if (inTransaction) events.emit({ ...seen, what: "conflict" });
+    else events.emit({ type: "conflict", action: definition.name, key, differs });
     throw errorForOutcome({ status: "conflict", key, differs }, definition.name);
   }
   const created = applied.ok && record.attempt === 0 && record.createdAt === record.updatedAt;
-  if (applied.ok) events.emit({ type: "enqueued", action: definition.name, key, created });
+  if (applied.ok && inTransaction) events.emit({ ...seen, what: "enqueued" });
+  else if (applied.ok) events.emit({ type: "enqueued", action: definition.name, key, created });
   const done = record.state === "confirmed" ? payloads.load(record, "result") : null;
   return { key, created, state: record.state, ...(done !== null && { result: done.value }) };
 }
