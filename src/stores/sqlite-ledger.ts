@@ -5,11 +5,7 @@
  * A row just written is never read with `.get()`: it steps once and resets, and an error of the commit that happens at
  * the reset is swallowed. `.run()` and `.all()` step to the end.
  */
-import {
-  type DamagedRecord,
-  decodedOrError,
-  decodeIntact,
-} from "../core/damaged-record.ts";
+import { type DamagedRecord, decodedOrError, decodeIntact } from "../core/damaged-record.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import { type Instant, STATES, type State } from "../core/record.ts";
 import type {
@@ -224,7 +220,9 @@ export class SqliteLedger {
     const due = `${SELECT} WHERE state = 'pending' AND attention_at <= ? AND ${filter} ORDER BY attention_at, id LIMIT ?`;
     const lapsed = `${SELECT} WHERE ${LAPSED} AND state = 'claimed' AND ${filter} ORDER BY id LIMIT ?`;
     yield* this.#enough(query.limit, damaged, (rows) => this.#prepare(due).all(at.now, ...values, rows));
-    yield* this.#enough(query.limit, damaged, (rows) => this.#prepare(lapsed).all(at.steady, at.epoch, ...values, rows));
+    yield* this.#enough(query.limit, damaged, (rows) =>
+      this.#prepare(lapsed).all(at.steady, at.epoch, ...values, rows),
+    );
   }
 
   /** As many as asked for, although rows that cannot be read stand before them: those are asked for on top. */
