@@ -6,6 +6,7 @@ import { configError, noSuchOption } from "./core/errors.ts";
 import type { Absent, Outcome } from "./core/outcome.ts";
 import { type PolicyOptions, policyWarnings } from "./core/policy.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
+import { unstorableIn } from "./core/storable-text.ts";
 import type { Store } from "./core/store.ts";
 import { type Action, createAction } from "./engine/action.ts";
 import type { CallOptions } from "./engine/call.ts";
@@ -116,6 +117,8 @@ function checkOptions(options: NevertwiceOptions): void {
       `nevertwice(): tenant is ${JSON.stringify(tenant)}; give a name that is not blank, or leave it out.`,
     );
   }
+  const unstorable = tenant === undefined ? null : unstorableIn(tenant);
+  if (unstorable !== null) throw configError(`nevertwice(): tenant ${JSON.stringify(tenant)}: ${unstorable}.`);
 }
 
 class Instance implements Nevertwice {

@@ -4,6 +4,7 @@ import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { expired, type LedgerRecord, type State, type WorkTerms } from "../core/record.ts";
+import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored, TransactionView } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, type CallDefaults, type CallOptions, intentOf } from "./call.ts";
@@ -66,6 +67,8 @@ export function readTerms(options: EnqueueOptions, action: string): Terms {
     (typeof orderKey !== "string" || orderKey.trim() === "" || orderKey.length > LONGEST_ORDER_KEY)
   )
     throw configError(`${where("orderKey")} takes a string of 1 to ${LONGEST_ORDER_KEY} characters, not blank.`);
+  const unstorable = orderKey === null ? null : unstorableIn(orderKey);
+  if (unstorable !== null) throw configError(`${where("orderKey")}: ${unstorable}. Leave that character out.`);
   return {
     dueAt: dueAt === undefined ? null : instant(dueAt, where("dueAt")),
     delayMs: delay === undefined ? 0 : durationMs(delay, where("delay")),
