@@ -6,11 +6,13 @@ import { configError, noSuchOption } from "./core/errors.ts";
 import type { Absent, Outcome } from "./core/outcome.ts";
 import { type PolicyOptions, policyWarnings } from "./core/policy.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
+import { unstorableIn } from "./core/storable-text.ts";
 import type { Store } from "./core/store.ts";
 import { type Action, createAction } from "./engine/action.ts";
 import type { CallOptions } from "./engine/call.ts";
 import { systemClock } from "./engine/clock.ts";
 import { type AttemptContext, type Logger, silentLogger } from "./engine/context.ts";
+import { DamageReports } from "./engine/damage-reports.ts";
 import { type ActionOptions, type Definition, defineAction, type Probe } from "./engine/definition.ts";
 import { Engine } from "./engine/engine.ts";
 import { type EventListener, Events, Warnings } from "./engine/events.ts";
@@ -115,6 +117,8 @@ function checkOptions(options: NevertwiceOptions): void {
       `nevertwice(): tenant is ${JSON.stringify(tenant)}; give a name that is not blank, or leave it out.`,
     );
   }
+  const unstorable = tenant === undefined ? null : unstorableIn(tenant);
+  if (unstorable !== null) throw configError(`nevertwice(): tenant ${JSON.stringify(tenant)}: ${unstorable}.`);
 }
 
 class Instance implements Nevertwice {
@@ -137,14 +141,22 @@ class Instance implements Nevertwice {
     const events = new Events();
     const clock = systemClock;
     const random = Math.random;
-    const ledger = new Ledger({ store: this.store, clock, events, random });
+    const warnings = new Warnings(events, options.onWarning);
+    const damage = new DamageReports(events, warnings);
+    const ledger = new Ledger({
+      store: this.store,
+      clock,
+      events,
+      random,
+      damaged: (found) => damage.report(found),
+    });
     this.#engine = new Engine({
       ledger,
       clock,
       random,
       events,
       payloads: new Payloads(options.encrypt === undefined ? null : sealer(options.encrypt)),
-      warnings: new Warnings(events, options.onWarning),
+      warnings,
       logger: options.logger ?? silentLogger,
       untold: new Untold(ledger, clock),
       heart: new Heart(ledger, clock),

@@ -1,5 +1,6 @@
 /** A suite that never caught anything proves nothing: each of these stores is broken in one way, and must be caught. */
 import { describe, expect, it } from "vitest";
+import { damagedRecord, describeDamage } from "../src/core/damaged-record.ts";
 import { NevertwiceError } from "../src/core/errors.ts";
 import type { Instant, LedgerRecord } from "../src/core/record.ts";
 import type { Put, PutResult, Store, Stored, TransactionalStore } from "../src/core/store.ts";
@@ -61,13 +62,24 @@ class Sound implements TransactionalStore<unknown> {
     this.#check(puts.map(({ record }) => record.key));
     return this.inner.write(puts);
   }
-  async lease(...[query]: Parameters<Store["lease"]>) {
+  async lease(...[query]: Parameters<Store["lease"]>): Promise<Stored[]> {
     this.#check([]);
-    return this.inner.lease(query);
+    const leased = await this.inner.lease(query);
+    const sound = leased.filter(({ record }) => !this.damaged.has(record.key));
+    if (sound.length === leased.length) return leased;
+    for (const { record } of leased) if (this.damaged.has(record.key)) query.damaged?.(this.damageOf(record.key));
+    return [...sound, ...(await this.lease({ ...query, limit: query.limit - sound.length }))];
   }
   async list(...[query]: Parameters<Store["list"]>) {
     this.#check([]);
-    return this.inner.list(query);
+    const { items, cursor } = await this.inner.list(query);
+    const bad = items.filter(({ record }) => this.damaged.has(record.key));
+    if (bad.length === 0) return { items, cursor };
+    const sound = items.filter((one) => !bad.includes(one));
+    return { items: sound, cursor, damaged: bad.map(({ record }) => this.damageOf(record.key)) };
+  }
+  damageOf(key: string) {
+    return describeDamage(damagedRecord({ key, where: this.name, what: "it was damaged by the test" }));
   }
   async stats() {
     this.#check([]);
@@ -99,7 +111,7 @@ class Sound implements TransactionalStore<unknown> {
   #check(keys: readonly string[]) {
     if (this.#closed) throw new NevertwiceError("STORE_UNAVAILABLE", "closed");
     const key = keys.find((candidate) => this.damaged.has(candidate));
-    if (key !== undefined) throw new NevertwiceError("STORE_UNAVAILABLE", "a record is damaged", { key });
+    if (key !== undefined) throw damagedRecord({ key, where: this.name, what: "it was damaged by the test" });
   }
 }
 
@@ -325,6 +337,46 @@ const FLAWS: Readonly<Record<string, readonly [caughtBy: RegExp, flaw: Flaw]>> =
         const rows = await store.inner.read(keys);
         return rows.map((row) => (row !== null && store.damaged.has(row.record.key) ? null : row));
       },
+    }),
+  ],
+  "the error of a damaged record is that of a store which is down": [
+    /corruption > the error of a damaged record among others names its key/,
+    (store) => ({
+      read: (keys) =>
+        store.read(keys).catch(() => {
+          throw new NevertwiceError("STORE_UNAVAILABLE", "the ledger is damaged");
+        }),
+    }),
+  ],
+  "a damaged record stops a list": [
+    /corruption > a list passes over a damaged record/,
+    (store) => ({
+      list: async (query) => {
+        const page = await store.list(query);
+        if (page.damaged !== undefined) throw damagedRecord({ key: "nt1_filled", where: "", what: "it was" });
+        return page;
+      },
+    }),
+  ],
+  "a list hides a damaged record": [
+    /corruption > a list passes over a damaged record/,
+    (store) => ({
+      list: async (query) => {
+        const { items, cursor } = await store.list(query);
+        return { items, cursor };
+      },
+    }),
+  ],
+  "a damaged record stops a lease": [
+    /corruption > a lease hands out the work behind/,
+    (store) => ({
+      lease: async (query) =>
+        store.lease({
+          ...query,
+          damaged: ({ key }) => {
+            throw damagedRecord({ key, where: "", what: "it was" });
+          },
+        }),
     }),
   ],
   "an insert heals a damaged record": [

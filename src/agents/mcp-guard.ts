@@ -1,10 +1,11 @@
 /** The guards of one MCP server's tools, made as the calls come: what the proxy's transports share. */
 import { createHash } from "node:crypto";
 import { isNevertwiceError } from "../core/errors.ts";
+import { unstorableIn } from "../core/storable-text.ts";
 import { type AttemptContext, currentAttempt } from "../engine/context.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
 import { DEFAULT_WINDOW, type ProxyConfig, type ProxyToolConfig } from "./mcp-config.ts";
-import { isRefusedUnrun, type ToolCall, type ToolInfo } from "./mcp-message.ts";
+import { INVALID_PARAMS, isRefusedUnrun, RpcFailure, type ToolCall, type ToolInfo } from "./mcp-message.ts";
 import { mcpCodec, mcpErrorMeaning, type ToolResult } from "./mcp-result.ts";
 import { type CallTool, verifyCall } from "./mcp-verify.ts";
 import { STATUS_TOOL, statusTool } from "./status-tool.ts";
@@ -87,6 +88,13 @@ export class McpGuard {
   async answer(call: ProxyCall, callTool: CallTool): Promise<Answer<ToolResult>> {
     const { name, arguments: args = {} } = call.message.params;
     const own = this.#configOf(name);
+    // A client may send any text as a name, and it would be kept as the action's.
+    const unstorable = unstorableIn(name);
+    if (unstorable !== null)
+      throw new RpcFailure({
+        code: INVALID_PARAMS,
+        message: `Not run: the tool's name cannot be kept: ${unstorable}.`,
+      });
     // A doubt is looked into over the connection of the latest call: an earlier one may be gone.
     this.#callTool = callTool;
     const guard = this.#guards.get(name) ?? this.#guard(name);

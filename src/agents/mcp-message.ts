@@ -102,7 +102,7 @@ export class RpcFailure extends Error {
 }
 
 const METHOD_NOT_FOUND = -32_601;
-const INVALID_PARAMS = -32_602;
+export const INVALID_PARAMS = -32_602;
 export const INVALID_REQUEST = -32_600;
 const PARSE_ERROR = -32_700;
 

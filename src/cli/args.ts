@@ -1,5 +1,6 @@
 /** The command line, taken apart: flags may stand before or after the command, and a wrong one says what was meant. */
 import { parseArgs } from "node:util";
+import { unstorableIn } from "../core/storable-text.ts";
 import type { Command, Flag, Flags } from "./command.ts";
 import { UsageError } from "./exit.ts";
 import { nearest } from "./nearest.ts";
@@ -140,6 +141,8 @@ function check(given: Given, allowed: Flags, command: Command | null): string | 
   const missing = given.value === undefined || (!given.inline && given.value.startsWith("--"));
   if (missing)
     throw new UsageError(`--${given.name} needs a value: --${given.name} <${flag.value ?? "value"}>. ${see}`);
+  const unstorable = unstorableIn(given.value ?? "");
+  if (unstorable !== null) throw new UsageError(`--${given.name}: ${unstorable}. Leave that character out. ${see}`);
   return given.value;
 }
 

@@ -2,6 +2,7 @@ import { createHmac, type Hmac, hash } from "node:crypto";
 import { canonicalKey, KEY_LIMITS, preparedText } from "./canonical.ts";
 import { codeAt } from "./code-at.ts";
 import { configError, NevertwiceError } from "./errors.ts";
+import { unstorableIn } from "./storable-text.ts";
 
 export interface KeyIdentity {
   /** "" when there is none. */
@@ -73,6 +74,10 @@ function checkNames(tenant: unknown, action: unknown, version: unknown, scope: u
     throw invalidKey(
       `scope: must be a string of 1 to ${LONGEST_SCOPE} characters, not blank. Leave it out when the intent is not bound to a run, session or thread.`,
     );
+  }
+  for (const [what, name] of Object.entries({ tenant, action, scope: scope ?? "" })) {
+    const unstorable = unstorableIn(name);
+    if (unstorable !== null) throw invalidKey(`${what}: ${unstorable}. Leave that character out of the name.`);
   }
 }
 

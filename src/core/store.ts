@@ -2,6 +2,7 @@
  * The store port: batches of compare-and-swap. The rules live in core; a store only swaps records.
  * Every method takes a batch, because the engine coalesces concurrent callers into one round trip and one commit.
  */
+import type { DamagedRecord } from "./damaged-record.ts";
 import type { Instant, LedgerRecord, State } from "./record.ts";
 
 export interface StoreTraits {
@@ -37,6 +38,8 @@ export interface LeaseQuery {
   readonly to: "claimed" | "sent";
   readonly actions?: readonly string[];
   readonly tenant?: string;
+  /** Called for each due record that cannot be read. It is passed over: the others are handed out. */
+  readonly damaged?: (damaged: DamagedRecord) => void;
 }
 
 export interface ListQuery {
@@ -57,6 +60,8 @@ export interface Page {
   readonly items: readonly Stored[];
   /** Hand it back for the next page; null: this was the last. */
   readonly cursor: string | null;
+  /** Records that would be here, or may be, and cannot be read. Absent: none was met. */
+  readonly damaged?: readonly DamagedRecord[];
 }
 
 export interface ActionStats {
@@ -90,6 +95,13 @@ export interface Finding {
   readonly advice?: string;
 }
 
+/** A damaged record that was set aside. Its bytes are kept, and its key is free: its intent may run again. */
+export interface Quarantined {
+  readonly key: string;
+  /** Where its bytes are now, in words that a person can follow. */
+  readonly keptIn: string;
+}
+
 /** What a store has to know of an action to say whether it may guard it. */
 export interface GuardedPolicy {
   readonly doubt: "hold" | "retry" | "settle";
@@ -116,6 +128,10 @@ export interface Store {
    * first claim: a store that has to look at its server first (how it persists, what its clock says) does so here.
    */
   refuses?(policy: GuardedPolicy): Promise<string | null>;
+  /**
+   * A record that cannot be read is not absent: the call rejects with core's damagedRecord(), which names its key. So do
+   * `write` and its conflicts. The caller asks again without it.
+   */
   read(keys: readonly string[]): Promise<(Stored | null)[]>;
   /** One result per put, in order. Puts of one batch succeed or conflict each on its own. */
   write(puts: readonly Put[]): Promise<PutResult[]>;
@@ -130,6 +146,11 @@ export interface Store {
   stats(): Promise<LedgerStats>;
   /** Removes settled records past their `keep`; returns how many. From a thorough sweep, 0 means that none is left. */
   sweep(query: SweepQuery): Promise<number>;
+  /**
+   * Sets a damaged record aside, its bytes kept, and frees its key. Null: there is none under this key. A record that can
+   * be read is refused.
+   */
+  quarantine?(key: string): Promise<Quarantined | null>;
   /** What `doctor` shows: where the ledger lies, how it is set up, whether it is sound. */
   inspect?(): Promise<readonly Finding[]>;
   close(): Promise<void>;

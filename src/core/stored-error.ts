@@ -1,5 +1,6 @@
 import { messageOf } from "./errors.ts";
 import type { StoredError } from "./record.ts";
+import { storableText } from "./storable-text.ts";
 
 const MESSAGE_LIMIT = 500;
 // Names and codes are identifiers; whatever is longer is not one.
@@ -45,8 +46,7 @@ function described(error: unknown): string {
   }
 }
 
-/** Postgres refuses NUL and lone surrogates in JSON, and cutting may leave half a character: both become U+FFFD. */
+/** After the cut, which may leave half a character. */
 function storable(value: string, limit: number): string {
-  const cut = value.length > limit ? `${value.slice(0, limit - 1)}…` : value;
-  return cut.replace(/\0|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd");
+  return storableText(value.length > limit ? `${value.slice(0, limit - 1)}…` : value);
 }

@@ -12,7 +12,7 @@ import { type Inputs, inChunks, oneByOneOrTogether, sharingStatements } from "./
 import { causeOf, isRemembered } from "./error-memory.ts";
 import { checkSignature, type Resolution, resolveDoubt, type Target } from "./operate.ts";
 import { parseInput } from "./standard-schema.ts";
-import { runInTransaction, viewOf } from "./transactional.ts";
+import { runInTransaction, statusInTransaction, viewOf } from "./transactional.ts";
 
 export interface ResendOptions extends CallOptions {
   /** Who sends it again, and why: kept in the record's history. */
@@ -87,8 +87,13 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
     each: (inputs: Inputs<I>, options: EachOptions = {}) =>
       runEach<I, R>({ inputs, options, action: definition.name, attempt }),
     async status(target: I | { readonly key: string }, options: CallOptions = {}) {
-      const { key, tenant } = await calls.targetOf(target, options);
-      return (await engine.status(key, tenant)) as Outcome<R> | Absent;
+      const { tx, ...asked } = options;
+      const found = await calls.targetOf(target, asked);
+      const known =
+        tx === undefined
+          ? engine.status(found.key, found.tenant)
+          : statusInTransaction(engine, definition.name, found, tx);
+      return (await known) as Outcome<R> | Absent;
     },
     async resend(input: I, { by, reason, ...options }: ResendOptions) {
       services.used();
@@ -104,6 +109,11 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
       return resultOrThrow(outcome as Outcome<R>, definition.name);
     },
     async resolve(target: I | { readonly key: string }, resolution: Resolution<R>, options: CallOptions = {}) {
+      if (options.tx !== undefined) {
+        throw configError(
+          `${definition.name}.resolve: it takes no tx. A decision about a doubt is committed by itself; leave tx out.`,
+        );
+      }
       return (await resolveDoubt(engine, await calls.targetOf(target, options), resolution)) as Outcome<R>;
     },
     keyOf: async (input: I, options: CallOptions = {}) => (await calls.make(input, options)).key,

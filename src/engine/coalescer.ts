@@ -21,6 +21,8 @@ export interface CoalescerOptions<Request, Response> {
   readonly maxInFlight: number;
   /** Whether a failed batch may succeed in halves; false for a store that is down altogether. */
   readonly splittable: (error: unknown) => boolean;
+  /** The key of the one request that a batch failed for, where the error names it: the others are sent again without it. */
+  readonly culprit?: (error: unknown) => string | null;
   /** Told of every answer, before those who wait for it. Here, and not around `flush`: a promise more for every batch. */
   readonly answered?: () => void;
   /** Told of every batch without one, and what is to be told to those who wait. */
@@ -182,13 +184,22 @@ export class Coalescer<Request, Response> {
       for (const one of batch) one.reject(error);
       return;
     }
+    const culprit = this.#options.culprit?.(error) ?? null;
+    const others = culprit === null ? batch : batch.filter(({ key }) => key !== culprit);
+    if (others.length < batch.length) {
+      for (const one of batch) if (one.key === culprit) one.reject(error);
+      await this.#again(others);
+      return;
+    }
     const middle = batch.length >> 1;
-    for (const half of [batch.slice(0, middle), batch.slice(middle)]) {
-      try {
-        this.#answered(half, await this.#flushed(half));
-      } catch (again) {
-        await this.#failed(half, again);
-      }
+    for (const half of [batch.slice(0, middle), batch.slice(middle)]) await this.#again(half);
+  }
+
+  async #again(part: Waiting<Request, Response>[]): Promise<void> {
+    try {
+      this.#answered(part, await this.#flushed(part));
+    } catch (again) {
+      await this.#failed(part, again);
     }
   }
 }

@@ -3,6 +3,7 @@ import { configError, noSuchOption } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import { type Limit, type LimitOptions, resolveLimit } from "../core/limit.ts";
 import { type Policy, type PolicyOptions, type ProbeAnswer, resolvePolicy } from "../core/policy.ts";
+import { unstorableIn } from "../core/storable-text.ts";
 import type { AttemptContext } from "./context.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 
@@ -63,6 +64,8 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
       `an action's name must be a string of 1 to 200 characters that is not blank; got ${JSON.stringify(name)}.`,
     );
   }
+  const unstorable = unstorableIn(name);
+  if (unstorable !== null) throw configError(`${where}: its name cannot be kept: ${unstorable}. Leave it out.`);
   if (typeof options !== "object" || options === null || typeof options.run !== "function") {
     throw configError(
       `${where}: run is missing. Give it the function that has the effect: { run: async (input, ctx) => … }.`,

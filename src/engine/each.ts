@@ -1,4 +1,5 @@
 /** Many inputs through one action, so many at a time, with a report at the end. What was done before is not done again. */
+import { isDamagedRecord } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { CallOptions } from "./call.ts";
@@ -85,11 +86,12 @@ export async function runEach<I, R>(run: Run<I, R>): Promise<EachReport<I>> {
   return report;
 }
 
-/** An input that cannot be a call at all (no key, no fit with its schema) is a failure of that input alone. */
+/** An input that cannot be a call at all (no key, no fit with its schema, a damaged record) fails alone. */
 async function outcomeOf<I, R>({ attempt }: Run<I, R>, input: I, call: CallOptions): Promise<Outcome<R> | Unfit> {
   try {
     return await attempt(input, call);
   } catch (error) {
+    if (isDamagedRecord(error)) return { status: "unfit", error };
     if (isNevertwiceError(error) && (error.code === "INVALID_INPUT" || error.code === "INVALID_KEY"))
       return { status: "unfit", error };
     throw error;

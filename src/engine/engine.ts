@@ -2,7 +2,8 @@
  * From a call to its outcome: look, claim, run, settle, and wait where another attempt holds the intent. What to do next
  * is decided by core's plan; this file only carries it out, inside the caller's wait budget.
  */
-import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { isStoreDown } from "../core/damaged-record.ts";
+import { NevertwiceError } from "../core/errors.ts";
 import { differing, isComparable } from "../core/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
@@ -499,7 +500,3 @@ interface Caller<T> {
 }
 
 type Turned = { readonly outcome: Outcome<unknown> } | { readonly stored: Stored | null; readonly fresh: boolean };
-
-function isStoreDown(error: unknown): boolean {
-  return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
-}

@@ -4,6 +4,7 @@ import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { expired, type LedgerRecord, type State, type WorkTerms } from "../core/record.ts";
+import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored, TransactionView } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, type CallDefaults, type CallOptions, intentOf } from "./call.ts";
@@ -66,6 +67,8 @@ export function readTerms(options: EnqueueOptions, action: string): Terms {
     (typeof orderKey !== "string" || orderKey.trim() === "" || orderKey.length > LONGEST_ORDER_KEY)
   )
     throw configError(`${where("orderKey")} takes a string of 1 to ${LONGEST_ORDER_KEY} characters, not blank.`);
+  const unstorable = orderKey === null ? null : unstorableIn(orderKey);
+  if (unstorable !== null) throw configError(`${where("orderKey")}: ${unstorable}. Leave that character out.`);
   return {
     dueAt: dueAt === undefined ? null : instant(dueAt, where("dueAt")),
     delayMs: delay === undefined ? 0 : durationMs(delay, where("delay")),
@@ -99,7 +102,7 @@ export async function enqueue(
   };
   const applied =
     terms.orderKey === null ? await put() : await inLine(engine, call, terms.orderKey, { view, put, secret });
-  return answer(engine, call, applied);
+  return answer(engine, call, applied, view !== null);
 }
 
 type Source = (current: LedgerRecord | null) => LedgerEvent | null;
@@ -206,8 +209,9 @@ function conflictOf(engine: Engine, call: Call, record: LedgerRecord): readonly 
   return guarded.length === 0 ? null : guarded;
 }
 
-function answer(engine: Engine, call: Call, applied: Applied): Enqueued<unknown> {
+function answer(engine: Engine, call: Call, applied: Applied, inTransaction: boolean): Enqueued<unknown> {
   const { key, definition } = call;
+  const seen = { type: "in_transaction", action: definition.name, key } as const;
   const { events, payloads } = engine.services;
   const record = applied.stored?.record;
   if (record === undefined) {
@@ -219,11 +223,13 @@ function answer(engine: Engine, call: Call, applied: Applied): Enqueued<unknown>
   }
   const differs = applied.ok ? null : conflictOf(engine, call, record);
   if (differs !== null) {
-    events.emit({ type: "conflict", action: definition.name, key, differs });
+    if (inTransaction) events.emit({ ...seen, what: "conflict" });
+    else events.emit({ type: "conflict", action: definition.name, key, differs });
     throw errorForOutcome({ status: "conflict", key, differs }, definition.name);
   }
   const created = applied.ok && record.attempt === 0 && record.createdAt === record.updatedAt;
-  if (applied.ok) events.emit({ type: "enqueued", action: definition.name, key, created });
+  if (applied.ok && inTransaction) events.emit({ ...seen, what: "enqueued" });
+  else if (applied.ok) events.emit({ type: "enqueued", action: definition.name, key, created });
   const done = record.state === "confirmed" ? payloads.load(record, "result") : null;
   return { key, created, state: record.state, ...(done !== null && { result: done.value }) };
 }

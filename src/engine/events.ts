@@ -9,8 +9,18 @@ export type EngineEvent =
       readonly ms: number;
     }
   | { readonly type: "replayed"; readonly action: string; readonly key: string; readonly attempt: number }
-  /** An intent is in the outbox; with a transaction, as soon as that commits. */
+  /** An intent is in the outbox. */
   | { readonly type: "enqueued"; readonly action: string; readonly key: string; readonly created: boolean }
+  /**
+   * Seen or written in the caller's own transaction: true for others only if that commits, which the engine is not
+   * told. The other events are about what is committed.
+   */
+  | {
+      readonly type: "in_transaction";
+      readonly action: string;
+      readonly key: string;
+      readonly what: "executed" | "replayed" | "conflict" | "enqueued";
+    }
   | { readonly type: "in_flight"; readonly action: string; readonly key: string }
   | {
       readonly type: "failed";
@@ -43,7 +53,14 @@ export type EngineEvent =
   | { readonly type: "confirm_delayed"; readonly action: string; readonly key: string }
   | { readonly type: "store_down"; readonly store: string; readonly error: unknown }
   | { readonly type: "store_up"; readonly store: string }
+  /** A record that cannot be read was met; said once for each. It guards its key still: calls for it are refused. */
+  | { readonly type: "damaged"; readonly key: string; readonly message: string }
   | { readonly type: "warning"; readonly code: string; readonly action: string; readonly message: string };
+
+/** Work was added, or will have been when the caller's transaction commits: worth a look, now and for a while. */
+export function isEnqueued(event: EngineEvent): event is Extract<EngineEvent, { action: string }> {
+  return event.type === "enqueued" || (event.type === "in_transaction" && event.what === "enqueued");
+}
 
 export type EventListener = (event: EngineEvent) => void;
 

@@ -2,10 +2,21 @@
  * The store as the engine uses it: events go in, compare-and-swap goes out. Concurrent callers share round trips, a
  * store that is down is recognised, and a write whose reply was lost is recognised as our own.
  */
+import { type DamagedRecord, describeDamage, isDamagedRecord, isStoreDown } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import { BLANK_RECORD, type Instant, type LedgerRecord, type Payload } from "../core/record.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { type GuardedPolicy, instantOf, type Put, type PutResult, type Store, type Stored } from "../core/store.ts";
+import {
+  type GuardedPolicy,
+  instantOf,
+  type LeaseQuery,
+  type ListQuery,
+  type Page,
+  type Put,
+  type PutResult,
+  type Store,
+  type Stored,
+} from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { Breaker } from "./breaker.ts";
 import type { Clock } from "./clock.ts";
@@ -35,6 +46,8 @@ export interface LedgerOptions {
   readonly clock: Clock;
   readonly events: Events;
   readonly random: () => number;
+  /** Told of every record that cannot be read. */
+  readonly damaged?: (damaged: DamagedRecord) => void;
 }
 
 // A third of a busy process's callers each: one batch is being written, one waits for its turn, one works (256 callers).
@@ -51,15 +64,17 @@ export class Ledger {
   readonly store: Store;
   readonly #clock: Clock;
   readonly #random: () => number;
+  readonly #damaged: (damaged: DamagedRecord) => void;
   readonly #breaker: Breaker;
   readonly #reads: Coalescer<string, Stored | null>;
   readonly #writes: Coalescer<Put, PutResult>;
   readonly #admitted = new Set<GuardedPolicy["doubt"]>();
 
-  constructor({ store, clock, events, random }: LedgerOptions) {
+  constructor({ store, clock, events, random, damaged = () => {} }: LedgerOptions) {
     this.store = store;
     this.#clock = clock;
     this.#random = random;
+    this.#damaged = damaged;
     this.#breaker = new Breaker(clock, {
       failures: 5,
       openMs: 500,
@@ -71,7 +86,8 @@ export class Ledger {
     });
     const shared = {
       maxInFlight: MAX_IN_FLIGHT,
-      splittable: (error: unknown) => !storeWide(error),
+      splittable: (error: unknown) => !isStoreDown(error),
+      culprit: (error: unknown) => (isDamagedRecord(error) ? (error.key ?? null) : null),
       answered: () => this.#breaker.succeeded(),
       unanswered: (error: unknown, size: number) => this.#blamed(error, size),
     };
@@ -113,6 +129,22 @@ export class Ledger {
     return this.#reads.submit(key, key);
   }
 
+  /** Damaged records are reported and passed over. */
+  async list(query: ListQuery): Promise<Page> {
+    const page = await this.store.list(query);
+    for (const one of page.damaged ?? []) this.#damaged(one);
+    return page;
+  }
+
+  lease(query: Omit<LeaseQuery, "damaged">): Promise<Stored[]> {
+    return this.store.lease({ ...query, damaged: this.#damaged });
+  }
+
+  /** A record's error that was met outside of a read or a write of this ledger's own: an input that cannot be opened. */
+  reportDamage(error: unknown): void {
+    if (isDamagedRecord(error)) this.#damaged(describeDamage(error));
+  }
+
   /**
    * Carries an event out on the record as it stands, however often others get in between. `alone`: nobody else is under
    * way in this process.
@@ -128,7 +160,7 @@ export class Ledger {
 
   /** When to write again what got no answer; null: it is over. */
   pauseBefore(tries: number, error: unknown): number | null {
-    if (tries >= WRITE_TRIES || !storeWide(error) || this.#breaker.state !== "closed") return null;
+    if (tries >= WRITE_TRIES || !isStoreDown(error) || this.#breaker.state !== "closed") return null;
     return WRITE_RETRY_MS * tries * (0.5 + this.#random());
   }
 
@@ -146,7 +178,8 @@ export class Ledger {
     if (error instanceof Shut) return this.#unavailable(error.cause, "; it failed repeatedly and is given a pause");
     // An error the store did not name may be about one row: let the coalescer look for it before blaming the store.
     const named = isNevertwiceError(error) ? error : size > 1 ? null : this.#unavailable(error, "");
-    if (storeWide(named)) this.#breaker.failed(named);
+    this.reportDamage(named);
+    if (isStoreDown(named)) this.#breaker.failed(named);
     else this.#breaker.undecided();
     return named ?? error;
   }
@@ -249,10 +282,6 @@ function starved(key: string): NevertwiceError {
 /** Whoever put a `write` of his own before the store's (to count, to log, to drop replies in a test) must see every write. */
 function isUnwrapped(store: Store): boolean {
   return store.write === (Object.getPrototypeOf(store) as Partial<Store> | null)?.write;
-}
-
-function storeWide(error: unknown): boolean {
-  return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
 }
 
 /** The row in the store is the one we wrote: the reply was lost, not the write. */

@@ -2,6 +2,7 @@
 import { NevertwiceError } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { Refusal } from "../core/refusal.ts";
+import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import type { Engine } from "./engine.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
@@ -111,6 +112,9 @@ function refusalError(
 export function checkSignature(signature: { by?: unknown; reason?: unknown }, where: string): void {
   for (const field of ["by", "reason"] as const) {
     const value = signature[field];
+    const unstorable = typeof value === "string" ? unstorableIn(value) : null;
+    if (unstorable !== null)
+      throw new NevertwiceError("INVALID_INPUT", `${where}: ${field} cannot be kept: ${unstorable}. Leave it out.`);
     if (typeof value === "string" && value.trim() !== "") continue;
     throw new NevertwiceError(
       "INVALID_INPUT",

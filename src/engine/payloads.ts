@@ -1,7 +1,9 @@
 /** Values in and out of the ledger: bounded, as JSON, sealed when asked. */
-import { messageOf } from "../core/errors.ts";
+import { damagedRecord, isDamagedRecord, markDamaged } from "../core/damaged-record.ts";
+import { isNevertwiceError, messageOf } from "../core/errors.ts";
 import type { LedgerRecord, Payload } from "../core/record.ts";
 import type { Sealer } from "../core/seal.ts";
+import { storableText } from "../core/storable-text.ts";
 
 export interface PayloadLimits {
   readonly inputBytes: number;
@@ -30,6 +32,14 @@ export class Payloads {
   load(record: LedgerRecord, field: Field): { value: unknown; omitted?: string } {
     const payload = record[field];
     if (payload === null) return { value: undefined };
+    try {
+      return this.#read(record, field, payload);
+    } catch (error) {
+      throw unreadable(record, field, error);
+    }
+  }
+
+  #read(record: LedgerRecord, field: Field, payload: Payload): { value: unknown; omitted?: string } {
     const open =
       this.#sealer === null ? payload : this.#sealer.open(payload, { tenant: record.tenant, key: record.key, field });
     if ("json" in open) return { value: JSON.parse(open.json) };
@@ -38,12 +48,19 @@ export class Payloads {
   }
 }
 
+/** A payload that does not open, or is no JSON, is this record's trouble and nobody else's. */
+function unreadable({ key }: LedgerRecord, field: Field, cause: unknown): unknown {
+  if (isDamagedRecord(cause)) return cause;
+  if (isNevertwiceError(cause)) return cause.code === "STORE_UNAVAILABLE" ? markDamaged(cause) : cause;
+  return damagedRecord({ key, where: "(its stored payload)", what: `its ${field} is not JSON`, cause });
+}
+
 function toPayload(value: unknown, maxBytes: number): Payload {
   let json: string | undefined;
   try {
     json = JSON.stringify(value);
   } catch (error) {
-    return { omitted: `it cannot be written as JSON (${messageOf(error)})` };
+    return { omitted: storableText(`it cannot be written as JSON (${messageOf(error)})`) };
   }
   if (json === undefined) return { omitted: `a ${typeof value} cannot be written as JSON` };
   if (json.length > maxBytes || (json.length > maxBytes / 3 && Buffer.byteLength(json) > maxBytes)) {

@@ -1,4 +1,5 @@
 /** Dead letters brought back by the hundred: all of them, or those that a filter picks, or only shown. */
+import { isStoreDown } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, messageOf } from "../core/errors.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Page } from "../core/store.ts";
@@ -42,13 +43,14 @@ export async function retryAll(engine: Engine, filter: RetryFilter, signature: S
   let cursor: string | null = null;
   do {
     const from: { cursor?: string } = cursor === null ? {} : { cursor };
-    const page: Page = await engine.services.ledger.store.list({
+    const page: Page = await engine.services.ledger.list({
       states: ["failed"],
       order: "oldest",
       limit: PAGE,
       ...picks,
       ...from,
     });
+    for (const { key, message } of page.damaged ?? []) refused.push({ key, why: message });
     const wanted = page.items.filter(({ record }) => where(record)).slice(0, limit - retried.length);
     const answers = await Promise.all(
       wanted.map(({ record }) => (dryRun ? null : refusalOf(engine, record, signature))),
@@ -68,7 +70,7 @@ async function refusalOf(engine: Engine, { key, tenant }: LedgerRecord, signatur
     await retryFailed(engine, { key, tenant }, signature);
     return null;
   } catch (error) {
-    if (isNevertwiceError(error) && error.code !== "STORE_UNAVAILABLE") return messageOf(error);
+    if (isNevertwiceError(error) && !isStoreDown(error)) return messageOf(error);
     throw error;
   }
 }

@@ -36,10 +36,10 @@ eachStore("sweep", (open) => {
     const watcher = another();
     const heard: string[] = [];
     watcher.on((event) => heard.push(event.type));
-    expect(await watcher.sweep()).toEqual({ lapsed: 5, settled: 0, removed: 0 });
+    expect(await watcher.sweep()).toEqual({ lapsed: 5, settled: 0, removed: 0, damaged: 0 });
     expect((await store.stats()).states).toMatchObject({ unknown: 5, sent: 0 });
     expect(heard).toEqual(Array(5).fill("unknown"));
-    expect(await watcher.sweep()).toEqual({ lapsed: 0, settled: 0, removed: 0 });
+    expect(await watcher.sweep()).toEqual({ lapsed: 0, settled: 0, removed: 0, damaged: 0 });
     expect(runs).toHaveLength(5);
   });
 

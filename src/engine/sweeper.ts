@@ -2,10 +2,11 @@
  * One pass over what nobody is looking at: holders that fell silent become visible as doubts (G4), doubts are settled
  * where their action's policy may, and settled records past their `keep` are removed.
  */
+import { isDamagedRecord } from "../core/damaged-record.ts";
 import { isNevertwiceError } from "../core/errors.ts";
 import { nextStep } from "../core/plan.ts";
 import { expired } from "../core/record.ts";
-import type { Stored } from "../core/store.ts";
+import type { Page, Stored } from "../core/store.ts";
 import { type CallDefaults, makeCall } from "./call.ts";
 import type { Clock, Timer } from "./clock.ts";
 import type { Definition } from "./definition.ts";
@@ -19,6 +20,8 @@ export interface SweepReport {
   readonly settled: number;
   /** Settled records past their `keep`, removed. */
   readonly removed: number;
+  /** Records that were met and cannot be read: reported, passed over, left as they are. */
+  readonly damaged: number;
 }
 
 // Bounded work per pass: a large backlog is worked off over several.
@@ -32,6 +35,8 @@ export class Sweeper {
   readonly #defaults: CallDefaults;
   // Where the last pass over an action's doubts ended, so that unsettleable ones do not block those behind them.
   readonly #cursors = new Map<string, string>();
+  /** The keys of the damaged records that the present pass has met. */
+  #damaged = new Set<string>();
 
   constructor(engine: Engine, definitions: ReadonlyMap<string, Definition>, defaults: CallDefaults) {
     this.#engine = engine;
@@ -40,27 +45,31 @@ export class Sweeper {
   }
 
   async tick(): Promise<SweepReport> {
+    this.#damaged = new Set();
     const lapsed = await this.#lapse();
     let settled = 0;
     for (const definition of this.#definitions.values()) {
       if (definition.policy.doubt.kind !== "hold") settled += await this.#settleAll(definition);
     }
     const removed = await this.#engine.services.ledger.store.sweep({ limit: REMOVED_A_PASS });
-    return { lapsed, settled, removed };
+    return { lapsed, settled, removed, damaged: this.#damaged.size };
   }
 
   async #lapse(): Promise<number> {
     const { ledger, events } = this.#engine.services;
-    const { items } = await ledger.store.list({
+    const page = await ledger.list({
       limit: LAPSED_A_PASS,
       states: ["sent"],
       lapsed: true,
       order: "oldest",
     });
-    const applied = await Promise.all(items.map((stored) => ledger.apply(stored, { type: "lapse" })));
+    const items = this.#readable(page);
+    const applied = await Promise.all(
+      items.map((stored) => this.#unlessDamaged(() => ledger.apply(stored, { type: "lapse" }))),
+    );
     let lapsed = 0;
     for (const one of applied) {
-      if (!one.ok) continue;
+      if (!one?.ok) continue;
       lapsed += 1;
       const { action, key, attempt, why } = one.stored.record;
       events.emit({ type: "unknown", action, key, attempt, why: why ?? "" });
@@ -68,10 +77,31 @@ export class Sweeper {
     return lapsed;
   }
 
+  #readable({ items, damaged = [] }: Page): readonly Stored[] {
+    for (const { key } of damaged) this.#damaged.add(key);
+    return items;
+  }
+
+  /** Null: the record is damaged. It is counted, and the pass goes on. */
+  async #unlessDamaged<T>(work: () => Promise<T>): Promise<T | null> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isDamagedRecord(error)) throw error;
+      this.#noteDamage(error);
+      return null;
+    }
+  }
+
+  #noteDamage(error: unknown): void {
+    if (isDamagedRecord(error) && error.key !== undefined) this.#damaged.add(error.key);
+    this.#engine.services.ledger.reportDamage(error);
+  }
+
   async #settleAll(definition: Definition): Promise<number> {
-    const { store } = this.#engine.services.ledger;
+    const { ledger } = this.#engine.services;
     const cursor = this.#cursors.get(definition.name);
-    const page = await store.list({
+    const page = await ledger.list({
       limit: DOUBTS_A_PASS,
       states: ["unknown"],
       action: definition.name,
@@ -80,7 +110,7 @@ export class Sweeper {
     });
     if (page.cursor === null) this.#cursors.delete(definition.name);
     else this.#cursors.set(definition.name, page.cursor);
-    const ends = await Promise.all(page.items.map((stored) => this.#settleOne(definition, stored)));
+    const ends = await Promise.all(this.#readable(page).map((stored) => this.#settleOne(definition, stored)));
     return ends.filter(Boolean).length;
   }
 
@@ -88,11 +118,12 @@ export class Sweeper {
     const { ledger, payloads, warnings } = this.#engine.services;
     const { record } = stored;
     if (expired(record, ledger.instant().now)) return false;
-    const input = payloads.load(record, "input");
-    const sameBytes = input.omitted === undefined && !(record.draft !== null && "omitted" in record.draft);
-    const step = nextStep(record, { policy: definition.policy, at: ledger.instant(), newRound: false, sameBytes });
-    if ((step.do !== "resend" && step.do !== "probe") || input.omitted !== undefined) return false;
+    // From here on everything may fail for this one record: its input may not open, its schema or key function throw.
     try {
+      const input = payloads.load(record, "input");
+      const sameBytes = input.omitted === undefined && !(record.draft !== null && "omitted" in record.draft);
+      const step = nextStep(record, { policy: definition.policy, at: ledger.instant(), newRound: false, sameBytes });
+      if ((step.do !== "resend" && step.do !== "probe") || input.omitted !== undefined) return false;
       const parsed =
         definition.schema === undefined
           ? input.value
@@ -105,6 +136,7 @@ export class Sweeper {
       const outcome = await this.#engine.settle(call, stored);
       return outcome.status !== "unknown";
     } catch (error) {
+      this.#noteDamage(error);
       warnings.warn(
         "SETTLE_FAILED",
         definition.name,

@@ -1,10 +1,13 @@
 /**
  * An effect that is a write in the caller's own database: claim, effect and confirm commit with the caller's
  * transaction, or none of them does. There is nothing to settle, so there is no doubt, no lease to keep and no retry.
+ *
+ * What is read and written here may yet be rolled back. So it goes to the caller alone: into no cache, to nobody who
+ * waits for the same intent, and into no event but `in_transaction`, which says so.
  */
 import { configError, NevertwiceError } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
-import type { Outcome } from "../core/outcome.ts";
+import type { Absent, Outcome } from "../core/outcome.ts";
 import { nextStep } from "../core/plan.ts";
 import { providerKey } from "../core/provider-key.ts";
 import type { LedgerRecord } from "../core/record.ts";
@@ -13,6 +16,7 @@ import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, intentOf } from "./call.ts";
 import { type AttemptContext, runAs } from "./context.ts";
 import type { Engine } from "./engine.ts";
+import type { Target } from "./operate.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 
 export async function runInTransaction(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
@@ -41,6 +45,19 @@ export function viewOf(engine: Engine, action: string, tx: unknown): Transaction
   return (store as TransactionalStore<unknown>).within(tx);
 }
 
+/** What the ledger says as the transaction sees it. */
+export async function statusInTransaction(
+  engine: Engine,
+  action: string,
+  { key, tenant }: Target,
+  tx: unknown,
+): Promise<Outcome<unknown> | Absent> {
+  engine.requireOpen();
+  const [stored = null] = await viewOf(engine, action, tx).read([key]);
+  const hidden = stored !== null && tenant !== "" && stored.record.tenant !== tenant;
+  return stored === null || hidden ? { status: "absent", key } : engine.describe(stored.record);
+}
+
 /** What is already true of the intent, when that is all there is to say. */
 function standingOutcome(engine: Engine, call: Call, stored: Stored | null): Outcome<unknown> | null {
   const { definition, print, key } = call;
@@ -55,12 +72,12 @@ function standingOutcome(engine: Engine, call: Call, stored: Stored | null): Out
   if (step.do === "claim") return null;
   const differs = differing(stored.record.fingerprint, print, definition.free);
   if (differs.guarded.length > 0) {
-    events.emit({ type: "conflict", action: definition.name, key, differs: differs.guarded });
+    events.emit({ type: "in_transaction", action: definition.name, key, what: "conflict" });
     return { status: "conflict", key, differs: differs.guarded };
   }
   const outcome = engine.describe(stored.record) as Outcome<unknown>;
   if (outcome.status !== "done") return outcome;
-  events.emit({ type: "replayed", action: definition.name, key, attempt: outcome.attempt });
+  events.emit({ type: "in_transaction", action: definition.name, key, what: "replayed" });
   return differs.free.length > 0 ? { ...outcome, differs: differs.free } : outcome;
 }
 
@@ -70,9 +87,8 @@ async function claimRunConfirm(
   view: TransactionView,
   stored: Stored | null,
 ): Promise<Outcome<unknown>> {
-  const { payloads, newHolder, events, clock } = engine.services;
+  const { payloads, newHolder, events } = engine.services;
   const { definition, key, input } = call;
-  const startedAt = clock.monotonic();
   const claimed = await swap(engine, view, stored, {
     type: "claim",
     intent: intentOf(call, stored?.record ?? null, payloads),
@@ -92,7 +108,7 @@ async function claimRunConfirm(
     hold: { fence, holder: holder as string },
     result: payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }),
   });
-  events.emit({ type: "executed", action: definition.name, key, attempt, ms: clock.monotonic() - startedAt });
+  events.emit({ type: "in_transaction", action: definition.name, key, what: "executed" });
   return { status: "done", key, result, replayed: false, attempt, at: confirmed.record.updatedAt };
 }
 

@@ -3,6 +3,7 @@ import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts
 import { printInput } from "../core/fingerprint.ts";
 import type { LaneAnswer } from "../core/limit.ts";
 import { expired, type LedgerRecord, leaseAlive } from "../core/record.ts";
+import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { Hold } from "../core/transition.ts";
@@ -161,10 +162,11 @@ async function limited(services: LeasedServices, call: Call, stored: Stored): Pr
 
 function destinationOf(call: Call, by: (input: unknown) => string): string {
   const destination: unknown = by(call.input);
-  if (typeof destination === "string" && destination.trim() !== "") return destination;
+  const named = typeof destination === "string" && destination.trim() !== "";
+  if (named && unstorableIn(destination) === null) return destination;
   throw new NevertwiceError(
     "INVALID_INPUT",
-    `${call.definition.name}: limit.by named no destination for this input. It must return a string that is not blank.`,
+    `${call.definition.name}: limit.by named no destination for this input. It must return a string that is not blank, without U+0000 and without halves of surrogate pairs.`,
     { key: call.key },
   );
 }

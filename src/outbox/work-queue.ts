@@ -5,8 +5,9 @@
  * Taking a task is no effect yet: whoever falls silent loses it to the next one. What an agent does outside for a task
  * goes through actions of its own, keyed by the task, so that the second agent to have it does nothing twice.
  */
+import { isStoreDown } from "../core/damaged-record.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
-import { configError, isNevertwiceError, NevertwiceError, noSuchOption } from "../core/errors.ts";
+import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { backoffMs, type RetryOptions } from "../core/policy.ts";
@@ -17,6 +18,7 @@ import type { CallOptions } from "../engine/call.ts";
 import { type Definition, defineAction } from "../engine/definition.ts";
 import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
 import type { Inputs } from "../engine/enqueue-many.ts";
+import { isEnqueued } from "../engine/events.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
 import { Pulse } from "../engine/pulse.ts";
 import { parseInput, type StandardSchema } from "../engine/standard-schema.ts";
@@ -129,7 +131,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
     const own = tenant === undefined ? {} : { tenant };
     const query = { limit: 1, leaseMs, to: "claimed", actions: [this.queueName], ...own } as const;
     for (let passed = 0; passed < MOST_PASSED_OVER; passed += 1) {
-      const [stored] = await ledger.store.lease({ ...query, holder: newHolder() });
+      const [stored] = await ledger.lease({ ...query, holder: newHolder() });
       if (stored === undefined) return null;
       const task = await this.#open(stored);
       if (task !== null) return task;
@@ -160,7 +162,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
       const pulse = new Pulse(heart, { leaseMs: policy.leaseMs, timeoutMs, stored });
       return new TakenTask<I, R>(this.#services, this.#definition, pulse, input as I);
     } catch (error) {
-      if (isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE") throw error;
+      if (isStoreDown(error)) throw error;
       await parkLeased(this.#leased, stored, error, "unreadable");
       return null;
     }
@@ -178,7 +180,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
       };
       const bells = new Doorbells(ledger.store, over);
       const unlisten = events.on((event) => {
-        if (event.type === "enqueued" && event.action === this.queueName) over();
+        if (isEnqueued(event) && event.action === this.queueName) over();
       });
       const timer = clock.after(ms, over);
       bells.watch([this.queueName]);

@@ -13,6 +13,7 @@ import type { CallDefaults } from "../engine/call.ts";
 import type { Timer } from "../engine/clock.ts";
 import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
+import { isEnqueued } from "../engine/events.ts";
 import { Doorbells } from "./doorbells.ts";
 import { DoubtSettler } from "./doubt-settler.ts";
 import { Lanes } from "./lanes.ts";
@@ -296,7 +297,7 @@ class OutboxWorker implements Worker {
     const { ledger, newHolder } = this.#engine.services;
     const { tenant } = this.#settings;
     const own = tenant === undefined ? {} : { tenant };
-    return ledger.store.lease({ holder: newHolder(), limit, leaseMs, to, actions, ...own });
+    return ledger.lease({ holder: newHolder(), limit, leaseMs, to, actions, ...own });
   }
 
   /** Leased while it was told to stop: not begun, and not counted. */
@@ -431,7 +432,7 @@ class OutboxWorker implements Worker {
   #listen(): void {
     const { events, clock } = this.#engine.services;
     this.#unlisten = events.on((event) => {
-      if (event.type !== "enqueued" || !this.#definitions.has(event.action)) return;
+      if (!isEnqueued(event) || !this.#definitions.has(event.action)) return;
       // In a transaction it can be seen only after the commit, of which nobody tells us: look often for a while.
       this.#eagerUntil = clock.monotonic() + EAGER_MS;
       if (this.#running < this.#settings.concurrency) this.#awakeSoon();

@@ -9,6 +9,7 @@ import type { Duration } from "../core/duration.ts";
 import { configError, NevertwiceError, noSuchOption, rejectedMark } from "../core/errors.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
+import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { Action } from "../engine/action.ts";
@@ -76,6 +77,8 @@ function check(name: string, id: unknown, body: unknown, options: RunOptions): v
   const where = `run(${JSON.stringify(name)}, …)`;
   if (typeof name !== "string" || name.trim() === "" || name.length > 150)
     throw configError(`${where}: a run's name must be a text of 1 to 150 characters that is not blank.`);
+  const unstorable = unstorableIn(name);
+  if (unstorable !== null) throw configError(`${where}: its name cannot be kept: ${unstorable}. Leave it out.`);
   if (id === undefined || id === null || (typeof id === "string" && id.trim() === ""))
     throw new NevertwiceError(
       "INVALID_KEY",

@@ -10,6 +10,7 @@ import { type NoteName, readNote, writeNote } from "../core/ledger-note.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { type PolicyOptions, resolvePolicy } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
+import { unstorableIn } from "../core/storable-text.ts";
 import type { Action } from "../engine/action.ts";
 import type { CallDefaults } from "../engine/call.ts";
 import type { AttemptContext } from "../engine/context.ts";
@@ -106,6 +107,9 @@ function planOf<I, R>(steps: readonly SequenceStep[], options: SequenceOptions<I
   const planned = steps.map((given: SequenceStep, i) => {
     const { step, after: own = undefined } = typeof given === "string" ? { step: given } : (given ?? {});
     if (typeof step !== "string" || step.trim() === "") throw configError(`${where}: step ${i + 1} has no name.`);
+    const unstorable = unstorableIn(step);
+    if (unstorable !== null)
+      throw configError(`${where}: the name of step ${i + 1} cannot be kept: ${unstorable}. Leave it out.`);
     const [wrong] = typeof given === "string" ? [] : Object.keys(given).filter((name) => !STEP.has(name));
     if (wrong !== undefined)
       throw configError(
@@ -282,9 +286,9 @@ class Drip<I, R> implements Sequence<I, R> {
   }
 
   #check(subject: unknown): void {
-    if (typeof subject === "string" && subject.trim() !== "") return;
+    if (typeof subject === "string" && subject.trim() !== "" && unstorableIn(subject) === null) return;
     throw configError(
-      `sequence ${JSON.stringify(this.sequenceName)}: the subject is ${JSON.stringify(subject)}; give the id of whom it is for, as a text that is not blank.`,
+      `sequence ${JSON.stringify(this.sequenceName)}: the subject is ${JSON.stringify(subject)}; give the id of whom it is for, as a text that is not blank and has no U+0000 in it.`,
     );
   }
 }

@@ -7,6 +7,7 @@ import type { Duration } from "../core/duration.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { PolicyOptions } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
+import { unstorableIn } from "../core/storable-text.ts";
 import type { Action } from "../engine/action.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import type { ActionOptions, Probe, Verdictish } from "../engine/definition.ts";
@@ -180,6 +181,9 @@ export class StepSequence {
       throw configError(
         `${this.#where}: a ${what}'s name must be a text that is not blank; got ${JSON.stringify(name)}.`,
       );
+    const unstorable = unstorableIn(name);
+    if (unstorable !== null)
+      throw configError(`${this.#where}: the ${what}'s name ${JSON.stringify(name)} cannot be kept: ${unstorable}.`);
     if (this.#names.has(name))
       throw configError(
         `${this.#where}: two steps are called ${JSON.stringify(name)}. Give each a name of its own, such as ${JSON.stringify(`${name}-2`)}; in a loop, put what it is about into the name.`,

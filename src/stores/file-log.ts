@@ -6,6 +6,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { basename, dirname } from "node:path";
+import { damagedRecord } from "../core/damaged-record.ts";
 import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
@@ -137,6 +138,15 @@ export class FileLog {
 
   stored(entry: Entry): Stored {
     return { record: decodeRecord(spanOf(this.#line(entry))), version: entry.version };
+  }
+
+  async writeAside(path: string, bytes: Buffer): Promise<void> {
+    await this.#guarded(() => writeWhole(this.#disk, path, this.#folder, bytes));
+  }
+
+  /** The bytes of a record's line, whatever they are now. */
+  bytesOf(entry: Entry): Buffer {
+    return this.#disk.read(this.#open.file, entry.at, entry.length);
   }
 
   /** Live lines only, in a new file that takes the old one's name. Under the lock, and fresh. */
@@ -323,7 +333,7 @@ export class FileLog {
   #line(entry: Entry): Buffer {
     const line = this.#disk.read(this.#open.file, entry.at, entry.length);
     if (line.length === entry.length && isIntact(spanOf(line))) return line;
-    throw damaged(this.path, `the line of ${entry.record.key} does not match its checksum`);
+    throw damagedRecord({ key: entry.record.key, where: this.path, what: "its line does not match its checksum" });
   }
 
   /** Byte for byte, checksums checked: damage is not carried over. */

@@ -6,6 +6,7 @@
 
 import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
+import { type DamagedRecord, decodedOrError, decodeIntact } from "../core/damaged-record.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import { dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
@@ -17,6 +18,7 @@ import type {
   Page,
   Put,
   PutResult,
+  Quarantined,
   Store,
   Stored,
   StoreTraits,
@@ -124,8 +126,7 @@ class FileStore implements Store {
     return this.#exclusively(async () => {
       const at = this.instant();
       const { to, holder, leaseMs } = query;
-      const claimed = this.#due(query).flatMap((entry) => {
-        const { record } = this.#log.stored(entry);
+      const claimed = this.#dueRecords(query).flatMap((record) => {
         const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
         return change.ok ? [change.record] : [];
       });
@@ -137,7 +138,13 @@ class FileStore implements Store {
   async list(query: ListQuery): Promise<Page> {
     await this.#fresh();
     const { items, cursor } = pageOf(this.#log.index.inStates(query.states), query, this.instant());
-    return { items: items.map((entry) => this.#log.stored(entry)), cursor };
+    const damaged: DamagedRecord[] = [];
+    const read = decodeIntact(
+      items,
+      (entry) => this.#log.stored(entry),
+      (found) => damaged.push(found),
+    );
+    return damaged.length === 0 ? { items: read, cursor } : { items: read, cursor, damaged };
   }
 
   async stats(): Promise<LedgerStats> {
@@ -177,6 +184,23 @@ class FileStore implements Store {
       },
       { name: "clock", value: `steady ${Math.round(steady)} ms, epoch ${epoch}`, ok: true },
     ];
+  }
+
+  /** Its line goes to a file beside the ledger, and the ledger is written anew without it. */
+  async quarantine(key: string): Promise<Quarantined | null> {
+    return this.#exclusively(async () => {
+      const entry = this.#log.index.get(key);
+      if (entry === undefined) return null;
+      if (!(decodedOrError(() => this.#log.stored(entry)) instanceof NevertwiceError))
+        throw configError(
+          `quarantine: the record ${key} can be read, and guards its key. Only a damaged one is set aside.`,
+        );
+      const aside = `${this.#path}.quarantine-${this.now()}`;
+      await this.#log.writeAside(aside, this.#log.bytesOf(entry));
+      await this.#log.append([{ gone: [key] }]);
+      await this.#log.compact();
+      return { key, keptIn: `the file ${aside}` };
+    });
   }
 
   async close(): Promise<void> {
@@ -289,6 +313,23 @@ class FileStore implements Store {
   #stored(key: string): Stored | null {
     const entry = this.#log.index.get(key);
     return entry === undefined ? null : this.#log.stored(entry);
+  }
+
+  /** As many as asked for, although lines that cannot be read stand before them. */
+  #dueRecords(query: LeaseQuery): LedgerRecord[] {
+    const damaged = new Map<string, DamagedRecord>();
+    for (;;) {
+      const known = damaged.size;
+      const due = this.#due({ ...query, limit: query.limit + known });
+      const sound = decodeIntact(
+        due.filter(({ record }) => !damaged.has(record.key)),
+        (entry) => this.#log.stored(entry).record,
+        (found) => damaged.set(found.key, found),
+      );
+      if (damaged.size > known) continue;
+      for (const found of damaged.values()) query.damaged?.(found);
+      return sound.slice(0, query.limit);
+    }
   }
 
   #due(query: LeaseQuery) {

@@ -79,3 +79,54 @@ it("F30: a session ended in the packet that made it ready is a failed call, not 
   // Without the listener vitest reports an uncaught exception, and fails the run.
   await expect(store.read(["nt1_x"])).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
 });
+
+/** A key of the ledger as another connection sees it: what is not committed is not there. */
+async function committedStates(url: string): Promise<string[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query("SELECT state FROM nevertwice.records");
+  await client.end();
+  return rows.map(({ state }) => state);
+}
+
+it("a client with a transaction that has just begun is refused: no claim is made inside of it", async () => {
+  const { url } = await freshDatabase();
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  onTestFinished(() => client.end());
+  const nt = nevertwice({ store: postgresStore({ client, listen: false }), sweep: false });
+  let sent = 0;
+  const send = nt.action("send", {
+    key: ["id"],
+    run: async (_: { id: number }) => {
+      sent += 1;
+    },
+  });
+  await send({ id: 0 });
+  // Not waited for: the client does not know yet that it is in a transaction.
+  const begun = client.query("BEGIN");
+  await expect(send({ id: 1 })).rejects.toMatchObject({ code: "CONFIG", message: /a transaction is open/ });
+  await begun;
+  await client.query("ROLLBACK");
+  expect(sent).toBe(1);
+  expect(await committedStates(url)).toEqual(["confirmed"]);
+  await send({ id: 1 });
+  expect(await committedStates(url)).toEqual(["confirmed", "confirmed"]);
+  await nt.close();
+});
+
+it("a client that went back to its pool with an open transaction carries no claim", async () => {
+  const { url } = await freshDatabase();
+  const pool = new pg.Pool({ connectionString: url, max: 1 });
+  onTestFinished(() => pool.end());
+  const nt = nevertwice({ store: postgresStore({ pool, listen: false }), sweep: false });
+  const send = nt.action("send", { key: ["id"], run: async ({ id }: { id: number }) => id });
+  await send({ id: 0 });
+  const careless = await pool.connect();
+  await careless.query("BEGIN");
+  await careless.query("CREATE TABLE unfinished (id integer)");
+  careless.release();
+  await send({ id: 1 });
+  expect(await committedStates(url)).toEqual(["confirmed", "confirmed"]);
+  await nt.close();
+});

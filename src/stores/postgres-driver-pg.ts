@@ -102,22 +102,48 @@ function statements(
   };
 }
 
+// A client that still has queries of its owner under way after so many waits is never idle.
+const MOST_WAITS = 10;
+
+/** pg's own name for what is asked and not answered; another client has none, and is taken for idle. */
+function isAsked(client: PgClient): boolean {
+  const { _queryQueue, _activeQuery } = client as { _queryQueue?: unknown[]; _activeQuery?: unknown };
+  return (_queryQueue?.length ?? 0) > 0 || (_activeQuery ?? null) !== null;
+}
+
+/** As the server said last: "I" idle, "T" in a transaction, "E" in a failed one. */
+function transactionStatus(client: PgClient): () => string {
+  if (client.getTransactionStatus !== undefined) return () => client.getTransactionStatus?.() ?? "I";
+  // Before pg 8.17 only the connection itself was told.
+  let status = "I";
+  const { connection } = client as { connection?: { on?(event: string, told: (message: unknown) => void): unknown } };
+  connection?.on?.("readyForQuery", (message) => {
+    status = (message as { status?: string } | undefined)?.status ?? "I";
+  });
+  return () => status;
+}
+
 export function pgClientDriver(given: PgClient, timeoutMs: number): Driver {
   const client = given as Session;
   const asker = new Asker(new Patience(timeoutMs));
   // A client runs one query at a time, and a transaction has it to itself.
   const turns = new Turns();
+  const status = transactionStatus(given);
   const checkIdle = () => {
-    const status = given.getTransactionStatus?.() ?? "I";
-    if (status === "I") return;
+    if (status() === "I") return;
     throw configError(
       "a transaction is open on the client that carries the ledger: its rollback would take the ledger's writes with it. Pass that client to the call as tx, and give the ledger a Pool or a client of its own.",
     );
   };
   const alone: OnSession = (work) =>
     turns.take(async () => {
+      // A BEGIN that is on its way has not changed the status yet, and our statement would follow it.
+      for (let waits = 0; waits < MOST_WAITS && isAsked(given); waits += 1) await asker.rows(client, "SELECT 1");
       checkIdle();
-      return work(client);
+      const answer = await work(client);
+      // A client that was busy all the time may have begun one in front of us: what was read or written is not committed.
+      checkIdle();
+      return answer;
     });
   return {
     ...statements(asker, alone),

@@ -3,6 +3,7 @@
  * the columns of any other row, for what is read once in the life of every queued record.
  */
 import { codeAt } from "../core/code-at.ts";
+import { decodeIntact } from "../core/damaged-record.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { LeaseQuery, Stored } from "../core/store.ts";
 import { decodePayload } from "./payload-text.ts";
@@ -24,9 +25,10 @@ export interface Leased {
   readonly since: number;
 }
 
-/** What a lease at the moment `now` made of the rows, the longest due first. */
+/** What a lease at the moment `now` made of the rows, the longest due first. What cannot be read is reported. */
 export function decodeLeased(rows: readonly Row[], query: LeaseQuery, now: number, where: string): Leased[] {
-  return readable(where, () => rows.map((row) => decode(row, query, now))).sort((a, b) => a.since - b.since);
+  const read = (row: Row) => readable(row, where, () => decode(row, query, now));
+  return decodeIntact(rows, read, (damaged) => query.damaged?.(damaged)).sort((a, b) => a.since - b.since);
 }
 
 function decode(row: Row, { to, holder, leaseMs }: LeaseQuery, now: number): Leased {

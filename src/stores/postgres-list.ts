@@ -1,10 +1,11 @@
 /** Pages for people: each filter by the index that serves it, and a bounded number of rows however large the ledger. */
+import { type DamagedRecord, decodeIntact } from "../core/damaged-record.ts";
 import { checkLimit, decodeCursor, encodeCursor } from "../core/scan.ts";
 import type { ListQuery, Page, Stored } from "../core/store.ts";
 import { escapedArray, Parameters } from "./postgres-arrays.ts";
 import { anyOf, groupsOf, type LeaseTables, lapsed, leasedRows } from "./postgres-groups.ts";
 import { keyHex, keyRange } from "./postgres-key.ts";
-import { attentionKinds, selectList } from "./postgres-row.ts";
+import { attentionKinds, positionOf, type Row, selectList } from "./postgres-row.ts";
 import type { Statement } from "./postgres-write.ts";
 
 /**
@@ -25,10 +26,13 @@ export function listStatement(tables: LeaseTables, query: ListQuery, now: number
   };
 }
 
-export function pageOf(rows: readonly Stored[], { limit }: ListQuery): Page {
-  const items = rows.slice(0, limit);
-  const last = items.at(-1);
-  return { items, cursor: last === undefined || rows.length <= limit ? null : encodeCursor(last.record) };
+export function pageOf(rows: readonly Row[], { limit }: ListQuery, decode: (row: Row) => Stored): Page {
+  const page = rows.slice(0, limit);
+  const last = page.at(-1);
+  const damaged: DamagedRecord[] = [];
+  const items = decodeIntact(page, decode, (found) => damaged.push(found));
+  const cursor = last === undefined || rows.length <= limit ? null : encodeCursor(positionOf(last));
+  return damaged.length === 0 ? { items, cursor } : { items, cursor, damaged };
 }
 
 interface Parts {

@@ -2,7 +2,7 @@
  * A record as a row and back. Everything travels as text, both ways, and is cast in SQL: pools come with type parsers
  * of their own, query builders rename columns, and neither must change what a record says.
  */
-import { NevertwiceError } from "../core/errors.ts";
+import { damagedRecord } from "../core/damaged-record.ts";
 import { isLone, loneFingerprint } from "../core/fingerprint.ts";
 import { attentionAt, type Fingerprint, type LedgerRecord, type State, type SteadyMark } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
@@ -246,20 +246,22 @@ function usualSettledAt(state: State, updatedAt: number): number | null {
 }
 
 export function decodeRow(row: Row, where: string): Stored {
-  return readable(where, () => decode(row));
+  return readable(row, where, () => decode(row));
 }
 
-/** What goes wrong in reading rows is somebody else's doing. */
-export function readable<T>(where: string, read: () => T): T {
+/** What goes wrong in reading a row is somebody else's doing. */
+export function readable<T>(row: Row, where: string, read: () => T): T {
   try {
     return read();
-  } catch (error) {
-    throw new NevertwiceError(
-      "STORE_UNAVAILABLE",
-      `a record in ${where} cannot be read: something other than nevertwice wrote to it. Nothing was run. Restore the row from a backup.`,
-      { cause: error },
-    );
+  } catch (cause) {
+    const what = "its row cannot be read: something other than nevertwice wrote to it";
+    throw damagedRecord({ key: keyFromHex(row.c0 as string), where, what, cause });
   }
+}
+
+/** Where a row stands in a list, also when the rest of it cannot be read. */
+export function positionOf(row: Row): { readonly createdAt: number; readonly key: string } {
+  return { createdAt: Number(row[AT.created_at]), key: keyFromHex(row[AT.key] as string) };
 }
 
 const AT = Object.fromEntries(COLUMNS.map(({ name }, i) => [name, `c${i}`])) as Record<

@@ -16,6 +16,8 @@ export interface PgPool {
 
 interface PooledClient extends Session {
   release(destroy?: boolean): void;
+  /** "I" idle, "T" in a transaction, "E" in a failed one; since pg 8.17. */
+  getTransactionStatus?(): string | null;
   ref?(): void;
   unref?(): void;
   /** Sends statements without waiting for the answers to those before; since pg 8.23, where it was asked for. */
@@ -135,6 +137,12 @@ export class Sessions {
     // A client that comes after we gave up goes straight back.
     const giveUp = () => void coming.then((late) => late.release()).catch(() => {});
     const client = await answerWithin(this.#timeoutMs, coming, giveUp);
+    // Given back to the pool by somebody who did not end a transaction: what we write would be part of it. Closed, which
+    // rolls it back.
+    if ((client.getTransactionStatus?.() ?? "I") !== "I") {
+      client.release(true);
+      return this.#checkOut();
+    }
     const onError = () => {
       session.broken = true;
     };

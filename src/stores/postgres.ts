@@ -15,6 +15,7 @@ import type {
   Page,
   Put,
   PutResult,
+  Quarantined,
   Stored,
   SweepQuery,
   TransactionalStore,
@@ -32,6 +33,8 @@ import { LeaseFloor } from "./postgres-lease-floor.ts";
 import { listStatement, pageOf } from "./postgres-list.ts";
 import { ready } from "./postgres-migrate.ts";
 import { checkOptions, type PostgresStoreOptions, type Settings } from "./postgres-options.ts";
+import { quarantineRow } from "./postgres-quarantine.ts";
+import type { Row } from "./postgres-row.ts";
 import { nameTenant, quoteName } from "./postgres-schema.ts";
 import { ledgerStats } from "./postgres-stats.ts";
 import { Swaps } from "./postgres-swaps.ts";
@@ -73,6 +76,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   readonly traits = { hosts: "many", survives: "power-loss", clock: "store", dueIndex: true } as const;
   readonly batchRows = BATCH_ROWS;
   readonly crowdedBatchRows = CROWDED_BATCH_ROWS;
+  readonly quarantine?: (key: string) => Promise<Quarantined | null>;
   readonly #settings: Settings;
   readonly #tables: { readonly table: string; readonly meta: string };
   readonly #clock = new ServerClock();
@@ -86,6 +90,8 @@ class PostgresStore implements TransactionalStore<unknown> {
 
   constructor(settings: Settings) {
     this.#settings = settings;
+    // It makes a table, which supabase-js and a role that is confined to a tenant may not.
+    if (settings.supabase === undefined && !settings.rls) this.quarantine = (key) => this.#quarantine(key);
     this.name = settings.name;
     const schema = quoteName(settings.schema);
     this.#tables = { table: `${schema}.records`, meta: `${schema}.meta` };
@@ -175,7 +181,15 @@ class PostgresStore implements TransactionalStore<unknown> {
     const { text, values } = leaseDue(this.#tables, query, now, from ?? FROM_THE_BEGINNING);
     // Planned once, where the plan stays right: planning it is a good part of what a lease costs the server.
     const ask = this.#swaps.large && run.queryAgain ? run.queryAgain : run.query;
-    const leased = this.#swaps.leased(await ask(text, values), query, now);
+    const rows = await ask(text, values);
+    const leased = this.#swaps.leased(rows, query, now);
+    // Rows that cannot be read were leased with the others: as many more are asked for in their place.
+    const unread = rows.length - leased.length;
+    if (unread > 0) {
+      this.#leaseFloor.forget(query);
+      const more = await this.#leaseDue(run, { ...query, limit: unread }, now);
+      return [...leased.map(({ stored }) => stored), ...more];
+    }
     const last = leased.at(-1);
     if (last !== undefined && leased.length === query.limit) this.#leaseFloor.reached(query, last.since, from, now);
     else this.#leaseFloor.forget(query);
@@ -187,7 +201,8 @@ class PostgresStore implements TransactionalStore<unknown> {
   list(query: ListQuery): Promise<Page> {
     return this.#do(async ({ survey }) => {
       const confined = { ...query, ...this.#ownTenant(query.tenant) };
-      return pageOf(await this.#rows(survey, listStatement(this.#tables, confined, this.now())), query);
+      const { text, values } = listStatement(this.#tables, confined, this.now());
+      return pageOf(await survey.query(text, values), query, (row) => this.#swaps.seen(row));
     });
   }
 
@@ -216,6 +231,11 @@ class PostgresStore implements TransactionalStore<unknown> {
       const { text, values } = watchStatement(this.#tables, this.now());
       more = (await run.query(text, values))[0]?.c0 === "true";
     }
+  }
+
+  #quarantine(key: string): Promise<Quarantined | null> {
+    const decode = (row: Row) => this.#swaps.seen(row);
+    return this.#do(({ driver }) => quarantineRow(driver, { key, schema: this.#settings.schema, decode }));
   }
 
   within(tx: unknown): TransactionView {
@@ -320,11 +340,6 @@ class PostgresStore implements TransactionalStore<unknown> {
       "STORE_UNAVAILABLE",
       `the ledger ${this.name} is closed. Call before close(), or make a new nevertwice().`,
     );
-  }
-
-  async #rows(run: Connection, { text, values }: { text: string; values: readonly (string | null)[] }) {
-    const rows = await run.query(text, values);
-    return rows.map((row) => this.#swaps.seen(row));
   }
 
   /** Asking a confined store for another tenant's rows gets none. */

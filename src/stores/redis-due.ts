@@ -3,6 +3,8 @@
  * other's way; core's own claim decides what the record becomes, and the swap makes it so. The rules stand in one place,
  * and a worker that dies between the two delays its records by that moment, no more.
  */
+import { describeDamage } from "../core/damaged-record.ts";
+import { NevertwiceError } from "../core/errors.ts";
 import type { Instant } from "../core/record.ts";
 import { checkLimit } from "../core/scan.ts";
 import type { LeaseQuery, Put, Stored } from "../core/store.ts";
@@ -44,13 +46,19 @@ export class RedisDue {
     if (query.actions?.length === 0) return [];
     const due = await this.#pick(query);
     if (due.length === 0) return [];
-    const rows = await this.#rows.read(due.map(({ entry }) => keyOfEntry(entry)));
+    const rows = await this.#rows.readEach(due.map(({ entry }) => keyOfEntry(entry)));
     const gone = due.filter((_, index) => rows[index] === null);
     if (gone.length > 0) await this.#upkeep.tidy(gone.map(({ entry }) => entry));
-    return this.#claim(
-      rows.filter((row) => row !== null),
-      query,
-    );
+    const sound: Stored[] = [];
+    for (const row of rows) {
+      if (row instanceof NevertwiceError) query.damaged?.(describeDamage(row));
+      else if (row !== null) sound.push(row);
+    }
+    const leased = await this.#claim(sound, query);
+    // What cannot be read was picked instead of what can: it is put aside for a moment now, so that others are picked.
+    const damaged = rows.length - gone.length - sound.length;
+    if (damaged === 0 || leased.length >= query.limit) return leased;
+    return [...leased, ...(await this.lease({ ...query, limit: query.limit - leased.length }))];
   }
 
   async #claim(rows: readonly Stored[], { to, holder, leaseMs }: LeaseQuery): Promise<Stored[]> {

@@ -2,6 +2,8 @@
  * Listing. What is indexed by creation is merged until the page is full; what is open (claimed, sent) is indexed by its lease
  * and sorted here: there is only as much of it as is under way.
  */
+import { type DamagedRecord, describeDamage } from "../core/damaged-record.ts";
+import { NevertwiceError } from "../core/errors.ts";
 import { type Instant, type LedgerRecord, leaseAlive } from "../core/record.ts";
 import { checkLimit, decodeCursor, encodeCursor, type Position } from "../core/scan.ts";
 import type { ListQuery, Page, Stored } from "../core/store.ts";
@@ -30,16 +32,35 @@ export class RedisPages {
     checkLimit(query.limit, "list");
     const after = query.cursor === undefined ? null : decodeCursor(query.cursor);
     const types = typesFor(query);
+    const damaged = new Map<string, DamagedRecord>();
     const found = types.includes("o")
-      ? await this.#sorted(types, query, after, at)
-      : await this.#merged(types, query, after, at);
+      ? await this.#sorted(types, query, after, at, damaged)
+      : await this.#merged(types, query, after, at, damaged);
     const items = found.slice(0, query.limit);
     const last = items.at(-1);
-    return { items, cursor: found.length > items.length && last ? encodeCursor(last.record) : null };
+    const cursor = found.length > items.length && last ? encodeCursor(last.record) : null;
+    return damaged.size === 0 ? { items, cursor } : { items, cursor, damaged: [...damaged.values()] };
+  }
+
+  /** What can be read; what cannot is noted. */
+  async #read(keys: readonly string[], damaged: Map<string, DamagedRecord>): Promise<Stored[]> {
+    const sound: Stored[] = [];
+    for (const row of await this.#rows.readEach(keys)) {
+      if (row instanceof NevertwiceError) damaged.set(row.key ?? "", describeDamage(row));
+      // Null: it expired, and its entry waits to be tidied up.
+      else if (row !== null) sound.push(row);
+    }
+    return sound;
   }
 
   /** All of it, sorted: for what is indexed by its lease. Of what has lapsed, those first whose lease ended first. */
-  async #sorted(types: readonly IndexType[], query: ListQuery, after: Position | null, at: Instant): Promise<Stored[]> {
+  async #sorted(
+    types: readonly IndexType[],
+    query: ListQuery,
+    after: Position | null,
+    at: Instant,
+    damaged: Map<string, DamagedRecord>,
+  ): Promise<Stored[]> {
     const merge = new Merge(new IndexReader(this.#link, this.#names, query), types, 1, null);
     const lapsed = query.lapsed === true;
     const sign = query.order === "oldest" ? 1 : -1;
@@ -47,8 +68,8 @@ export class RedisPages {
     for (let looked = 0; !lapsed || looked < MOST_LAPSED; looked += READ_AT_ONCE) {
       const next = await merge.next(READ_AT_ONCE);
       const keys = next.filter(({ createdAt: until }) => !lapsed || until <= at.now).map(({ key }) => key);
-      for (const row of await this.#rows.read(keys)) {
-        if (row !== null && fits(row.record, query, at) && beyond(row.record, after, sign)) rows.push(row);
+      for (const row of await this.#read(keys, damaged)) {
+        if (fits(row.record, query, at) && beyond(row.record, after, sign)) rows.push(row);
       }
       if (keys.length < READ_AT_ONCE) break;
     }
@@ -56,7 +77,13 @@ export class RedisPages {
   }
 
   /** In the order of creation, until there is one more than the page takes. */
-  async #merged(types: readonly IndexType[], query: ListQuery, after: Position | null, at: Instant): Promise<Stored[]> {
+  async #merged(
+    types: readonly IndexType[],
+    query: ListQuery,
+    after: Position | null,
+    at: Instant,
+    damaged: Map<string, DamagedRecord>,
+  ): Promise<Stored[]> {
     const reader = new IndexReader(this.#link, this.#names, query);
     const merge = new Merge(reader, types, query.order === "oldest" ? 1 : -1, after);
     // A record that changes its state while we look may stand in two lists.
@@ -64,9 +91,9 @@ export class RedisPages {
     while (found.size <= query.limit) {
       const next = await merge.next(Math.min(query.limit + 1, READ_AT_ONCE));
       if (next.length === 0) break;
-      for (const row of await this.#rows.read(next.map(({ key }) => key))) {
-        // Null: it expired, and its entry waits to be tidied up.
-        if (row !== null && fits(row.record, query, at) && !found.has(row.record.key)) found.set(row.record.key, row);
+      const keys = next.map(({ key }) => key);
+      for (const row of await this.#read(keys, damaged)) {
+        if (fits(row.record, query, at) && !found.has(row.record.key)) found.set(row.record.key, row);
       }
     }
     return [...found.values()];

@@ -173,7 +173,7 @@ describe("rows", () => {
     expect(() => decodeRow("nt1_other", row)).toThrow(/does not match its checksum/);
     for (let at = 0; at < row.length; at += 1) {
       const flipped = row.slice(0, at) + String.fromCharCode(row.charCodeAt(at) ^ 1) + row.slice(at + 1);
-      expect(() => decodeRow(record.key, flipped)).toThrow(/nt1_sample does not match its checksum/);
+      expect(() => decodeRow(record.key, flipped)).toThrow(/nt1_sample .*does not match its checksum/);
       expect(() => decodeRow(record.key, row.slice(0, at))).toThrow(/checksum/);
     }
   });

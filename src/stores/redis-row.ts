@@ -7,6 +7,7 @@
  * than thirteen digits each.
  */
 import { crc32 } from "node:zlib";
+import { damagedRecord, markDamaged } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { isLone, loneFingerprint } from "../core/fingerprint.ts";
 import type { Fingerprint, Lease, LedgerRecord, Payload, State, SteadyMark } from "../core/record.ts";
@@ -246,17 +247,20 @@ function payloads([input, draft, result]: [number, number, number], value: strin
 }
 
 function damaged(key: string): NevertwiceError {
-  return new NevertwiceError(
-    "STORE_UNAVAILABLE",
-    `the Redis ledger is damaged: the record ${key} does not match its checksum. Nothing was run. Somebody else wrote to its key, or to a ledger with the same prefix; restore it from a backup, and give other programs another prefix.`,
-    { key },
-  );
+  return damagedRecord({
+    key,
+    where: "in Redis",
+    what: "it does not match its checksum. Somebody else wrote to its key: give other programs another prefix",
+  });
 }
 
+/** Not damaged, but this release cannot read it: for whoever works through many records that is the same. */
 function written(key: string): NevertwiceError {
-  return new NevertwiceError(
-    "CONFIG",
-    `the record ${key} of the Redis ledger was written by a later release of nevertwice, in a layout this one cannot read. Nothing was run. Upgrade nevertwice here; all programs on one ledger should run the same release.`,
-    { key },
+  return markDamaged(
+    new NevertwiceError(
+      "CONFIG",
+      `the record ${key} of the Redis ledger was written by a later release of nevertwice, in a layout this one cannot read. Nothing was run. Upgrade nevertwice here; all programs on one ledger should run the same release.`,
+      { key },
+    ),
   );
 }

@@ -1,5 +1,6 @@
 /** Reading and swapping rows: on a cluster a batch is cut by slot, sent side by side, and put together in the order asked. */
-import { isNevertwiceError } from "../core/errors.ts";
+import { decodedOrError } from "../core/damaged-record.ts";
+import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import type { Put, PutResult, Stored } from "../core/store.ts";
 import { Batch, type Swap } from "./redis-batch.ts";
 import { bucketOf, type Names } from "./redis-buckets.ts";
@@ -30,6 +31,32 @@ export class RedisRows {
       const [rows] = (await this.#readGroup(group)) as [unknown[]];
       return group.map((key, index) => this.#decode(key, rows[index]));
     });
+  }
+
+  /** The same for loops: the error of a damaged record stands in its place. */
+  readEach(keys: readonly string[]): Promise<(Stored | NevertwiceError | null)[]> {
+    return this.#inGroups(keys, keyItself, async (group) => {
+      const [rows] = (await this.#readGroup(group)) as [unknown[]];
+      return group.map((key, index) => decodedOrError(() => this.#decode(key, rows[index])));
+    });
+  }
+
+  /** Under a name beside its own, in the same slot. Its entry in the index is tidied up like that of an expired record. */
+  async quarantine(key: string): Promise<string | null> {
+    const [row] = await this.readEach([key]);
+    if (row === null || row === undefined) return null;
+    const damaged = row instanceof NevertwiceError && row.code === "STORE_UNAVAILABLE";
+    if (!damaged) {
+      throw configError(
+        `quarantine: the record ${key} can be read, or will be by another release. Only a damaged one is set aside.`,
+      );
+    }
+    const name = this.#names.record(key);
+    const aside = `${name}:quarantine:${this.#now()}`;
+    await this.#link.ask("RENAME", name, aside);
+    // It may have been given an expiry: what is kept for a person stays until that person removes it.
+    await this.#link.ask("PERSIST", aside);
+    return aside;
   }
 
   write(puts: readonly Put[]): Promise<PutResult[]> {

@@ -13,6 +13,7 @@ import type {
   Page,
   Put,
   PutResult,
+  Quarantined,
   Store,
   Stored,
   StoreTraits,
@@ -142,6 +143,12 @@ class RedisStore implements Store {
     const { link } = await this.#open();
     const facts = await this.#askAgain(link);
     return findingsOf(facts, `${this.name}, by ${link.wire.driver}`, this.#options.allowUnsafe);
+  }
+
+  async quarantine(key: string): Promise<Quarantined | null> {
+    const { rows } = await this.#open();
+    const aside = await rows.quarantine(key);
+    return aside === null ? null : { key, keptIn: `the Redis key ${aside}` };
   }
 
   async close(): Promise<void> {

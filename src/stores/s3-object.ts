@@ -4,6 +4,7 @@
  * their own monotonic one. No two clocks are ever compared.
  */
 import { crc32 } from "node:zlib";
+import { damagedRecord, markDamaged } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 
@@ -28,19 +29,23 @@ export function encodeBody(body: S3Body): string {
 
 const FORM = /^\{"nevertwice":(\d+),"crc":"([0-9a-f]{8})","entry":(.*)\}$/s;
 
-export function decodeBody(text: string, where: string): S3Body {
+export function decodeBody(text: string, key: string, where: string): S3Body {
   const [, format, crc, inner = ""] = FORM.exec(text) ?? [];
   if (format !== undefined && format !== "1")
-    throw new NevertwiceError(
-      "CONFIG",
-      `the object ${where} was written by a newer release (format ${format}). Update nevertwice.`,
+    // Not damaged, but this release cannot read it: for whoever works through many records that is the same.
+    throw markDamaged(
+      new NevertwiceError(
+        "CONFIG",
+        `the object ${where} was written by a newer release (format ${format}). Update nevertwice.`,
+        { key },
+      ),
     );
-  if (crc !== sum(inner)) {
-    throw new NevertwiceError(
-      "STORE_UNAVAILABLE",
-      `the object ${where} is damaged: it does not match its checksum. Nothing was run. Restore an earlier version of it.`,
-    );
-  }
+  if (crc !== sum(inner))
+    throw damagedRecord({
+      key,
+      where,
+      what: "its object does not match its checksum. An earlier version of it may do",
+    });
   const entry = JSON.parse(inner) as { version: number; gone?: true; leaseMs?: number; record: LedgerRecord };
   if (entry.gone === true) return { kind: "gone", version: entry.version };
   return { kind: "record", version: entry.version, record: entry.record, leaseMs: entry.leaseMs ?? null };

@@ -5,6 +5,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { performance } from "node:perf_hooks";
+import { type DamagedRecord, decodedOrError, describeDamage, isDamagedRecord } from "../core/damaged-record.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import { dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
@@ -16,6 +17,7 @@ import type {
   Page,
   Put,
   PutResult,
+  Quarantined,
   Store,
   Stored,
   StoreTraits,
@@ -130,7 +132,7 @@ class S3Store implements Store {
     await this.#open();
     const at = this.instant();
     const { to, holder, leaseMs } = query;
-    const due = dueRows(await this.#all(), query, at);
+    const due = dueRows(await this.#all({ damaged: (found) => query.damaged?.(found) }), query, at);
     const claimed = await pooled(due, async ({ record, version }): Promise<Stored | null> => {
       const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
       if (!change.ok) return null;
@@ -142,7 +144,11 @@ class S3Store implements Store {
 
   async list(query: ListQuery): Promise<Page> {
     await this.#open();
-    return pageOf(await this.#all(query.keyPrefix), query, this.instant());
+    const damaged: DamagedRecord[] = [];
+    const rows = await this.#all({ keyPrefix: query.keyPrefix ?? "", damaged: (found) => damaged.push(found) });
+    const page = pageOf(rows, query, this.instant());
+    // Where a damaged one would stand is not known: they come with the first page.
+    return damaged.length === 0 || query.cursor !== undefined ? page : { ...page, damaged };
   }
 
   async stats(): Promise<LedgerStats> {
@@ -178,6 +184,28 @@ class S3Store implements Store {
     ];
   }
 
+  async quarantine(key: string): Promise<Quarantined | null> {
+    const { conditionalDelete } = await this.#open();
+    const name = this.#nameOf(key);
+    const object = await this.#client.get(name);
+    if (object === null) return null;
+    const damage = decodedOrError(() => decodeBody(object.text, key, this.name));
+    if (!(damage instanceof NevertwiceError) || damage.code !== "STORE_UNAVAILABLE")
+      throw configError(
+        `quarantine: the record ${key} can be read, or will be by another release. Only a damaged one is set aside.`,
+      );
+    const version = firstVersion();
+    const aside = `${this.#place.prefix}quarantine/${encodeURIComponent(key)}-${version}`;
+    await this.#client.put(aside, object.text, { ifNoneMatch: "*" });
+    const body: S3Body = { kind: "gone", version };
+    const answer = await this.#client.put(name, encodeBody(body), { ifMatch: object.etag });
+    if (answer.kind === "refused")
+      throw new NevertwiceError("STORE_UNAVAILABLE", `the object of ${key} changed meanwhile. Look again.`, { key });
+    this.#remember(key, answer.etag, body, 0);
+    if (conditionalDelete && (await this.#client.remove(name, answer.etag))) this.#seen.delete(key);
+    return { key, keptIn: `the object ${aside}` };
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     this.#seen.clear();
@@ -195,7 +223,7 @@ class S3Store implements Store {
     const known = this.#seen.get(key);
     // Unchanged since we last saw it: its lease goes on running on our clock from then.
     if (known !== undefined && known.etag === object.etag) return known;
-    const body = decodeBody(object.text, `${this.name}${name}`);
+    const body = decodeBody(object.text, key, this.name);
     return this.#remember(key, object.etag, body, object.ageMs);
   }
 
@@ -268,7 +296,7 @@ class S3Store implements Store {
   // ---- all of them ----
 
   /** Every record. Only objects that changed since they were last seen are fetched. */
-  async #all(keyPrefix = ""): Promise<Stored[]> {
+  async #all({ keyPrefix = "", damaged = (_: DamagedRecord) => {} } = {}): Promise<Stored[]> {
     const keys: { key: string; etag: string }[] = [];
     const records = `${this.#place.prefix}records/`;
     let after: string | null = null;
@@ -286,7 +314,12 @@ class S3Store implements Store {
     } while (after !== null);
     const seen = await pooled(keys, async ({ key, etag }) => {
       const known = this.#seen.get(key);
-      return known?.etag === etag ? known : this.#look(key);
+      if (known?.etag === etag) return known;
+      return this.#look(key).catch((error: unknown) => {
+        if (!isDamagedRecord(error)) throw error;
+        damaged(describeDamage(error));
+        return null;
+      });
     });
     return seen.flatMap((one) => one?.stored ?? []);
   }
@@ -348,17 +381,25 @@ function inRounds(puts: readonly Put[]): Put[][] {
   return rounds;
 }
 
-/** A bounded number at once, results in order. */
+/** A bounded number at once, results in order. All of them are carried out; then the first error is thrown. */
 async function pooled<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = new Array(items.length);
+  const errors: unknown[] = [];
   let next = 0;
   const lane = async () => {
     while (next < items.length) {
       const mine = next;
       next += 1;
-      results[mine] = await work(items[mine] as T);
+      try {
+        results[mine] = await work(items[mine] as T);
+      } catch (error) {
+        // A damaged object is no reason not to write the others; a server that is down is.
+        errors.push(error);
+        if (!isDamagedRecord(error)) next = items.length;
+      }
     }
   };
   await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, lane));
+  if (errors.length > 0) throw errors.find((error) => !isDamagedRecord(error)) ?? errors[0];
   return results;
 }

@@ -15,6 +15,7 @@ import {
   writeSync,
 } from "node:fs";
 import { basename, dirname } from "node:path";
+import type { DamagedRecord } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import { isBusy, isCorrupt, isWithinTransaction, type SqliteDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
@@ -26,6 +27,8 @@ export interface OpenedFile {
   readonly ledger: SqliteLedger;
   /** The file's identity on disk, to notice when it is removed or replaced under us. */
   readonly inode: string;
+  /** Rows that were found damaged while opening, up to a few. The ledger works without them. */
+  readonly damaged: readonly DamagedRecord[];
 }
 
 export interface OpenOptions {
@@ -63,9 +66,9 @@ export function openFile(options: OpenOptions): OpenedFile {
     setDurable(db, path);
     db.exec(`PRAGMA wal_autocheckpoint = ${options.autoCheckpoint}`);
     const ledger = new SqliteLedger(db, path);
-    if (options.check) afterOpening(db, ledger, path, expectedId);
+    const damaged = options.check ? afterOpening(db, ledger, path, expectedId) : [];
     db.exec("PRAGMA busy_timeout = 0");
-    return { db, ledger, inode: inodeOf(path) ?? "" };
+    return { db, ledger, inode: inodeOf(path) ?? "", damaged };
   } catch (error) {
     closeQuietly(db);
     throw isNevertwiceError(error) ? error : cannotOpen(path, error);
@@ -119,17 +122,26 @@ function beforeOpening(path: string): string | null {
   );
 }
 
-function afterOpening(db: SqliteHandle, ledger: SqliteLedger, path: string, expectedId: string | null): void {
+/** A file that does not hold together is refused. A row that cannot be read is that row's trouble: it is reported. */
+function afterOpening(
+  db: SqliteHandle,
+  ledger: SqliteLedger,
+  path: string,
+  expectedId: string | null,
+): readonly DamagedRecord[] {
   refuseNewer(readSchema(db), path);
   if (expectedId !== null && !hasSchema(db)) throw notTheLedger(path);
+  let damaged: readonly DamagedRecord[] = [];
   if (statSync(path).size <= CHECK_WHOLE_BELOW_BYTES && hasSchema(db)) {
-    const damage = ledger.check();
+    const { damage, some } = ledger.check();
     if (damage !== null) throw damagedFile(path, damage);
+    damaged = some;
   }
   let state = readSchema(db);
   if (state?.version !== SCHEMA_VERSION) state = ledger.transaction(() => migrate(db, path));
   if (expectedId !== null && expectedId !== state.ledgerId) throw notTheLedger(path);
   if (expectedId === null) writeDurably(idFile(path), `${state.ledgerId}\n`);
+  return damaged;
 }
 
 function writeDurably(path: string, text: string): void {

@@ -5,6 +5,7 @@
  * A row just written is never read with `.get()`: it steps once and resets, and an error of the commit that happens at
  * the reset is swallowed. `.run()` and `.all()` step to the end.
  */
+import { type DamagedRecord, decodedOrError, decodeIntact } from "../core/damaged-record.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import { type Instant, STATES, type State } from "../core/record.ts";
 import type {
@@ -12,6 +13,7 @@ import type {
   LeaseQuery,
   LedgerStats,
   ListQuery,
+  Page,
   Put,
   PutResult,
   Stored,
@@ -20,7 +22,7 @@ import type {
 import { transition } from "../core/transition.ts";
 import { LapsedLooks } from "./lapsed-looks.ts";
 import type { SqliteHandle, SqliteStatement } from "./sqlite-driver.ts";
-import { COLUMNS, decodeRow, encodeRow, type Row, type RowValues, versionOf } from "./sqlite-row.ts";
+import { COLUMNS, decodeRow, encodeRow, isIntact, type Row, type RowValues, versionOf } from "./sqlite-row.ts";
 
 // Named by ourselves: left alone, SQLite names a column as the file's schema spells it, and a flipped bit there (Scope for
 // scope) would lose every null of that column without a word from the checksum.
@@ -52,6 +54,20 @@ const LAPSED = `id IN (
 
 // Rows looked at in one transaction by a sweep: a few milliseconds, so that no writer waits long for it.
 const SWEEP_WINDOW = 5_000;
+
+/** Damaged rows that were set aside, byte for byte, each with when that was. Made when it is first needed. */
+export const QUARANTINE_TABLE = "nevertwice_quarantine";
+
+// Of a check, shown by name; the others are counted.
+const DAMAGE_SHOWN = 20;
+
+/** What is wrong with a file: all of it, or rows of it. */
+export interface FileCheck {
+  /** The file does not hold together; null: it does. */
+  readonly damage: string | null;
+  readonly damagedRows: number;
+  readonly some: readonly DamagedRecord[];
+}
 
 /** A put, encoded where the record lives, so that a worker thread only binds values. */
 export interface RowPut {
@@ -167,16 +183,19 @@ export class SqliteLedger {
     requirePositive(query.limit, "lease.limit");
     // A look takes no lock: idle workers that poll must not stand in the writers' way.
     if (
-      this.#leasable({ ...query, limit: 1 }, at)
+      this.#leasable({ ...query, limit: 1 }, at, false, query.damaged)
         [Symbol.iterator]()
         .next().done
     )
       return [];
     // Abandoned work first, now and then: behind the due work of a queue that is never empty, nobody would get to it.
     const lapsedFirst = this.#lapsedLooks.due(query, at.steady);
-    return this.transaction(() => {
+    const damaged: DamagedRecord[] = [];
+    const leased = this.transaction(() => {
+      damaged.length = 0;
       const leased: Stored[] = [];
-      for (const { record, version } of this.#leasable(query, at, lapsedFirst)) {
+      const found = (one: DamagedRecord) => damaged.push(one);
+      for (const { record, version } of this.#leasable(query, at, lapsedFirst, found)) {
         const { to, holder, leaseMs } = query;
         const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
         if (!change.ok) continue;
@@ -186,10 +205,17 @@ export class SqliteLedger {
       }
       return leased;
     });
+    for (const one of damaged) query.damaged?.(one);
+    return leased;
   }
 
   /** Due work by its index, oldest first; and claims whose holder fell silent before sending. */
-  *#leasable(query: LeaseQuery, at: Instant, lapsedFirst = false): Iterable<Stored> {
+  *#leasable(
+    query: LeaseQuery,
+    at: Instant,
+    lapsedFirst = false,
+    damaged: (found: DamagedRecord) => void = () => {},
+  ): Iterable<Stored> {
     const where = ["json_extract(doc, '$.queued') = 1"];
     const values: unknown[] = [];
     if (query.tenant !== undefined) {
@@ -203,18 +229,33 @@ export class SqliteLedger {
     const filter = where.join(" AND ");
     const due = () => {
       const sql = `${SELECT} WHERE state = 'pending' AND attention_at <= ? AND ${filter} ORDER BY attention_at, id LIMIT ?`;
-      return this.#prepare(sql).all(at.now, ...values, query.limit);
+      return this.#enough(query.limit, damaged, (rows) => this.#prepare(sql).all(at.now, ...values, rows));
     };
     const lapsed = () => {
       const sql = `${SELECT} WHERE ${LAPSED} AND state = 'claimed' AND ${filter} ORDER BY id LIMIT ?`;
-      const rows = this.#prepare(sql).all(at.steady, at.epoch, ...values, query.limit);
-      if (rows.length < query.limit) this.#lapsedLooks.foundAll(query, at.steady);
-      return rows;
+      const select = (rows: number) => this.#prepare(sql).all(at.steady, at.epoch, ...values, rows);
+      const intact = this.#enough(query.limit, damaged, select);
+      if (intact.length < query.limit) this.#lapsedLooks.foundAll(query, at.steady);
+      return intact;
     };
-    for (const rows of lapsedFirst ? [lapsed, due] : [due, lapsed]) yield* this.#decodeAll(rows());
+    for (const records of lapsedFirst ? [lapsed, due] : [due, lapsed]) yield* records();
   }
 
-  list(query: ListQuery, at: Instant): { items: Stored[]; cursor: string | null } {
+  /** As many as asked for, although rows that cannot be read stand before them: those are asked for on top. */
+  #enough(limit: number, damaged: (found: DamagedRecord) => void, select: (rows: number) => unknown[]): Stored[] {
+    for (let rows = limit; ; ) {
+      const found = select(rows) as Row[];
+      const bad: DamagedRecord[] = [];
+      const intact = this.#decodeAll(found, bad);
+      if (intact.length >= limit || found.length < rows || rows >= limit + bad.length) {
+        for (const one of bad) damaged(one);
+        return intact;
+      }
+      rows = limit + bad.length;
+    }
+  }
+
+  list(query: ListQuery, at: Instant): Page {
     requirePositive(query.limit, "list.limit");
     const { where, values } = listFilter(query, at);
     const newest = (query.order ?? "newest") === "newest";
@@ -227,7 +268,10 @@ export class SqliteLedger {
     const rows = this.#prepare(sql).all(...values, query.limit + 1) as (Row & { id: number })[];
     const page = rows.slice(0, query.limit);
     const last = page.at(-1);
-    return { items: [...this.#decodeAll(page)], cursor: rows.length > query.limit && last ? String(last.id) : null };
+    const damaged: DamagedRecord[] = [];
+    const items = this.#decodeAll(page, damaged);
+    const cursor = rows.length > query.limit && last ? String(last.id) : null;
+    return damaged.length === 0 ? { items, cursor } : { items, cursor, damaged };
   }
 
   stats(at: Instant): LedgerStats {
@@ -301,13 +345,36 @@ export class SqliteLedger {
       `SELECT count(*) AS seen, max(id) AS id FROM (SELECT id FROM nevertwice_records WHERE id > ? ORDER BY id LIMIT ${SWEEP_WINDOW})`,
     ).all(from)[0] as { seen: number; id: number | null };
     const end = last.seen < SWEEP_WINDOW;
-    const sql = `DELETE FROM nevertwice_records WHERE id IN (
-      SELECT id FROM nevertwice_records WHERE id > ? AND id <= ? AND expires_at <= ? AND state IN ('confirmed', 'failed') LIMIT ?)`;
-    const removed = last.id === null ? 0 : Number(this.#prepare(sql).run(from, last.id, at.now, limit).changes);
+    const removed = last.id === null ? 0 : this.#removeExpired(from, last.id, at, limit);
     if (removed > 0) this.#keepMarkBelowNewRows();
     // A window cut short by the limit is looked at again.
     if (removed < limit) this.#sweptTo = end ? 0 : (last.id as number);
     return { removed, seen: last.seen, end: end && removed < limit };
+  }
+
+  /** A damaged row is not removed, whatever it says of its own expiry: its key would be free without anybody knowing. */
+  #removeExpired(from: number, to: number, at: Instant, limit: number): number {
+    const over = this.#prepare(
+      `${SELECT} WHERE id > ? AND id <= ? AND expires_at <= ? AND state IN ('confirmed', 'failed') LIMIT ?`,
+    ).all(from, to, at.now, limit) as (Row & { id: number })[];
+    const ids = over.filter(isIntact).map(({ id }) => id);
+    if (ids.length === 0) return 0;
+    const remove = "DELETE FROM nevertwice_records WHERE id IN (SELECT value FROM json_each(?))";
+    return Number(this.#prepare(remove).run(JSON.stringify(ids)).changes);
+  }
+
+  /** Inside a transaction. False: there is no row under this key. */
+  quarantine(key: string, now: number): boolean {
+    const [row] = this.readRows([key]);
+    if (row === null || row === undefined) return false;
+    if (!(decodedOrError(() => decodeRow(row, this.#where)) instanceof NevertwiceError)) throw readable(key);
+    this.#db.exec(
+      `CREATE TABLE IF NOT EXISTS ${QUARANTINE_TABLE} AS SELECT 0 AS quarantined_at, * FROM nevertwice_records WHERE 0`,
+    );
+    this.#db.prepare(`INSERT INTO ${QUARANTINE_TABLE} SELECT ?, * FROM nevertwice_records WHERE key = ?`).run(now, key);
+    this.#db.prepare("DELETE FROM nevertwice_records WHERE key = ?").run(key);
+    this.#keepMarkBelowNewRows();
+    return true;
   }
 
   /** Claims that live longer than a sweep get into the lease index, and the mark moves past them. */
@@ -330,22 +397,28 @@ export class SqliteLedger {
     ).run();
   }
 
-  /** Everything in the file agrees with itself; the first disagreement otherwise. */
-  check(): string | null {
+  /** Whether everything in the file agrees with itself, and which rows cannot be read. */
+  check(): FileCheck {
     const [first] = this.#db.prepare("PRAGMA integrity_check(1)").all() as { integrity_check: string }[];
-    if (first?.integrity_check !== "ok") return first?.integrity_check ?? "no answer";
-    let after = 0;
-    for (;;) {
+    const structure = first?.integrity_check === "ok" ? null : (first?.integrity_check ?? "no answer");
+    if (structure !== null) return { damage: structure, damagedRows: 0, some: [] };
+    const some: DamagedRecord[] = [];
+    let damagedRows = 0;
+    for (let after = 0; ; ) {
       const rows = this.#prepare(`${SELECT} WHERE id > ? ORDER BY id LIMIT 1000`).all(after) as (Row & {
         id: number;
       })[];
-      if (rows.length === 0) return this.#checkWatch();
-      try {
-        for (const row of rows) decodeRow(row, this.#where);
-      } catch (error) {
-        return (error as Error).message;
-      }
-      after = (rows.at(-1) as { id: number }).id;
+      const last = rows.at(-1);
+      if (last === undefined) return { damage: this.#checkWatch(), damagedRows, some };
+      decodeIntact(
+        rows,
+        (row) => decodeRow(row, this.#where),
+        (damage) => {
+          damagedRows += 1;
+          if (some.length < DAMAGE_SHOWN) some.push(damage);
+        },
+      );
+      after = last.id;
     }
   }
 
@@ -360,8 +433,13 @@ export class SqliteLedger {
     return hidden.length === 0 ? null : "a live claim is hidden behind the mark of watched claims";
   }
 
-  transaction<T>(work: () => T): T {
-    this.#prepare("BEGIN IMMEDIATE").run();
+  /** For reading on a connection that is not ours alone. Like `transaction`, it fails inside somebody else's. */
+  committed<T>(work: () => T): T {
+    return this.transaction(work, "BEGIN");
+  }
+
+  transaction<T>(work: () => T, begin = "BEGIN IMMEDIATE"): T {
+    this.#prepare(begin).run();
     try {
       const answer = work();
       this.#prepare("COMMIT").run();
@@ -376,8 +454,12 @@ export class SqliteLedger {
     }
   }
 
-  *#decodeAll(rows: unknown[]): Iterable<Stored> {
-    for (const row of rows as Row[]) yield decodeRow(row, this.#where);
+  #decodeAll(rows: readonly Row[], damaged: DamagedRecord[]): Stored[] {
+    return decodeIntact(
+      rows,
+      (row) => decodeRow(row, this.#where),
+      (damage) => damaged.push(damage),
+    );
   }
 
   #prepare(sql: string): SqliteStatement {
@@ -431,6 +513,10 @@ function cursorId(cursor: string): number {
     );
   }
   return id;
+}
+
+function readable(key: string): NevertwiceError {
+  return configError(`quarantine: the record ${key} can be read, and guards its key. Only a damaged one is set aside.`);
 }
 
 function requirePositive(value: number, where: string): void {

@@ -1,6 +1,7 @@
 /** A record as a row and back, with a checksum: a flipped bit is noticed, never read as something else. */
 import { crc32 } from "node:zlib";
-import { NevertwiceError } from "../core/errors.ts";
+import { damagedRecord } from "../core/damaged-record.ts";
+import type { NevertwiceError } from "../core/errors.ts";
 import { isLone, loneFingerprint } from "../core/fingerprint.ts";
 import { attentionAt, type Fingerprint, type Lease, type LedgerRecord, type SteadyMark } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
@@ -136,7 +137,7 @@ export function encodeRow(record: LedgerRecord, rev: number): { readonly row: Ro
 }
 
 export function decodeRow(row: Row, where: string): Stored {
-  if (!intact(row)) throw damaged(row.key, where);
+  if (!isIntact(row)) throw damaged(row.key, where);
   let doc: Doc;
   let fingerprint: Fingerprint;
   try {
@@ -211,7 +212,8 @@ function oldTextOf(row: RowValues): string {
   return text;
 }
 
-function intact(row: Row): boolean {
+/** The row is as it was written. */
+export function isIntact(row: Row): boolean {
   const values: RowValues = [];
   for (const column of COLUMNS) {
     const value = row[column];
@@ -254,9 +256,5 @@ export function splitRow(text: string, sum: number): RowValues {
 const NUMERIC: readonly boolean[] = COLUMNS.map((column) => /^(?:rev|lease_until|.*_at)$/.test(column));
 
 function damaged(key: unknown, where: string): NevertwiceError {
-  return new NevertwiceError(
-    "STORE_UNAVAILABLE",
-    `the ledger ${where} is damaged: the row of ${String(key)} does not match its checksum. Nothing was run. Restore the file from a backup, and see what else is wrong with: nevertwice doctor`,
-    typeof key === "string" ? { key } : {},
-  );
+  return damagedRecord({ key: String(key), where, what: "its row does not match its checksum" });
 }

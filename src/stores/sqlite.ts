@@ -15,6 +15,7 @@ import type {
   Page,
   Put,
   PutResult,
+  Quarantined,
   Stored,
   SweepQuery,
   TransactionalStore,
@@ -31,7 +32,15 @@ import {
   openFile,
   storeError,
 } from "./sqlite-file.ts";
-import { decodePutResult, encodePut, type RowPut, type RowPutResult, SqliteLedger } from "./sqlite-ledger.ts";
+import {
+  decodePutResult,
+  encodePut,
+  type FileCheck,
+  QUARANTINE_TABLE,
+  type RowPut,
+  type RowPutResult,
+  SqliteLedger,
+} from "./sqlite-ledger.ts";
 import { savepoint } from "./sqlite-savepoint.ts";
 import { migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
 import { SqliteThread } from "./sqlite-thread.ts";
@@ -123,7 +132,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   async read(keys: readonly string[]): Promise<(Stored | null)[]> {
-    return this.#here(({ ledger }) => ledger.read(keys));
+    return this.#committed(({ ledger }) => ledger.read(keys));
   }
 
   async write(puts: readonly Put[]): Promise<PutResult[]> {
@@ -148,12 +157,12 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   async list(query: ListQuery): Promise<Page> {
-    return this.#here(({ ledger }) => ledger.list(query, this.instant()));
+    return this.#committed(({ ledger }) => ledger.list(query, this.instant()));
   }
 
   async stats(): Promise<LedgerStats> {
+    if (!this.#owned) return this.#committed(({ ledger }) => ledger.stats(this.instant()));
     this.#open();
-    if (!this.#owned) return this.#here(({ ledger }) => ledger.stats(this.instant()));
     return this.#offLoop().request({ op: "stats", at: this.instant() });
   }
 
@@ -187,10 +196,8 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   async inspect(): Promise<readonly Finding[]> {
+    const { damage, damagedRows } = await this.#check();
     const { db } = this.#open();
-    const damage = this.#owned
-      ? await this.#offLoop().request<string | null>({ op: "check" })
-      : this.#here(({ ledger }) => ledger.check());
     const journal = String(firstValue(db, "PRAGMA journal_mode"));
     const synchronous = Number(firstValue(db, "PRAGMA synchronous"));
     const { steady, epoch } = this.instant();
@@ -219,8 +226,8 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
       },
       {
         name: "integrity",
-        value: damage ?? "ok",
-        ok: damage === null,
+        value: damage ?? (damagedRows === 0 ? "ok" : `${damagedRows} of its rows cannot be read; the others can`),
+        ok: damage === null && damagedRows === 0,
         advice: "restore the file from a backup; do not delete it, or what was done may be done again",
       },
       {
@@ -229,6 +236,14 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
         ok: true,
       },
     ];
+  }
+
+  async quarantine(key: string): Promise<Quarantined | null> {
+    const file = this.#path;
+    return this.#patiently(({ ledger }) => {
+      const found = ledger.transaction(() => ledger.quarantine(key, this.now()));
+      return found ? { key, keptIn: `the table ${QUARANTINE_TABLE} of ${file}` } : null;
+    });
   }
 
   async close(): Promise<void> {
@@ -256,22 +271,49 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   #openOwn(): OpenedFile {
-    return openFile({ path: this.#path, driver: loadDriver(), busyMs: this.#busyMs, check: true, autoCheckpoint: 0 });
+    const file = openFile({
+      path: this.#path,
+      driver: loadDriver(),
+      busyMs: this.#busyMs,
+      check: true,
+      autoCheckpoint: 0,
+    });
+    const [first] = file.damaged;
+    if (first !== undefined) {
+      const more = file.damaged.length > 1 ? ` There are more: see nevertwice doctor.` : "";
+      process.emitWarning(`${first.message}${more}`, {
+        type: "NevertwiceWarning",
+        code: "NEVERTWICE_DAMAGED_RECORD",
+      });
+    }
+    return file;
   }
 
   #openYours(db: SqliteHandle): OpenedFile {
     const ledger = new SqliteLedger(db, this.#path);
     guardedBy(this.#path, () => {
-      const state = readSchema(db);
+      // As committed: a schema that a transaction of yours has just made goes when that is rolled back.
+      const state = ledger.committed(() => readSchema(db));
       refuseNewer(state, this.#path);
       if (state?.version !== SCHEMA_VERSION) ledger.transaction(() => migrate(db, this.#path));
     });
-    return { db, ledger, inode: "" };
+    return { db, ledger, inode: "", damaged: [] };
   }
 
-  #here<T>(work: (file: OpenedFile) => T): T {
+  /**
+   * What is committed, and nothing else. A connection of yours may have a transaction open, and would show what it has
+   * written so far: the answer waits until that is over.
+   */
+  async #committed<T>(work: (file: OpenedFile) => T): Promise<T> {
+    if (!this.#owned) return this.#patiently((file) => file.ledger.committed(() => work(file)));
     const file = this.#open();
     return guardedBy(this.#path, () => work(file));
+  }
+
+  async #check(): Promise<FileCheck> {
+    if (!this.#owned) return this.#committed(({ ledger }) => ledger.check());
+    this.#open();
+    return this.#offLoop().request<FileCheck>({ op: "check" });
   }
 
   /** For work that must stay on this connection and may meet a lock: tries again, a little later each time. */

@@ -1,9 +1,10 @@
 import type { Command, Context, Ledger } from "../command.ts";
+import { damagedCheck, quarantineAll } from "../damaged.ts";
 import { inspectDisk } from "../disk.ts";
 import { EXIT, exitOfError } from "../exit.ts";
 import { plural } from "../format.ts";
 import { type Area, type Check, inspectStore, nodeCheck, promises, unavailable, waiting } from "../health.ts";
-import { ledgerJson, noLedgerYet } from "../ledger.ts";
+import { ledgerJson, noLedgerYet, requireStore } from "../ledger.ts";
 import { countLedger } from "../ledger-counts.ts";
 import { packageVersion } from "../package-version.ts";
 import { endProgress, showProgress } from "../progress.ts";
@@ -12,20 +13,24 @@ import { oneLine, padEnd, wrap } from "../text.ts";
 export const doctor: Command = {
   name: "doctor",
   summary: "is the ledger sound, what does it survive, is somebody needed",
-  usage: [""],
+  usage: ["", "--quarantine <keys>"],
   about:
-    "Checks the ledger's settings and every row of it, the disk under it, and what waits in it. Exit code 0: healthy. 1: a problem was found (✗), a waiting doubt among them. 3: the store is not available. Notes (!) are worth knowing and fail nothing.",
-  flags: {},
+    "Checks the ledger's settings and every row of it, the disk under it, and what waits in it. Exit code 0: healthy. 1: a problem was found (✗), a waiting doubt among them. 3: the store is not available. Notes (!) are worth knowing and fail nothing. A record that cannot be read is named: calls for its intent are refused, and all others work. --quarantine sets such a record aside, its bytes kept beside the ledger. Its intent is then guarded no more: the next call runs it, whether or not it has happened. Do that only for keys that you have looked into.",
+  flags: {
+    quarantine: { takes: "values", value: "keys", about: "set these damaged records aside, and free their keys" },
+  },
   operands: 0,
   examples: [
     ["doctor", "look at everything"],
     ["doctor --json || notify-somebody", "from cron"],
+    ["doctor --quarantine nt1_…", "give up the guard of a record that cannot be read, by its full key"],
   ],
   run,
 };
 
 async function run(context: Context): Promise<number> {
   const ledger = context.ledger();
+  if (context.args.on("quarantine")) return quarantine(context);
   showProgress(context.io, "looking at every row …");
   const { areas, code } = await examine(context, ledger);
   endProgress(context.io);
@@ -44,6 +49,19 @@ async function run(context: Context): Promise<number> {
   const { green, red } = context.paint;
   context.line(problems === 0 ? green("Healthy.") : red(`${plural(problems, "problem")} found.`));
   return code;
+}
+
+async function quarantine(context: Context): Promise<number> {
+  const aside = await quarantineAll(requireStore(context), context.args.list("quarantine"));
+  if (context.args.on("json")) {
+    context.json({ ledger: ledgerJson(context.ledger()), quarantined: aside });
+    return EXIT.ok;
+  }
+  for (const { key, keptIn } of aside) context.line(`${oneLine(key)}: set aside. Its bytes are in ${oneLine(keptIn)}.`);
+  context.line(
+    "These intents are guarded no more: the next call of each runs it. Put a record back before that if it may have happened.",
+  );
+  return EXIT.ok;
 }
 
 async function examine(context: Context, ledger: Ledger): Promise<{ areas: Area[]; code: number }> {
@@ -66,7 +84,7 @@ async function examine(context: Context, ledger: Ledger): Promise<{ areas: Area[
     return { areas: areas([yet], disk), code: codeOf([program, disk]) };
   }
   try {
-    const found = await inspectStore(ledger.store);
+    const found = [...(await inspectStore(ledger.store)), await damagedCheck(ledger.store, context.suggest)];
     const counts = await countLedger(ledger.store, tenant);
     const waits: Area = { title: "waiting", checks: await waiting(ledger.store, counts, tenant) };
     const all = areas([...found, ...promises(ledger.store.traits)], disk, waits);

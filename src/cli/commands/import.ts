@@ -1,10 +1,12 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { askAround } from "../../core/damaged-record.ts";
 import { type Duration, durationMs } from "../../core/duration.ts";
-import { isNevertwiceError, messageOf } from "../../core/errors.ts";
+import { isNevertwiceError, messageOf, NevertwiceError } from "../../core/errors.ts";
 import { printInput, toFingerprint } from "../../core/fingerprint.ts";
 import { deriveKey } from "../../core/key.ts";
 import { expired, type LedgerRecord, type Payload, type State } from "../../core/record.ts";
+import { storableText } from "../../core/storable-text.ts";
 import { instantOf, type Store } from "../../core/store.ts";
 import { type LedgerEvent, transition } from "../../core/transition.ts";
 import type { Command, Context } from "../command.ts";
@@ -83,6 +85,8 @@ interface Counts {
   imported: number;
   known: number;
   past: number;
+  /** There, and cannot be read. */
+  damaged: number;
   states: Record<string, number>;
 }
 
@@ -145,7 +149,13 @@ function recordOf(context: Context, row: Row, store: Store): Plan {
   const status = statusOf(context, row);
   const ends: Record<typeof status, LedgerEvent> = {
     done: { type: "confirm", hold, result: resultOf(row) },
-    failed: { type: "not-sent", hold, error: { name: "Imported", message: errorOf(row) }, retryAt: null, final: false },
+    failed: {
+      type: "not-sent",
+      hold,
+      error: { name: "Imported", message: storableText(errorOf(row)) },
+      retryAt: null,
+      final: false,
+    },
     doubt: { type: "doubt", hold, why: "imported while it was under way: it may have happened", error: null },
   };
   const record = applied(claimed, ends[status], at);
@@ -260,17 +270,23 @@ function lastOfEach(plans: readonly Plan[]): Plan[] {
 }
 
 async function write({ args, io }: Context, plans: readonly Plan[], store: Store): Promise<Counts> {
-  const counts: Counts = { imported: 0, known: 0, past: 0, states: {} };
+  const counts: Counts = { imported: 0, known: 0, past: 0, damaged: 0, states: {} };
   const now = store.now();
   const live = plans.filter(({ record }) => !expired(record, now));
   counts.past = plans.length - live.length;
   for (let from = 0; from < live.length; from += BATCH) {
     const batch = live.slice(from, from + BATCH);
-    const results = args.on("dry-run")
-      ? (await store.read(batch.map(({ record }) => record.key))).map((found) => ({ ok: found === null }))
-      : await store.write(batch.map(({ record }) => ({ record, expected: null })));
-    results.forEach(({ ok }, i) => {
-      if (!ok) counts.known += 1;
+    const answers = await askAround(
+      batch,
+      ({ record }) => record.key,
+      async (some) =>
+        args.on("dry-run")
+          ? (await store.read(some.map(({ record }) => record.key))).map((found) => ({ ok: found === null }))
+          : store.write(some.map(({ record }) => ({ record, expected: null }))),
+    );
+    answers.forEach((answer, i) => {
+      if (answer instanceof NevertwiceError) counts.damaged += 1;
+      else if (!answer.ok) counts.known += 1;
       else {
         const { as } = batch[i] as Plan;
         counts.imported += 1;
@@ -283,7 +299,7 @@ async function write({ args, io }: Context, plans: readonly Plan[], store: Store
   return counts;
 }
 
-function tell(context: Context, { imported, known, past, states }: Counts, rows: number): void {
+function tell(context: Context, { imported, known, past, damaged, states }: Counts, rows: number): void {
   const dry = context.args.on("dry-run");
   const parts = Object.entries(states).map(([state, count]) => `${count} ${state}`);
   context.line(
@@ -292,6 +308,10 @@ function tell(context: Context, { imported, known, past, states }: Counts, rows:
   if (known > 0)
     context.line(
       `${plural(known, "record was", "records were")} there already, and ${known === 1 ? "stays" : "stay"} as ${known === 1 ? "it is" : "they are"}.`,
+    );
+  if (damaged > 0)
+    context.line(
+      `${plural(damaged, "record is", "records are")} there and cannot be read: left as ${damaged === 1 ? "it is" : "they are"}. See: ${context.suggest("doctor")}`,
     );
   if (past > 0) context.line(`${plural(past, "row is", "rows are")} past --keep: left out.`);
   if ((states.unknown ?? 0) > 0 && !dry)

@@ -1,3 +1,4 @@
+import type { DamagedRecord } from "../../core/damaged-record.ts";
 import { isNevertwiceError } from "../../core/errors.ts";
 import { STATES, type State } from "../../core/record.ts";
 import { instantOf, type ListQuery, type Page, type Store, type Stored } from "../../core/store.ts";
@@ -59,9 +60,11 @@ async function run(context: Context): Promise<number> {
   const page = await read(context, store, filter, states);
   if (context.args.on("json")) {
     const records = page.items.map(({ record }) => recordJson(record, instantOf(store)));
-    context.json({ ledger: ledgerJson(ledger), records, cursor: page.cursor });
+    const damaged = page.damaged === undefined ? {} : { damaged: page.damaged };
+    context.json({ ledger: ledgerJson(ledger), records, cursor: page.cursor, ...damaged });
     return EXIT.ok;
   }
+  for (const line of damagedLines(context, page)) context.line(line);
   if (page.items.length === 0) context.line(nothing(context, ledger.name));
   else for (const line of table(context, page.items, store)) context.line(line);
   for (const line of await footer(context, page, store, filter)) context.line(line);
@@ -123,16 +126,21 @@ const UNKNOWN = "unknown";
 async function doubts(store: Store, filter: Filter, cursor: string | undefined): Promise<Page> {
   const [list, at] = splitCursor(cursor);
   const items: Stored[] = [];
+  const damaged: DamagedRecord[] = [];
+  const found = () => (damaged.length === 0 ? {} : { damaged });
   if (list === SILENT) {
     const page = await store.list({ ...filter, states: ["sent"], lapsed: true, ...(at !== "" && { cursor: at }) });
     items.push(...page.items);
-    if (page.cursor !== null) return { items, cursor: `${SILENT}.${page.cursor}` };
+    damaged.push(...(page.damaged ?? []));
+    if (page.cursor !== null) return { items, cursor: `${SILENT}.${page.cursor}`, ...found() };
   }
   const left = filter.limit - items.length;
   const from = list === UNKNOWN && at !== "" ? { cursor: at } : {};
   const page = await store.list({ ...filter, limit: Math.max(1, left), states: ["unknown"], ...from });
-  if (left === 0) return { items, cursor: page.items.length > 0 ? `${UNKNOWN}.` : null };
-  return { items: [...items, ...page.items], cursor: page.cursor === null ? null : `${UNKNOWN}.${page.cursor}` };
+  if (left === 0) return { items, cursor: page.items.length > 0 ? `${UNKNOWN}.` : null, ...found() };
+  damaged.push(...(page.damaged ?? []));
+  const more = page.cursor === null ? null : `${UNKNOWN}.${page.cursor}`;
+  return { items: [...items, ...page.items], cursor: more, ...found() };
 }
 
 function splitCursor(cursor: string | undefined): readonly [list: string, at: string] {
@@ -140,6 +148,14 @@ function splitCursor(cursor: string | undefined): readonly [list: string, at: st
   const match = /^(silent|unknown)\.(.*)$/s.exec(cursor);
   if (match) return [match[1] as string, match[2] as string];
   throw new UsageError(`--cursor ${oneLine(cursor)} is not the cursor of an earlier page of ls --doubt.`);
+}
+
+/** What cannot be read has no place in the table: it stands above it, by key. */
+function damagedLines({ paint, width, suggest }: Context, { damaged = [] }: Page): string[] {
+  if (damaged.length === 0) return [];
+  const keys = [...new Set(damaged.map(({ key }) => oneLine(key)))];
+  const said = `${paint.red(plural(keys.length, "damaged record"))}: there, and cannot be read. Calls for them are refused.`;
+  return [...wrap(said, width), ...keys.map((key) => `  ${key}`), `See what is wrong:\n  ${suggest("doctor")}`, ""];
 }
 
 function table(context: Context, items: readonly Stored[], store: Store): string[] {

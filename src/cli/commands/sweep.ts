@@ -24,24 +24,32 @@ export const sweep: Command = {
   run,
 };
 
+interface Counts {
+  lapsed: number;
+  removed: number;
+  damaged: number;
+}
+
 async function run(context: Context): Promise<number> {
   if (context.args.on("tenant")) {
     throw new UsageError("sweep goes over the whole ledger: it takes no --tenant. Leave it out.");
   }
   const ledger = context.ledger();
-  const counts = ledger.exists ? await sweepAll(context, ledger.store) : { lapsed: 0, removed: 0 };
+  const counts = ledger.exists ? await sweepAll(context, ledger.store) : { lapsed: 0, removed: 0, damaged: 0 };
   if (context.args.on("json")) context.json({ ledger: ledgerJson(ledger), ...counts });
   else if (!ledger.exists) context.line(`Nothing to sweep: ${noLedgerYet(ledger)}.`);
   else tell(context, counts);
   return EXIT.ok;
 }
 
-async function sweepAll({ io }: Context, store: Store): Promise<{ lapsed: number; removed: number }> {
-  const nt = nevertwice({ store, sweep: false });
-  const counts = { lapsed: 0, removed: 0 };
+async function sweepAll({ io }: Context, store: Store): Promise<Counts> {
+  const nt = nevertwice({ store, sweep: false, onWarning: () => {} });
+  const counts = { lapsed: 0, removed: 0, damaged: 0 };
   try {
     for (let pass = 0; pass < MOST_PASSES; pass += 1) {
-      const { lapsed, removed } = await nt.sweep();
+      const { lapsed, removed, damaged } = await nt.sweep();
+      // The same ones are met at each pass.
+      counts.damaged = Math.max(counts.damaged, damaged);
       counts.lapsed += lapsed;
       counts.removed += removed;
       if (lapsed === 0 && removed === 0) break;
@@ -53,7 +61,7 @@ async function sweepAll({ io }: Context, store: Store): Promise<{ lapsed: number
   }
 }
 
-function tell(context: Context, { lapsed, removed }: { lapsed: number; removed: number }): void {
+function tell(context: Context, { lapsed, removed, damaged }: Counts): void {
   const silent = plural(lapsed, "silent holder");
   context.line(lapsed === 0 ? "No holder has fallen silent." : `${silent}: now in doubt (sent → unknown).`);
   context.line(
@@ -61,5 +69,9 @@ function tell(context: Context, { lapsed, removed }: { lapsed: number; removed: 
       ? "Nothing is past its keep."
       : `${plural(removed, "record past its keep", "records past their keep")}: removed.`,
   );
+  if (damaged > 0)
+    context.line(
+      `${plural(damaged, "record")} could not be read, and ${damaged === 1 ? "was" : "were"} passed over. See: ${context.suggest("doctor")}`,
+    );
   if (lapsed > 0) context.line(`\nSettle the doubts:\n  ${context.suggest("ls --doubt")}`);
 }

@@ -1,0 +1,57 @@
+/** Damaged records: finding them by listing, and setting one aside by name. */
+import type { DamagedRecord } from "../core/damaged-record.ts";
+import type { Page, Quarantined, Store } from "../core/store.ts";
+import { ProblemError } from "./exit.ts";
+import { plural } from "./format.ts";
+import type { Check } from "./health.ts";
+import { oneLine } from "./text.ts";
+
+const PAGE = 500;
+// A listing of this many takes seconds; a larger ledger is looked at from its newest record on.
+const MOST_LOOKED_AT = 200_000;
+const NAMED = 5;
+
+export async function damagedCheck(store: Store, suggest: (line: string) => string): Promise<Check> {
+  const { damaged, whole } = await findDamaged(store);
+  const where = whole ? "" : ` among the newest ${MOST_LOOKED_AT}`;
+  const [first] = damaged;
+  if (first === undefined) return { name: "damaged", value: `none${where}`, level: "ok" };
+  const keys = damaged.slice(0, NAMED).map(({ key }) => oneLine(key));
+  const more = damaged.length > NAMED ? ` and ${damaged.length - NAMED} more` : "";
+  const aside =
+    store.quarantine === undefined ? "" : ` To give its guard up instead: ${suggest(`doctor --quarantine ${keys[0]}`)}`;
+  return {
+    name: "damaged",
+    value: `${plural(damaged.length, "record")} cannot be read${where}: ${keys.join(", ")}${more}`,
+    level: "problem",
+    advice: `calls for them are refused, and all others work. Restore them from a backup.${aside}`,
+  };
+}
+
+async function findDamaged(store: Store): Promise<{ damaged: readonly DamagedRecord[]; whole: boolean }> {
+  const damaged = new Map<string, DamagedRecord>();
+  let looked = 0;
+  for (let cursor: string | null = null; ; ) {
+    const page: Page = await store.list({ limit: PAGE, ...(cursor !== null && { cursor }) });
+    for (const one of page.damaged ?? []) damaged.set(one.key, one);
+    looked += page.items.length;
+    cursor = page.cursor;
+    if (cursor === null) return { damaged: [...damaged.values()], whole: true };
+    if (looked >= MOST_LOOKED_AT) return { damaged: [...damaged.values()], whole: false };
+  }
+}
+
+export async function quarantineAll(store: Store, keys: readonly string[]): Promise<Quarantined[]> {
+  if (store.quarantine === undefined) {
+    throw new ProblemError(
+      `the ${store.name} store cannot set a record aside. Restore it from a backup; with PostgreSQL, use a plain connection string and a role that may create tables.`,
+    );
+  }
+  const aside: Quarantined[] = [];
+  for (const key of keys) {
+    const one = await store.quarantine(key);
+    if (one === null) throw new ProblemError(`there is no record with the key ${oneLine(key)} in ${store.name}.`);
+    aside.push(one);
+  }
+  return aside;
+}
