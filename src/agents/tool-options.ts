@@ -1,5 +1,6 @@
 /** The options of a guarded tool: the words of an action, and what only tools have. */
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
+import { requireGiven } from "../core/given-option.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { PolicyOptions } from "../core/policy.ts";
@@ -69,6 +70,7 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
   if (wrong !== undefined) {
     throw noSuchOption(`tool ${JSON.stringify(tool)}`, wrong, known);
   }
+  requireGiven(`tool ${JSON.stringify(tool)}`, options, ["tenant"]);
   const { errors, action, readOnly, scope, tenant, statusTool } = options as AnyToolOptions & GuardOptions<never>;
   if (errors !== undefined && typeof errors !== "function" && !MEANINGS.has(errors)) {
     throw configError(
@@ -105,6 +107,7 @@ export function checkToolsOptions(options: object, where: string): void {
       `${where}: there is no option ${JSON.stringify(wrong)}. The options are: ${known.join(", ")}. What is for one tool goes into tools: { name: { … } }, for all others into otherTools.`,
     );
   }
+  requireGiven(where, options, ["tenant"]);
   const { tools, otherTools } = options as ToolsOptions<never>;
   if (tools !== undefined && !isPlain(tools)) {
     throw configError(`${where}: tools takes a record of options by the tool's name: { send_mail: { key: ["to"] } }.`);
@@ -144,6 +147,7 @@ export function scopeAndTenant<X>(
     );
   }
   const ofTenant = typeof tenant === "function" ? tenant(extra) : tenant;
+  if (ofTenant === "") requireGiven(`tool ${JSON.stringify(tool)}`, { tenant: ofTenant }, ["tenant"]);
   return {
     ...(inScope !== undefined && inScope !== null && { scope: inScope }),
     ...(ofTenant !== undefined && { tenant: ofTenant }),
