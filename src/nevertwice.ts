@@ -3,13 +3,16 @@ import { randomBytes } from "node:crypto";
 import type { Duration } from "./core/duration.ts";
 import { durationMs } from "./core/duration.ts";
 import { configError, noSuchOption } from "./core/errors.ts";
+import { requireGiven } from "./core/given-option.ts";
+import { checkSecret } from "./core/key.ts";
 import type { Absent, Outcome } from "./core/outcome.ts";
 import { type PolicyOptions, policyWarnings } from "./core/policy.ts";
+import { redact } from "./core/redact.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
 import { unstorableIn } from "./core/storable-text.ts";
 import type { Store } from "./core/store.ts";
 import { type Action, createAction } from "./engine/action.ts";
-import type { CallOptions } from "./engine/call.ts";
+import type { CallDefaults, CallOptions } from "./engine/call.ts";
 import { systemClock } from "./engine/clock.ts";
 import { type AttemptContext, type Logger, silentLogger } from "./engine/context.ts";
 import { DamageReports } from "./engine/damage-reports.ts";
@@ -40,7 +43,10 @@ export interface NevertwiceOptions {
   readonly tenant?: string;
   /** Makes keys unguessable (HMAC). Changing it changes every key. */
   readonly secret?: string | Uint8Array;
-  /** Seals stored inputs, drafts and results (AES-256-GCM). A list rotates: the first seals, all open. */
+  /**
+   * Seals stored inputs, drafts and results (AES-256-GCM). A list rotates: the first seals, all open. Payloads that are
+   * not sealed are refused, unless `{ keys, acceptPlain: true }` says so for a migration.
+   */
   readonly encrypt?: EncryptOption;
   readonly logger?: Logger;
   readonly onWarning?: (warning: { readonly code: string; readonly action: string; readonly message: string }) => void;
@@ -99,6 +105,10 @@ const OWNER = Symbol.for("nevertwice.owner");
 const DEFAULT_SWEEP = "30s";
 // A sweep reads the ledger: more often than this it would be a load of its own.
 const SHORTEST_SWEEP_MS = 10;
+// A warning, and no secret derived from the encryption key: a rotation would then change every key, and so would
+// switching encryption on, after which everything done before would be done again.
+const ENCRYPT_WITHOUT_SECRET =
+  "encrypt is on and there is no secret: keys are plain digests of their parts, so that whoever reads the store can test a guess at a part (an address, a phone number) against them. Give `secret` too. It changes every key: set it before the first record, or when the old records are past their keep.";
 
 export function nevertwice(options: NevertwiceOptions = {}): Nevertwice {
   checkOptions(options);
@@ -111,6 +121,8 @@ function checkOptions(options: NevertwiceOptions): void {
       throw noSuchOption("nevertwice()", option, OPTIONS);
     }
   }
+  requireGiven("nevertwice()", options, ["encrypt", "secret", "tenant"]);
+  if (options.secret !== undefined) checkSecret(options.secret);
   const { tenant } = options;
   if (tenant !== undefined && (typeof tenant !== "string" || tenant.trim() === "")) {
     throw configError(
@@ -124,7 +136,7 @@ function checkOptions(options: NevertwiceOptions): void {
 class Instance implements Nevertwice {
   readonly store: Store;
   readonly #engine: Engine;
-  readonly #defaults: { readonly tenant: string; readonly secret: string | Uint8Array | undefined };
+  readonly #defaults: CallDefaults;
   readonly #definitions = new Map<string, Definition>();
   readonly #adHoc = new Map<string, Definition>();
   readonly #sweeper: Sweeper;
@@ -137,7 +149,12 @@ class Instance implements Nevertwice {
 
   constructor(options: NevertwiceOptions) {
     this.store = openStore(options.store);
-    this.#defaults = { tenant: options.tenant ?? "", secret: options.secret };
+    const seals = options.encrypt === undefined ? null : sealer(options.encrypt);
+    this.#defaults = {
+      tenant: options.tenant ?? "",
+      secret: options.secret,
+      ...(seals !== null && { digestKeys: seals.digestKeys }),
+    };
     const events = new Events();
     const clock = systemClock;
     const random = Math.random;
@@ -155,17 +172,20 @@ class Instance implements Nevertwice {
       clock,
       random,
       events,
-      payloads: new Payloads(options.encrypt === undefined ? null : sealer(options.encrypt)),
+      payloads: new Payloads(seals),
       warnings,
       logger: options.logger ?? silentLogger,
       untold: new Untold(ledger, clock),
       heart: new Heart(ledger, clock),
       newHolder: holderIds(),
     });
+    if (seals !== null && options.secret === undefined) {
+      this.#engine.services.warnings.warn("ENCRYPT_WITHOUT_SECRET", "", ENCRYPT_WITHOUT_SECRET);
+    }
     this.#sweeper = new Sweeper(this.#engine, this.#definitions, this.#defaults);
     const everyMs = options.sweep === false ? null : sweepInterval(options.sweep ?? DEFAULT_SWEEP);
     const onError = (error: unknown) =>
-      this.#engine.services.logger.warn(`nevertwice: a sweep failed: ${String(error)}`);
+      this.#engine.services.logger.warn(`nevertwice: a sweep failed: ${redact(String(error))}`);
     this.#loop = everyMs === null ? null : new SweepLoop({ sweeper: this.#sweeper, clock, everyMs, random, onError });
     this.#services = { engine: this.#engine, defaults: this.#defaults, used: () => this.#used() };
   }
@@ -209,6 +229,7 @@ class Instance implements Nevertwice {
       throw configError(
         `once(${JSON.stringify(name)}, …): the third argument must be the function that has the effect.`,
       );
+    requireGiven(`once(${JSON.stringify(name)}, …)`, options, ["tenant"]);
     const { scope, version, tenant, wait, tx, ...policy } = options;
     const definition = defineAction<undefined, R, undefined>(name, {
       ...(policy as PolicyOptions<Probe<undefined, R>>),

@@ -1,5 +1,6 @@
 /** Tools of the AI SDK (`ai` 6 and 7): `execute` is wrapped; types, schemas, approval and model output stay as they are. */
 import { configError, NevertwiceError } from "../core/errors.ts";
+import { requireGiven } from "../core/given-option.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { type Answer, guardTool } from "./guard-tool.ts";
 import type { AnyInput, AnyToolOptions, Guarding, GuardOptions, ToolsOptions } from "./tool-options.ts";
@@ -74,7 +75,9 @@ function scopeOf({ scope }: GuardOptions<AiCall>): NonNullable<GuardOptions<Stre
   return typeof scope === "function" ? ({ call }: Streaming) => scope(call) : (scope ?? null);
 }
 
-function tenantOf({ tenant }: GuardOptions<AiCall>): NonNullable<GuardOptions<Streaming>["tenant"]> {
+function tenantOf(options: GuardOptions<AiCall>): NonNullable<GuardOptions<Streaming>["tenant"]> {
+  requireGiven("guardAiTool", options, ["tenant"]);
+  const { tenant } = options;
   if (typeof tenant === "function") return ({ call }: Streaming) => tenant(call);
   return tenant ?? (() => undefined);
 }

@@ -1,5 +1,6 @@
 /** Tools of LangChain and LangGraph: a tool's own `_call`, or the calls of a whole agent by a middleware. */
 import { configError } from "../core/errors.ts";
+import { requireGiven } from "../core/given-option.ts";
 import { type Answer, guardTool, type ResultCodec } from "./guard-tool.ts";
 import {
   type AnyInput,
@@ -84,7 +85,9 @@ function scopeOf({ scope }: GuardOptions<LangChainCall>): NonNullable<GuardOptio
   return ({ config }) => (scope === undefined ? threadOf(config) : scope(config));
 }
 
-function tenantOf({ tenant }: GuardOptions<LangChainCall>): NonNullable<GuardOptions<Scoped>["tenant"]> {
+function tenantOf(options: GuardOptions<LangChainCall>): NonNullable<GuardOptions<Scoped>["tenant"]> {
+  requireGiven("guardLangChainTool", options, ["tenant"]);
+  const { tenant } = options;
   return ({ config }) => (typeof tenant === "function" ? tenant(config) : tenant);
 }
 

@@ -4,6 +4,7 @@
  * handed over here, not a handler.
  */
 import { configError, isNevertwiceError, noSuchOption } from "../core/errors.ts";
+import { requireGiven } from "../core/given-option.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { State } from "../core/record.ts";
 import type { Action } from "../engine/action.ts";
@@ -52,6 +53,7 @@ export function queuedTool<I, R, X = unknown>(
   if (wrong !== undefined) {
     throw noSuchOption("queuedTool", wrong, OPTIONS);
   }
+  requireGiven("queuedTool", options, ["tenant"]);
   const { name = action.actionName, statusTool } = options;
   const telling = { tool: name, statusTool };
   const answer = async (input: I, extra: X): Promise<QueuedAnswer<R>> => {

@@ -1,5 +1,6 @@
 /** The options of a guarded tool: the words of an action, and what only tools have. */
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
+import { requireGiven } from "../core/given-option.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { PolicyOptions } from "../core/policy.ts";
@@ -76,6 +77,7 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
   if (wrong !== undefined) {
     throw noSuchOption(`tool ${JSON.stringify(tool)}`, wrong, known);
   }
+  requireGiven(`tool ${JSON.stringify(tool)}`, options, ["tenant"]);
   const { errors, action, readOnly, scope, tenant, statusTool } = options as AnyToolOptions & GuardOptions<never>;
   if (typeof errors !== "function")
     checkErrors(errors, `tool ${JSON.stringify(tool)}`, ", or a function of the result that returns one of them");
@@ -116,6 +118,7 @@ export function checkToolsOptions(options: object, where: string): void {
       `${where}: there is no option ${JSON.stringify(wrong)}. The options are: ${known.join(", ")}. What is for one tool goes into tools: { name: { … } }, for all others into otherTools.`,
     );
   }
+  requireGiven(where, options, ["tenant"]);
   const { tools, otherTools, errors } = options as ToolsOptions<never>;
   checkErrors(errors, where);
   if (tools !== undefined && !isPlain(tools)) {
@@ -156,6 +159,7 @@ export function scopeAndTenant<X>(
     );
   }
   const ofTenant = typeof tenant === "function" ? tenant(extra) : tenant;
+  if (ofTenant === "") requireGiven(`tool ${JSON.stringify(tool)}`, { tenant: ofTenant }, ["tenant"]);
   return {
     ...(inScope !== undefined && inScope !== null && { scope: inScope }),
     ...(ofTenant !== undefined && { tenant: ofTenant }),

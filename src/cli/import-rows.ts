@@ -1,4 +1,5 @@
 /** Rows of somebody's own ledger: JSON lines, a JSON array, or CSV as a database exports it. */
+import { isTooDeep, parseForeignJson } from "../core/foreign-json.ts";
 import { UsageError } from "./exit.ts";
 
 export type Row = Readonly<Record<string, unknown>>;
@@ -12,7 +13,7 @@ export interface PlacedRow {
 export function rowsOf(text: string, file: string): PlacedRow[] {
   const start = text.trimStart();
   if (start === "") return [];
-  if (start.startsWith("[")) return fromArray(start, file);
+  if (start.startsWith("[")) return fromArray(text, file);
   // By its name it is no table: its first line would be taken for the columns, and nothing would be imported.
   const isLines = start.startsWith("{") || /\.(jsonl|ndjson|json)$/i.test(file);
   return isLines ? fromLines(text, file) : fromCsv(text, file);
@@ -34,12 +35,26 @@ function fromLines(text: string, file: string): PlacedRow[] {
 
 function parse(text: string, file: string, what: string): unknown {
   try {
-    return JSON.parse(text);
-  } catch {
+    return parseForeignJson(text);
+  } catch (error) {
+    if (error instanceof RangeError)
+      throw new UsageError(`${file}: ${placeOfDepth(text, what)}: ${error.message}. Nothing was imported.`);
     throw new UsageError(
       `${file}: ${what} is not JSON. Nothing was imported. Correct it, or take it out if it was never finished.`,
     );
   }
+}
+
+/** In an array that is the whole file, the line on which it gets too deep. */
+function placeOfDepth(text: string, what: string): string {
+  if (!text.includes("\n")) return what;
+  let [low, high] = [0, text.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (isTooDeep(text.slice(0, middle))) high = middle;
+    else low = middle + 1;
+  }
+  return `line ${text.slice(0, low).split("\n").length}`;
 }
 
 function plain(value: unknown, file: string, what: string): Row {

@@ -109,4 +109,39 @@ describe("nevertwice import", () => {
     expect(err).toMatch(message);
     expect((await cli.program().store.stats()).total).toBe(0);
   });
+
+  const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+  it.each([
+    [
+      "lines.jsonl",
+      `{"key":"a"}\n{"key":"b","result":${deep}}\n`,
+      /lines\.jsonl: line 2: it is nested more than 256 levels/,
+    ],
+    [
+      "array.json",
+      `[\n{"key":"a"},\n{"key":"b","result":${deep}}\n]`,
+      /array\.json: line 3: it is nested more than 256/,
+    ],
+    ["table.csv", `key,result\na,1\nb,${deep}\n`, /table\.csv, row 3: the result is nested more than 256 levels/],
+  ])("a value that is nested too deeply is refused with its line: %s", async (name, text, message) => {
+    file(name, text);
+    const { code, err } = await cli.run(["import", name, "--action", "x"]);
+    expect(code).toBe(2);
+    expect(err).toMatch(message);
+    expect((await cli.program().store.stats()).total).toBe(0);
+  });
+
+  it("with --encrypt-env: payloads are sealed, and the program with that key reads them", async () => {
+    const encrypt = Buffer.alloc(32, 7).toString("base64");
+    file("l.jsonl", '{"lead":"ana","status":"done","result":{"id":"msg_1"}}\n');
+    const line = ["import", "l.jsonl", "--action", "mail", "--fields", "lead", "--encrypt-env", "KEY"];
+    expect((await cli.run(line)).err).toMatch(/--encrypt-env KEY: that variable is not set/);
+    expect((await cli.run(line, { env: { KEY: "short" } })).code).toBe(2);
+    expect((await cli.run(line, { env: { KEY: encrypt } })).code).toBe(0);
+    const nt = cli.program({ encrypt });
+    const { items } = await nt.store.list({ limit: 1 });
+    expect(JSON.stringify(items)).not.toMatch(/ana|msg_1/);
+    const mail = nt.action("mail", { key: ["lead"], run: async (_: { lead: string }) => ({ id: "again" }) });
+    expect(await mail({ lead: "ana" })).toEqual({ id: "msg_1" });
+  });
 });

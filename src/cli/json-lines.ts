@@ -1,12 +1,13 @@
 /** JSON Lines from a stream of bytes: one input a line, blank lines passed over, a broken line told by its number. */
 import { StringDecoder } from "node:string_decoder";
+import { parseForeignJson, whyNotJson } from "../core/foreign-json.ts";
 
 export interface Line {
   readonly number: number;
   /** Bytes read so far, this line included. */
   readonly bytes: number;
   readonly input?: unknown;
-  /** Set where the line is not JSON. */
+  /** Set where the line is not JSON, or nested too deeply. */
   readonly broken?: string;
 }
 
@@ -34,8 +35,8 @@ export async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncIterab
 
 function parsed(text: string, number: number, bytes: number): Line {
   try {
-    return { number, bytes, input: JSON.parse(text) };
-  } catch {
-    return { number, bytes, broken: "it is not JSON" };
+    return { number, bytes, input: parseForeignJson(text) };
+  } catch (error) {
+    return { number, bytes, broken: whyNotJson(error) };
   }
 }

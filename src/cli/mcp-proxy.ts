@@ -1,12 +1,14 @@
 /** `nevertwice mcp`: the proxy, put together. */
 import { readFileSync } from "node:fs";
-import { basename, resolve } from "node:path";
+import { resolve } from "node:path";
 import { stdioToHttp } from "../agents/mcp-bridge.ts";
 import { type ProxyConfig, readProxyConfig } from "../agents/mcp-config.ts";
 import { McpGuard } from "../agents/mcp-guard.ts";
 import { httpProxy } from "../agents/mcp-http.ts";
 import { stdioProxy } from "../agents/mcp-stdio.ts";
+import { commandName } from "../core/command-name.ts";
 import { messageOf } from "../core/errors.ts";
+import { parseForeignJson } from "../core/foreign-json.ts";
 import { type Nevertwice, nevertwice } from "../nevertwice.ts";
 import type { Context, Streams } from "./command.ts";
 import { asUsage, EXIT, UsageError } from "./exit.ts";
@@ -31,7 +33,7 @@ export async function runProxy(context: Context): Promise<number> {
     if (url !== undefined) return await onHttp(context, nt, config, urlOf(url), streams);
     const identity = JSON.stringify(command);
     const note = (text: string) => context.note(oneLine(text));
-    const guard = new McpGuard({ nt, config, server: config.name ?? nameOfCommand(command), identity, note });
+    const guard = new McpGuard({ nt, config, server: config.name ?? commandName(command), identity, note });
     return await stdioProxy({ guard, command, env: io.env, cwd: io.cwd, ...streams });
   } finally {
     await nt.close();
@@ -86,9 +88,9 @@ function parsed(path: string, shown: string): unknown {
     throw new UsageError(`--config ${oneLine(shown)} cannot be read: ${oneLine(messageOf(error))}`);
   }
   try {
-    return JSON.parse(text);
+    return parseForeignJson(text);
   } catch (error) {
-    throw new UsageError(`--config ${oneLine(shown)} is not JSON: ${oneLine(messageOf(error))}`);
+    throw new UsageError(`--config ${oneLine(shown)} cannot be used: ${oneLine(messageOf(error))}`);
   }
 }
 
@@ -114,27 +116,4 @@ function listenOf(text: string): { host: string; port: number } {
   const port = Number(digits);
   if (digits !== undefined && port <= 65_535) return { host: host.replace(/^\[|\]$/g, ""), port };
   throw new UsageError(`--listen ${oneLine(text)}: it takes a port, or a host and a port: 8931, 127.0.0.1:8931.`);
-}
-
-const RUNNERS = new Set([
-  "node",
-  "npx",
-  "bunx",
-  "bun",
-  "deno",
-  "uvx",
-  "uv",
-  "python",
-  "python3",
-  "docker",
-  "sh",
-  "bash",
-  "run",
-]);
-
-/** The server in a command line, for people who read the ledger: npx -y @acme/mail-server → mail-server. */
-function nameOfCommand(command: readonly string[]): string {
-  const word = command.find((one) => !one.startsWith("-") && !RUNNERS.has(basename(one)));
-  const name = basename(word ?? command[0] ?? "mcp").replace(/@[^@/]*$|\.[cm]?[jt]s$/g, "");
-  return name.slice(0, 60) || "mcp";
 }

@@ -1,4 +1,5 @@
 /** Records and outcomes as --json shows them. Times are epoch ms, as in the program's own outcomes. */
+import { isTooDeep } from "../core/foreign-json.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { Instant, LedgerRecord, Payload } from "../core/record.ts";
 import { toStoredError } from "../core/stored-error.ts";
@@ -53,6 +54,8 @@ function payloadJson(payload: Payload | null) {
   if (payload === null) return null;
   if ("sealed" in payload) return { sealed: true };
   if ("omitted" in payload) return { omitted: payload.omitted };
+  // A value this deep could be read, but not written out again.
+  if (isTooDeep(payload.json)) return { omitted: "it is nested too deeply to be shown" };
   return { value: JSON.parse(payload.json) as unknown };
 }
 

@@ -1,5 +1,6 @@
 /** argv in, exit code out. Everything outside comes in through `io`, so that tests see what a person would. */
 import { messageOf } from "../core/errors.ts";
+import { redact } from "../core/redact.ts";
 import { type Args, parse } from "./args.ts";
 import type { Context, Io, Ledger } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
@@ -9,7 +10,7 @@ import { commandHelp, overview } from "./help.ts";
 import { findLedger } from "./ledger.ts";
 import { packageVersion } from "./package-version.ts";
 import { choosePaint } from "./paint.ts";
-import { visible } from "./text.ts";
+import { harmlessJson, visible } from "./text.ts";
 
 const DEFAULT_WIDTH = 80;
 const NARROWEST = 40;
@@ -41,7 +42,8 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
 
 function announced(args: Args, io: Io): Ledger {
   const ledger = findLedger(args.text("store"), io);
-  if (args.on("verbose")) io.stderr.write(`nevertwice: the ledger is ${visible(ledger.name)} (${ledger.why})\n`);
+  if (args.on("verbose"))
+    io.stderr.write(`nevertwice: the ledger is ${visible(redact(ledger.name))} (${ledger.why})\n`);
   return ledger;
 }
 
@@ -57,8 +59,8 @@ function contextOf(args: Args, io: Io, ledger: () => Ledger): Context {
     width: Math.max(NARROWEST, Math.floor(columns)),
     ledger,
     line: (text = "") => io.stdout.write(`${text}\n`),
-    json: (document) => io.stdout.write(`${JSON.stringify(document, null, 2)}\n`),
-    note: (text) => io.stderr.write(`nevertwice: ${text}\n`),
+    json: (document) => io.stdout.write(`${harmlessJson(document)}\n`),
+    note: (text) => io.stderr.write(`nevertwice: ${redact(text)}\n`),
     suggest: (line) => `nevertwice ${line}${storeFlag(args.text("store"))}`,
   };
 }
@@ -66,16 +68,16 @@ function contextOf(args: Args, io: Io, ledger: () => Ledger): Context {
 /** What was named on this call has to be named on the next one too; a password is not repeated on the screen. */
 function storeFlag(store: string | undefined): string {
   if (store === undefined) return "";
-  return ` --store ${/:\/\/[^/]*:[^/]*@/.test(store) ? "…" : shellWord(store)}`;
+  return ` --store ${visible(redact(store)) === store ? shellWord(store) : "…"}`;
 }
 
 function report(error: unknown, argv: readonly string[], io: Io): number {
-  const message = messageOf(error).split("\n").map(visible).join("\n");
+  const message = redact(messageOf(error)).split("\n").map(visible).join("\n");
   io.stderr.write(`nevertwice: ${message}\n`);
-  if (argv.includes("--verbose")) io.stderr.write(`${stackOf(error)}\n`);
+  if (argv.includes("--verbose")) io.stderr.write(`${redact(stackOf(error)).split("\n").map(visible).join("\n")}\n`);
   // Who reads stdout as JSON gets JSON, whatever happened.
   if (argv.includes("--json")) {
-    io.stdout.write(`${JSON.stringify({ error: { code: codeOfError(error), message } }, null, 2)}\n`);
+    io.stdout.write(`${harmlessJson({ error: { code: codeOfError(error), message } })}\n`);
   }
   return exitOfError(error);
 }

@@ -1,22 +1,34 @@
 /** Text for a terminal: how wide it is, cut to fit, wrapped, and harmless whatever an agent or a provider wrote. */
 import { stripVTControlCharacters } from "node:util";
+import { redact } from "../core/redact.ts";
 
 const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
 const WIDE =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u;
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
 // Control characters, and the marks that turn the reading direction: both can make a line show what it does not say.
-const HARMFUL = /[\p{Cc}\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+const HARMFUL = /[\p{Cc}\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+// The line breaks between the fields of a document, and the escapes of JSON.stringify itself, stay as they are.
+const HARMFUL_IN_JSON = /[\u007f-\u009f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** Stored text can carry escape sequences; shown as \u001b they move no cursor and hide nothing. */
 export function visible(text: string): string {
   if (PRINTABLE_ASCII.test(text)) return text;
-  return text.replace(HARMFUL, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return text.replace(HARMFUL, escaped);
 }
 
-/** On one line: runs of white space become a blank each. */
+/** The same document: JSON leaves these characters as they are, and a terminal obeys some of them. */
+export function harmlessJson(document: object): string {
+  return JSON.stringify(document, null, 2).replace(HARMFUL_IN_JSON, escaped);
+}
+
+function escaped(char: string): string {
+  return `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+/** On one line: runs of white space become a blank each. Secrets are left out. */
 export function oneLine(text: string): string {
-  return visible(text.replace(/\s+/g, " ").trim());
+  return visible(redact(text.replace(/\s+/g, " ").trim()));
 }
 
 export function widthOf(text: string): number {

@@ -1,6 +1,7 @@
 /**
  * What nevertwice throws, and the two words a user's function may throw to say more than an exception can.
  */
+import { redact } from "./redact.ts";
 
 export type ErrorCode =
   | "IN_FLIGHT"
@@ -28,7 +29,8 @@ export class NevertwiceError extends Error {
   readonly outcome: unknown;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    // Messages repeat what a program or a driver said: a store's URL, a command line. Its secrets stay behind.
+    super(redact(message), details.cause === undefined ? undefined : { cause: details.cause });
     this.code = code;
     this.key = details.key;
     this.outcome = details.outcome;

@@ -1,7 +1,16 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { differing, isLone, loneFingerprint, printInput, toFingerprint } from "./fingerprint.ts";
+import {
+  canCompare,
+  type DigestKey,
+  differing,
+  digestKeyId,
+  isLone,
+  loneFingerprint,
+  printInput,
+  toFingerprint,
+} from "./fingerprint.ts";
 
 const input = { leadId: "l1", amount: 5, body: "Hello" };
 const none = { guarded: [], free: [] };
@@ -136,5 +145,54 @@ describe("the fingerprint of a lone field", () => {
         expect(loneFingerprint(fingerprint.guarded)).toEqual(fingerprint);
       }),
     );
+  });
+});
+
+describe("digests beside sealed payloads", () => {
+  const digestKey = (id: string): DigestKey => ({ id, secret: new Uint8Array(32).fill(id.charCodeAt(0)) });
+  const [first, second] = [digestKey("aaaaaaaa"), digestKey("bbbbbbbb")];
+  const keyed = (value: unknown, keys: readonly DigestKey[], intent = "nt1_x", free: readonly string[] = ["body"]) =>
+    printInput(value, free, undefined, { keys, intent });
+
+  it("hold no digest that anybody can compute, and do not show that two records have the same value", () => {
+    const [plain, a, b] = [
+      stored({ pin: "1234", body: 1 }),
+      toFingerprint(keyed({ pin: "1234", body: 1 }, [first])),
+      toFingerprint(keyed({ pin: "1234", body: 1 }, [first], "nt1_y")),
+    ];
+    const digests = (of: typeof a) => [...Object.values(of.fields), of.guarded.split(".").at(-1), of.free];
+    expect(new Set([...digests(plain), ...digests(a), ...digests(b)]).size).toBe(12);
+    expect(new Set(Object.values(keyed({ a: 1, b: 1 }, [first]).fields())).size).toBe(2);
+  });
+
+  it("name the key they were made with, so that a repeat after a rotation is the same input", () => {
+    const before = toFingerprint(keyed(input, [first]));
+    expect(digestKeyId(before)).toBe("aaaaaaaa");
+    expect(digestKeyId(stored(input))).toBeNull();
+    const rotated = (value: unknown) => keyed(value, [second, first]);
+    expect(differing(before, rotated(input), ["body"])).toEqual(none);
+    expect(differing(before, rotated({ ...input, body: "Hi" }), ["body"])).toEqual({ guarded: [], free: ["body"] });
+    expect(differing(before, rotated({ other: 1 }), ["body"]).guarded).toContain("other");
+  });
+
+  it("are compared with digests from before encryption was switched on", () => {
+    const secret = "0123456789abcdef";
+    for (const value of [input, { id: 1 }, undefined, "text"]) {
+      const before = toFingerprint(printInput(value, ["body"], secret));
+      const now = printInput(value, ["body"], secret, { keys: [first], intent: "nt1_x" });
+      expect(differing(before, now, ["body"])).toEqual(none);
+    }
+  });
+
+  it("cannot be compared without their key, and the error says which key is missing", () => {
+    const before = toFingerprint(keyed(input, [first]));
+    for (const print of [keyed(input, [second]), printInput(input, ["body"])]) {
+      expect(canCompare(before, print)).toBe(false);
+      expect(() => differing(before, print, ["body"])).toThrow(/encryption key aaaaaaaa, which is not given/);
+    }
+  });
+
+  it("are never taken for the fingerprint of a lone field", () => {
+    expect(isLone(toFingerprint(keyed({ id: 1 }, [first])))).toBe(false);
   });
 });

@@ -1,4 +1,5 @@
 import { canonicalFields, canonicalInput } from "./canonical.ts";
+import { NevertwiceError } from "./errors.ts";
 import { digestText } from "./key.ts";
 import type { Fingerprint } from "./record.ts";
 
@@ -8,6 +9,21 @@ export interface InputPrint {
   readonly free: string | null;
   /** Lazy: only a first write and a mismatch need one digest per field. */
   fields(): Readonly<Record<string, string>>;
+  /** The same input under the digest key with this id (null: not keyed); null when that key is not known. */
+  under(keyId: string | null): InputPrint | null;
+}
+
+/** A key for digests, derived from an encryption key, with the id of that encryption key. */
+export interface DigestKey {
+  readonly id: string;
+  readonly secret: Uint8Array;
+}
+
+/** Digests beside sealed payloads. The first key is used for new digests, all of them for comparing. */
+export interface KeyedDigests {
+  readonly keys: readonly DigestKey[];
+  /** The intent's key: the same value in two records gets two digests. */
+  readonly intent: string;
 }
 
 type Secret = string | Uint8Array | undefined;
@@ -17,8 +33,19 @@ type Field = readonly [name: string, text: string | null];
 const NOT_COMPARABLE = "?";
 const NOT_AN_OBJECT = "";
 
-export function printInput(input: unknown, free: readonly string[], secret?: string | Uint8Array): InputPrint {
+/** `keyed` when payloads are encrypted: digests that anybody can compute would let a short value be guessed. */
+export function printInput(
+  input: unknown,
+  free: readonly string[],
+  secret?: string | Uint8Array,
+  keyed?: KeyedDigests,
+): InputPrint {
   const fields = inputFields(input, free);
+  if (keyed?.keys[0] !== undefined) return new KeyedPrint(fields, free, secret, keyed, keyed.keys[0]);
+  return plainPrint(fields, free, secret);
+}
+
+function plainPrint(fields: readonly Field[], free: readonly string[], secret: Secret): InputPrint {
   return lonePrint(fields, free, secret) ?? fullPrint(fields, free, secret);
 }
 
@@ -63,6 +90,12 @@ export function loneFingerprint(guarded: string): Fingerprint {
 }
 
 function fullPrint(fields: readonly Field[], free: readonly string[], secret: Secret): InputPrint {
+  const { guardedText, freeText } = joinedTexts(fields, free);
+  const freeDigest = freeText === "" ? null : shortDigest(freeText, secret);
+  return new Print(shortDigest(guardedText, secret), freeDigest, fields, null, secret);
+}
+
+function joinedTexts(fields: readonly Field[], free: readonly string[]) {
   let guardedText = "";
   let freeText = "";
   for (const [name, text] of fields) {
@@ -70,8 +103,7 @@ function fullPrint(fields: readonly Field[], free: readonly string[], secret: Se
     if (free.includes(name)) freeText += entry;
     else guardedText += entry;
   }
-  const freeDigest = freeText === "" ? null : shortDigest(freeText, secret);
-  return new Print(shortDigest(guardedText, secret), freeDigest, fields, null, secret);
+  return { guardedText, freeText };
 }
 
 const NO_FIELD: Field = ["", null];
@@ -105,6 +137,72 @@ class Print implements InputPrint {
     }
     return this.#digests;
   }
+
+  under(keyId: string | null): InputPrint | null {
+    return keyId === null ? this : null;
+  }
+}
+
+/**
+ * HMACs under a digest key whose id stands before the guarded digest: "<key id>.<digest>". The texts are kept, because
+ * the record to compare with may have been written under an older key, or before encryption was switched on.
+ */
+class KeyedPrint implements InputPrint {
+  readonly guarded: string;
+  readonly free: string | null;
+  readonly #texts: readonly Field[];
+  readonly #freeNames: readonly string[];
+  readonly #secret: Secret;
+  readonly #keyed: KeyedDigests;
+  readonly #key: DigestKey;
+  #digests: Readonly<Record<string, string>> | null = null;
+
+  constructor(
+    texts: readonly Field[],
+    freeNames: readonly string[],
+    secret: Secret,
+    keyed: KeyedDigests,
+    key: DigestKey,
+  ) {
+    this.#texts = texts;
+    this.#freeNames = freeNames;
+    this.#secret = secret;
+    this.#keyed = keyed;
+    this.#key = key;
+    const { guardedText, freeText } = joinedTexts(texts, freeNames);
+    this.guarded = `${key.id}${KEY_MARK}${this.#digest("guarded", guardedText)}`;
+    this.free = freeText === "" ? null : this.#digest("free", freeText);
+  }
+
+  fields(): Readonly<Record<string, string>> {
+    this.#digests ??= Object.fromEntries(
+      this.#texts.map(([name, text]) => [
+        name,
+        text === null ? NOT_COMPARABLE : this.#digest(`field ${JSON.stringify(name)}`, text),
+      ]),
+    );
+    return this.#digests;
+  }
+
+  under(keyId: string | null): InputPrint | null {
+    if (keyId === this.#key.id) return this;
+    if (keyId === null) return plainPrint(this.#texts, this.#freeNames, this.#secret);
+    const key = this.#keyed.keys.find(({ id }) => id === keyId);
+    return key === undefined ? null : new KeyedPrint(this.#texts, this.#freeNames, this.#secret, this.#keyed, key);
+  }
+
+  #digest(of: string, text: string): string {
+    return shortDigest(`${this.#keyed.intent}\n${of}\n${text}`, this.#key.secret);
+  }
+}
+
+// Between the id of a digest key and the digest. No plain digest holds it there.
+const KEY_MARK = ".";
+const KEYED = /^([0-9a-f]{8})\./;
+
+/** The id of the encryption key that a stored fingerprint was made under; null: it is not keyed. */
+export function digestKeyId({ guarded }: Fingerprint): string | null {
+  return KEYED.exec(guarded)?.[1] ?? null;
 }
 
 function inputFields(input: unknown, free: readonly string[]): readonly Field[] {
@@ -137,9 +235,11 @@ export function toFingerprint(print: InputPrint): Fingerprint {
  */
 export function differing(
   stored: Fingerprint,
-  print: InputPrint,
+  given: InputPrint,
   free: readonly string[],
 ): { readonly guarded: readonly string[]; readonly free: readonly string[] } {
+  const print = given.under(digestKeyId(stored));
+  if (print === null) throw missingDigestKey(stored);
   if (stored.guarded === print.guarded && stored.free === print.free) return { guarded: [], free: [] };
   const fields = print.fields();
   const names = new Set([...Object.keys(stored.fields), ...Object.keys(fields)]);
@@ -148,6 +248,18 @@ export function differing(
     guarded: differ.filter((name) => !free.includes(name)).map(fieldLabel),
     free: differ.filter((name) => free.includes(name)),
   };
+}
+
+/** Whether the key that the stored digests were made with is known. */
+export function canCompare(stored: Fingerprint, print: InputPrint): boolean {
+  return print.under(digestKeyId(stored)) !== null;
+}
+
+function missingDigestKey(stored: Fingerprint): NevertwiceError {
+  return new NevertwiceError(
+    "CONFIG",
+    `encrypt: the stored record belongs to encryption key ${digestKeyId(stored)}, which is not given, so that its input cannot be compared with this call's. Nothing was run. Pass the same \`encrypt\`; after a rotation, add that key after the present one: encrypt: [presentKey, olderKey].`,
+  );
 }
 
 /** False when a free field could not be compared (a function, a stream, a BigInt): equal digests then prove nothing. */

@@ -164,13 +164,16 @@ export function digestText(text: string, secret?: string | Uint8Array | undefine
 }
 
 function hmac(text: string, secret: string | Uint8Array): Hmac {
-  const valid = typeof secret === "string" || secret instanceof Uint8Array;
-  if (!valid || Buffer.byteLength(secret) < LEAST_SECRET_BYTES) {
-    throw configError(
-      `secret: must be a string or Uint8Array of at least ${LEAST_SECRET_BYTES} bytes, or keys could be guessed. Make one with: openssl rand -base64 32`,
-    );
-  }
+  checkSecret(secret);
   return createHmac("sha256", secret).update(text);
+}
+
+export function checkSecret(secret: string | Uint8Array): void {
+  const valid = typeof secret === "string" || secret instanceof Uint8Array;
+  if (valid && Buffer.byteLength(secret) >= LEAST_SECRET_BYTES) return;
+  throw configError(
+    `secret: must be a string or Uint8Array of at least ${LEAST_SECRET_BYTES} bytes, or keys could be guessed. Make one with: openssl rand -base64 32`,
+  );
 }
 
 const ALPHABET = "0123456789abcdefghijklmnopqrstuv";

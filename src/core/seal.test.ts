@@ -45,14 +45,24 @@ describe("seal and open", () => {
     expect(texts.size).toBe(200);
   });
 
-  test("omitted and sealed payloads pass through seal; plain and omitted ones through open", () => {
+  test("omitted and sealed payloads pass through seal, omitted ones through open", () => {
     const { seal, open } = sealer(key);
     const omitted = { omitted: "too large" };
     const sealed = seal({ json: "1" }, bound);
     expect(seal(omitted, bound)).toBe(omitted);
     expect(seal(sealed, { ...bound, fence: 9 })).toBe(sealed);
     expect(open(omitted, bound)).toBe(omitted);
-    expect(open({ json: '"from before"' }, bound)).toEqual({ json: '"from before"' });
+  });
+
+  test("a payload that is not sealed is refused, unless acceptPlain is said for a migration", () => {
+    const plain = { json: '"from before, or forged"' };
+    const error = errorOf(() => sealer(key).open(plain, bound));
+    expect(error.code).toBe("STORE_UNAVAILABLE");
+    expect(error.message).toMatch(/the stored result is not sealed.*acceptPlain: true/);
+    expect(error.message).not.toContain("forged");
+    expect(errorOf(() => sealer({ keys: [key, randomBytes(32)] }).open(plain, bound)).message).toMatch(/not sealed/);
+    expect(sealer({ keys: key, acceptPlain: true }).open(plain, bound)).toEqual(plain);
+    expect(sealer({ keys: key, acceptPlain: true }).open(sealer(key).seal(plain, bound), bound)).toEqual(plain);
   });
 
   test("a later fence still opens what an earlier one sealed", () => {
@@ -178,10 +188,26 @@ describe("keys", () => {
     ["a list with a bad key", [key, "nope"]],
     ["undefined", undefined],
     ["a number", 5],
+    ["options without keys", {}],
   ])("%s is refused, and the message says how to make a key", (_what, option) => {
     const error = errorOf(() => sealer(option as EncryptOption));
     expect(error.code).toBe("CONFIG");
     expect(error.message).toContain(`node -e "console.log(require('node:crypto').randomBytes(32).toString('base64'))"`);
+  });
+
+  test("options that encrypt does not have are refused", () => {
+    const misspelled = { keys: key, acceptplain: true } as unknown as EncryptOption;
+    expect(errorOf(() => sealer(misspelled)).message).toMatch(/no option "acceptplain"/);
+    const text = { keys: key, acceptPlain: "yes" } as unknown as EncryptOption;
+    expect(errorOf(() => sealer(text)).message).toMatch(/true or false/);
+  });
+
+  test("each key has a digest key of its own, with its id and without its bytes", () => {
+    const { digestKeys, seal } = sealer([key, randomBytes(32)]);
+    expect(digestKeys).toHaveLength(2);
+    expect(sealedText(seal({ json: "1" }, bound)).split(".")[1]).toBe(digestKeys[0]?.id);
+    expect(Buffer.from(digestKeys[0]?.secret as Uint8Array)).not.toEqual(key);
+    expect(sealer(key).digestKeys[0]).toEqual(digestKeys[0]);
   });
 
   test("a refused key never appears in the message", () => {

@@ -9,15 +9,20 @@ import {
   createDecipheriv,
   createHash,
   createSecretKey,
+  hkdfSync,
   type KeyObject,
   randomBytes,
 } from "node:crypto";
-import { configError, NevertwiceError } from "./errors.ts";
+import { configError, NevertwiceError, noSuchOption } from "./errors.ts";
+import type { DigestKey } from "./fingerprint.ts";
 import type { Payload } from "./record.ts";
 
 export interface Sealer {
   seal(payload: Payload, bound: SealBinding): Payload;
+  /** Throws where the payload was altered, belongs to another record, or is not sealed and need not be accepted. */
   open(payload: Payload, bound: Omit<SealBinding, "fence">): Payload;
+  /** For the digests beside sealed payloads, in the order of the encryption keys. */
+  readonly digestKeys: readonly DigestKey[];
 }
 
 export interface SealBinding {
@@ -32,10 +37,22 @@ export interface SealBinding {
 export type EncryptKey = Uint8Array | string;
 
 /** The first key seals, all of them open: put the new key first to rotate, and drop the old one when its records are gone. */
-export type EncryptOption = EncryptKey | readonly [EncryptKey, ...EncryptKey[]];
+export type EncryptOption = EncryptKeys | EncryptOptions;
+
+export type EncryptKeys = EncryptKey | readonly [EncryptKey, ...EncryptKey[]];
+
+export interface EncryptOptions {
+  readonly keys: EncryptKeys;
+  /**
+   * Read payloads that are not sealed, too: for the time of a migration, while records from before `encrypt` are still
+   * kept. Whoever can write to the store can then replace a sealed payload by a plain one. Default: false.
+   */
+  readonly acceptPlain?: boolean;
+}
 
 interface NamedKey {
   readonly id: string;
+  readonly digestKey: DigestKey;
   readonly secret: KeyObject;
 }
 
@@ -47,7 +64,8 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
 export function sealer(option: EncryptOption): Sealer {
-  const given = typeof option === "string" || option instanceof Uint8Array ? [option] : option;
+  const { keys: keyOption, acceptPlain } = readOption(option);
+  const given = typeof keyOption === "string" || keyOption instanceof Uint8Array ? [keyOption] : keyOption;
   if (!Array.isArray(given) || given.length === 0) throw badKey("encrypt: no key was given");
   const keys = given.map((key: EncryptKey, index) =>
     namedKey(key, given.length === 1 ? "encrypt" : `encrypt[${index}]`),
@@ -55,9 +73,26 @@ export function sealer(option: EncryptOption): Sealer {
   const sealing = keys[0] as NamedKey;
   return {
     seal: (payload, bound) => ("json" in payload ? sealText(payload.json, bound, sealing) : payload),
-    // Plain text was written before `encrypt` was switched on, and stays readable.
-    open: (payload, bound) => ("sealed" in payload ? openSealed(payload.sealed, bound, keys) : payload),
+    open: (payload, bound) => {
+      if ("sealed" in payload) return openSealed(payload.sealed, bound, keys);
+      if ("json" in payload && !acceptPlain) throw notSealed(bound);
+      return payload;
+    },
+    digestKeys: keys.map((key) => key.digestKey),
   };
+}
+
+const OPTIONS = ["keys", "acceptPlain"];
+
+function readOption(option: EncryptOption): { readonly keys: EncryptKeys; readonly acceptPlain: boolean } {
+  const isObject = typeof option === "object" && option !== null;
+  if (!isObject || Array.isArray(option) || option instanceof Uint8Array)
+    return { keys: option as EncryptKeys, acceptPlain: false };
+  const wrong = Object.keys(option).find((name) => !OPTIONS.includes(name));
+  if (wrong !== undefined) throw noSuchOption("encrypt", wrong, OPTIONS);
+  const { keys, acceptPlain = false } = option as EncryptOptions;
+  if (typeof acceptPlain !== "boolean") throw configError("encrypt: acceptPlain takes true or false.");
+  return { keys, acceptPlain };
 }
 
 function namedKey(key: EncryptKey, where: string): NamedKey {
@@ -66,7 +101,8 @@ function namedKey(key: EncryptKey, where: string): NamedKey {
   if (bytes.length !== KEY_BYTES) throw badKey(`${where}: the key has ${bytes.length} bytes instead of ${KEY_BYTES}`);
   // A domain prefix of its own, so that the id can never equal a digest of the key made for another purpose.
   const id = createHash("sha256").update("nevertwice/seal/key-id\0").update(bytes).digest("hex").slice(0, 8);
-  return { id, secret: createSecretKey(bytes) };
+  const digestSecret = new Uint8Array(hkdfSync("sha256", bytes, "", "nevertwice/fingerprint", KEY_BYTES));
+  return { id, digestKey: { id, secret: digestSecret }, secret: createSecretKey(bytes) };
 }
 
 /** Strict, because Buffer.from drops what it does not understand, and a mistyped key would become another key. */
@@ -155,6 +191,14 @@ function altered(bound: Omit<SealBinding, "fence">): NevertwiceError {
   return new NevertwiceError(
     "STORE_UNAVAILABLE",
     `The sealed ${bound.field} in the store was altered or belongs to another record. Nothing was run. Restore the record from a backup, or settle it with resolve().`,
+    { key: bound.key },
+  );
+}
+
+function notSealed(bound: Omit<SealBinding, "fence">): NevertwiceError {
+  return new NevertwiceError(
+    "STORE_UNAVAILABLE",
+    `encrypt: the stored ${bound.field} is not sealed: it was written without \`encrypt\`, or replaced in the store. Nothing was run. While records from before \`encrypt\` are kept, pass encrypt: { keys, acceptPlain: true }; otherwise restore the record from a backup, or settle it with resolve().`,
     { key: bound.key },
   );
 }

@@ -1,5 +1,6 @@
 import { messageOf } from "./errors.ts";
 import type { StoredError } from "./record.ts";
+import { redact } from "./redact.ts";
 import { storableText } from "./storable-text.ts";
 
 const MESSAGE_LIMIT = 500;
@@ -12,7 +13,7 @@ export function toStoredError(error: unknown): StoredError {
   const code = read(error, "code");
   const stored = {
     name: storable(name || "Error", NAME_LIMIT),
-    message: storable(text(read(error, "message")) ?? described(error), MESSAGE_LIMIT),
+    message: storable(withoutSecrets(text(read(error, "message")) ?? described(error)), MESSAGE_LIMIT),
   };
   return typeof code === "string" || typeof code === "number"
     ? { ...stored, code: storable(String(code), NAME_LIMIT) }
@@ -44,6 +45,13 @@ function described(error: unknown): string {
   } catch {
     return "an error that cannot be read";
   }
+}
+
+// Enough to see the whole of a secret that reaches into what is kept, and little work for a message of megabytes.
+const LOOKED_AT = 4 * MESSAGE_LIMIT;
+
+function withoutSecrets(message: string): string {
+  return redact(message.slice(0, LOOKED_AT));
 }
 
 /** After the cut, which may leave half a character. */

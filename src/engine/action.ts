@@ -129,7 +129,7 @@ function queueing<I, R>(definition: Definition, services: ActionServices, calls:
     services.used();
     const terms = readTerms(options, definition.name);
     const { scope, version, tenant, tx } = options;
-    const identity = { scope, version, tenant } as CallOptions;
+    const identity = { scope, version, ...("tenant" in options && { tenant }) } as CallOptions;
     const plain = tx === undefined ? null : viewOf(engine, definition.name, tx);
     const view = plain !== null && share ? sharingStatements(plain) : plain;
     const put = (call: Call) => enqueue(engine, call, terms, { view, secret: defaults.secret });

@@ -2,7 +2,8 @@
 import { callTimeSuspicions, partsDiffer } from "../core/call-time.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError } from "../core/errors.ts";
-import { type InputPrint, printInput, toFingerprint } from "../core/fingerprint.ts";
+import { type DigestKey, type InputPrint, printInput, toFingerprint } from "../core/fingerprint.ts";
+import { requireGiven } from "../core/given-option.ts";
 import { deriveKey } from "../core/key.ts";
 import { keyParts } from "../core/key-parts.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
@@ -41,6 +42,8 @@ export interface Call {
 export interface CallDefaults {
   readonly tenant: string;
   readonly secret: string | Uint8Array | undefined;
+  /** With `encrypt`: what the digests of inputs are made with. */
+  readonly digestKeys?: readonly DigestKey[];
 }
 
 const OPTIONS = new Set(["scope", "version", "tenant", "wait", "tx"]);
@@ -59,23 +62,31 @@ export function makeCall(
       );
     }
   }
+  if (options.tenant === undefined && "tenant" in options) requireGiven(definition.name, options, ["tenant"]);
   const tenant = options.tenant ?? defaults.tenant;
   const version = options.version ?? 1;
   const scope = options.scope ?? null;
   const parts = keyParts(definition.key, input, definition.free, definition.name);
   const plain = typeof definition.key !== "function";
+  const key = deriveKey({ tenant, action: definition.name, version, scope, parts, plain, secret: defaults.secret });
   return {
     definition,
-    key: deriveKey({ tenant, action: definition.name, version, scope, parts, plain, secret: defaults.secret }),
+    key,
     tenant,
     version,
     scope,
     input,
     given,
-    print: printInput(input, definition.free, defaults.secret),
+    print: printOf(input, definition.free, key, defaults),
     waitMs:
       options.wait === undefined ? definition.policy.waitMs : durationMs(options.wait, `${definition.name}: wait`),
   };
+}
+
+/** The digests of an input, as the record of this key has them. */
+export function printOf(input: unknown, free: readonly string[], intent: string, defaults: CallDefaults): InputPrint {
+  const { secret, digestKeys } = defaults;
+  return printInput(input, free, secret, digestKeys === undefined ? undefined : { keys: digestKeys, intent });
 }
 
 // The key function is run twice for the first few inputs only: enough to catch a random part, too little to cost.

@@ -4,7 +4,7 @@
  */
 import { isStoreDown } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { differing, isComparable } from "../core/fingerprint.ts";
+import { canCompare, differing, isComparable } from "../core/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import { backoffMs } from "../core/policy.ts";
@@ -370,6 +370,7 @@ export class Engine {
     if (outcome.status === "done") {
       this.#replays.put({ record, version: 0 });
       events.emit({ type: "replayed", action, key: call.key, attempt: record.attempt });
+      if (!canCompare(record.fingerprint, call.print)) return outcome;
       const { free } = differing(record.fingerprint, call.print, call.definition.free);
       return free.length > 0 ? { ...outcome, differs: free } : outcome;
     }
@@ -404,6 +405,7 @@ export class Engine {
   /** The guarded fields that make the record another input's; null: it is ours to go on with. */
   #differsFrom(call: Call, record: LedgerRecord): readonly string[] | null {
     if (expired(record, this.services.ledger.instant().now)) return null;
+    if (!canCompare(record.fingerprint, call.print) && isSafeUncompared(record, call)) return null;
     const { guarded } = differing(record.fingerprint, call.print, call.definition.free);
     // Known not to have happened, and nobody is at it: the corrected input may go ahead.
     if (guarded.length === 0 || (record.state === "failed" && !record.final)) return null;
@@ -423,6 +425,7 @@ export class Engine {
     // Not stored, or sealed for others: only this call's own input is left, and it must be known to be the same.
     return (
       isComparable(record.fingerprint) &&
+      canCompare(record.fingerprint, call.print) &&
       differing(record.fingerprint, call.print, call.definition.free).free.length === 0
     );
   }
@@ -500,3 +503,12 @@ interface Caller<T> {
 }
 
 type Turned = { readonly outcome: Outcome<unknown> } | { readonly stored: Stored | null; readonly fresh: boolean };
+
+/**
+ * The record's digests belong to an encryption key that is not given. Answers that run nothing and show no result need
+ * no comparison: a result that is sealed, and a doubt that this call will not run again with its own input.
+ */
+function isSafeUncompared({ state, result }: LedgerRecord, { definition }: Call): boolean {
+  if (state === "confirmed") return result !== null && !("json" in result);
+  return (state === "sent" || state === "unknown") && definition.policy.doubt.kind !== "retry";
+}

@@ -29,8 +29,8 @@ async function requireSameIntent(call: Call, secret: CallDefaults["secret"], nam
   }
   const parts = keyParts(definition.key, input, definition.free, name);
   const sameKey = deriveKey({ tenant, action: name, version, scope, parts, secret }) === call.key;
-  if (!sameKey || printInput(input, definition.free, secret).guarded !== call.print.guarded)
-    throw unstorable(call, lost);
+  const unkeyed = call.print.under(null)?.guarded;
+  if (!sameKey || printInput(input, definition.free, secret).guarded !== unkeyed) throw unstorable(call, lost);
 }
 
 function asJson(value: unknown): unknown {

@@ -1,4 +1,5 @@
 /** What the engine tells those who watch. No event carries an input, a result or a key part (K6). */
+import { redact } from "../core/redact.ts";
 
 export type EngineEvent =
   | {
@@ -89,7 +90,7 @@ export class Events {
 /** A watcher's bug must not touch the effect it watches, nor stay hidden; an async one fails later, and likewise. */
 function unharmed(who: string, call: () => unknown): void {
   const tell = (error: unknown) =>
-    process.emitWarning(`nevertwice: ${who} threw: ${String(error)}`, { type: "NevertwiceWarning" });
+    process.emitWarning(`nevertwice: ${who} threw: ${redact(String(error))}`, { type: "NevertwiceWarning" });
   try {
     const answer = call();
     if (answer instanceof Promise) answer.catch(tell);

@@ -1,13 +1,12 @@
 /** A record as a worker got it: whether it may begin, and how it ends. */
 import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
-import { printInput } from "../core/fingerprint.ts";
 import type { LaneAnswer } from "../core/limit.ts";
 import { expired, type LedgerRecord, leaseAlive } from "../core/record.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { Hold } from "../core/transition.ts";
-import type { Call, CallDefaults } from "../engine/call.ts";
+import { type Call, type CallDefaults, printOf } from "../engine/call.ts";
 import { sleep } from "../engine/clock.ts";
 import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -287,7 +286,7 @@ class LeasedCall implements Call {
 
   /** Only who settles a doubt compares inputs: not worth its digests on the plain way. */
   get print(): Call["print"] {
-    this.#print ??= printInput(this.input, this.definition.free, this.#defaults.secret);
+    this.#print ??= printOf(this.input, this.definition.free, this.key, this.#defaults);
     return this.#print;
   }
 }

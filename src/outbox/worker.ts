@@ -8,6 +8,7 @@
 import { AsyncResource } from "node:async_hooks";
 import { type Duration, durationMs } from "../core/duration.ts";
 import { NevertwiceError } from "../core/errors.ts";
+import { redact } from "../core/redact.ts";
 import type { Stored } from "../core/store.ts";
 import type { CallDefaults } from "../engine/call.ts";
 import type { Timer } from "../engine/clock.ts";
@@ -494,7 +495,9 @@ class OutboxWorker implements Worker {
         listener(event);
       } catch (error) {
         // A watcher's bug must not touch what it watches, nor stay hidden.
-        process.emitWarning(`nevertwice: a worker's listener threw: ${String(error)}`, { type: "NevertwiceWarning" });
+        process.emitWarning(`nevertwice: a worker's listener threw: ${redact(String(error))}`, {
+          type: "NevertwiceWarning",
+        });
       }
     }
   }

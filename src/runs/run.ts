@@ -7,6 +7,7 @@
  */
 import type { Duration } from "../core/duration.ts";
 import { configError, NevertwiceError, noSuchOption, rejectedMark } from "../core/errors.ts";
+import { requireGiven } from "../core/given-option.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import { unstorableIn } from "../core/storable-text.ts";
@@ -102,6 +103,7 @@ function runCall(services: RunServices, name: string, id: RunId, options: RunOpt
     ...(options.wait !== undefined && { wait: options.wait }),
     run: () => undefined,
   });
+  requireGiven(`run(${JSON.stringify(name)}, …)`, options, ["tenant"]);
   const { version, tenant } = options;
   const given = { ...(version !== undefined && { version }), ...(tenant !== undefined && { tenant }) };
   return makeCall(definition, { id }, { id }, given, services.defaults);

@@ -5,6 +5,7 @@
  */
 import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
 import { configError, noSuchOption, notSent, rejected } from "../core/errors.ts";
+import { requireGiven } from "../core/given-option.ts";
 import { deriveKey } from "../core/key.ts";
 import { type NoteName, readNote, writeNote } from "../core/ledger-note.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
@@ -282,6 +283,7 @@ class Drip<I, R> implements Sequence<I, R> {
   }
 
   #tenantOf(options: { tenant?: string }): string {
+    requireGiven(`sequence ${JSON.stringify(this.sequenceName)}`, options, ["tenant"]);
     return options.tenant ?? this.#services.defaults.tenant;
   }
 

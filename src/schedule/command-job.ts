@@ -7,6 +7,7 @@ import { notSent } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { ProbeAnswer } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
+import { redact } from "../core/redact.ts";
 import type { Store } from "../core/store.ts";
 import type { Action } from "../engine/action.ts";
 import type { AttemptContext } from "../engine/context.ts";
@@ -110,7 +111,7 @@ async function open(child: GatedChild, context: AttemptContext, options: Command
   };
   context.signal.addEventListener("abort", stop, { once: true });
   try {
-    const end = await child.run();
+    const end = withoutSecrets(await child.run());
     const { exitCode, durationMs, lastLines } = end;
     if (exitCode === 0) return { exitCode, durationMs, lastLines };
     // What a failed command left running would meet the next attempt.
@@ -121,6 +122,11 @@ async function open(child: GatedChild, context: AttemptContext, options: Command
     context.signal.removeEventListener("abort", stop);
     stopListening();
   }
+}
+
+/** The last lines are stored in the ledger: what the command printed for its own log is not what people may read there. */
+function withoutSecrets(end: CommandEnd): CommandEnd {
+  return { ...end, lastLines: end.lastLines.map(redact) };
 }
 
 /** For the command, whatever it is written in. */

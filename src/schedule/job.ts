@@ -6,6 +6,7 @@ import type { Duration } from "../core/duration.ts";
 import { configError, noSuchOption } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { PolicyOptions } from "../core/policy.ts";
+import { redact } from "../core/redact.ts";
 import type { Store } from "../core/store.ts";
 import type { Action } from "../engine/action.ts";
 import type { Clock } from "../engine/clock.ts";
@@ -147,7 +148,7 @@ export function createJob<R, P>(
         keep: "forever",
         doubt: "retry",
       }),
-    onError: (error) => services.logger.error(`nevertwice: ${where}: ${String(error)}`),
+    onError: (error) => services.logger.error(`nevertwice: ${where}: ${redact(String(error))}`),
   });
   return {
     loop,

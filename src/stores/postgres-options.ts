@@ -2,6 +2,7 @@
 
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, messageOf } from "../core/errors.ts";
+import { redact } from "../core/redact.ts";
 import type { DriverSource, PgClient, PgPool, PostgresJs, SupabaseClient } from "./postgres-driver.ts";
 import { isPostgresJs, isPostgresJsTransaction } from "./postgres-driver-js.ts";
 import { isPgClient, isPgPool } from "./postgres-driver-pg.ts";
@@ -115,10 +116,13 @@ function parseUrl(text: string): { url: string; name: string; schema: string | u
   }
   if (url.protocol !== "postgres:" && url.protocol !== "postgresql:")
     throw wrong(`url begins with ${url.protocol}; write postgres://user:password@host:5432/database`);
+  // Without them the user and the password would be read as the database's name.
+  if (!/^postgres(?:ql)?:\/\//i.test(text.trim()))
+    throw wrong("url has no // behind its scheme; write postgres://user:password@host:5432/database");
   const schema = url.searchParams.get("schema") ?? undefined;
   url.searchParams.delete("schema");
   const { host, pathname } = url;
-  return { url: url.href, name: `postgres://${host || "localhost"}${pathname}`, schema };
+  return { url: url.href, name: redact(`postgres://${host || "localhost"}${pathname}`), schema };
 }
 
 function wrong(what: string) {

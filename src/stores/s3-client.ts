@@ -8,7 +8,14 @@ import { encodePart, type S3Credentials, signed } from "./s3-signature.ts";
 
 export type FetchLike = (
   url: string,
-  init: { method: string; headers: Record<string, string>; body?: string; signal: AbortSignal },
+  init: {
+    method: string;
+    headers: Record<string, string>;
+    body?: string;
+    /** A redirect is not followed: it is answered, and refused. */
+    redirect: "manual";
+    signal: AbortSignal;
+  },
 ) => Promise<Response>;
 
 export interface S3ClientOptions {
@@ -119,6 +126,7 @@ export class S3Client {
       if (tries > 1) await this.#options.pause(this.#backoffMs(tries));
       try {
         const { response, text } = await this.#send(method, name, headers, body, query);
+        if (response.status >= 300 && response.status < 400) throw this.#redirected(response, text);
         if (!worthAnother(response.status)) return { response, text, retried: tries > 1 };
         last = this.#refused(response, text);
       } catch (error) {
@@ -155,6 +163,8 @@ export class S3Client {
       method,
       headers: all,
       ...(body !== undefined && { body }),
+      // Wherever it leads, a record and a signature would go there.
+      redirect: "manual",
       signal: AbortSignal.timeout(timeoutMs),
     });
     const text = await response.text();
@@ -167,6 +177,14 @@ export class S3Client {
   #backoffMs(tries: number): number {
     const ceiling = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (tries - 1));
     return ceiling * (0.5 + this.#options.random() / 2);
+  }
+
+  #redirected({ status, headers }: Response, text: string): NevertwiceError {
+    const { base } = this.#options.place;
+    const to = tag(text, "Endpoint") || headers.get("location") || "another address";
+    return configError(
+      `the object store ${base} answered ${status} and points to ${to}. Redirects are not followed. Name the bucket's own region (?region=…) or endpoint (?endpoint=https://…).`,
+    );
   }
 
   #refused(response: Response, text: string): NevertwiceError {

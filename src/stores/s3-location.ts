@@ -46,7 +46,13 @@ export function s3Place(options: S3PlaceOptions, env: Env): S3Place {
   const endpoint =
     options.endpoint ?? parsed.searchParams.get("endpoint") ?? set("AWS_ENDPOINT_URL_S3") ?? set("AWS_ENDPOINT_URL");
   const bucket = parsed.hostname;
-  const path = prefixOf(parsed.pathname);
+  // Of the text, not of the parsed URL, in which "a/../b" has become "b" already.
+  const path = prefixOf(
+    url
+      .slice("s3://".length)
+      .replace(/[?#].*$/s, "")
+      .replace(/^[^/]*/, ""),
+  );
   return { bucket, region, prefix: path === "" ? "" : `${path}/`, base: baseOf(bucket, region, endpoint) };
 }
 
@@ -56,13 +62,23 @@ function setIn(env: Env, name: string): string | undefined {
 }
 
 function prefixOf(path: string): string {
+  let prefix: string;
   try {
-    return decodeURIComponent(path).replace(/^\/+|\/+$/g, "");
+    prefix = decodeURIComponent(path).replace(/^\/+|\/+$/g, "");
   } catch {
     throw configError(
       `s3Store: the prefix ${JSON.stringify(path)} is not well encoded: a % stands before two hexadecimal digits.`,
     );
   }
+  if (prefix !== "" && prefix.split("/").some(isUnsafeSegment))
+    throw configError(
+      `s3Store: the prefix ${JSON.stringify(prefix)} has a part that is empty, "." or "..", or holds a control character. On the way to the store such a path would become another one. Write plain names: s3://bucket/agents/production`,
+    );
+  return prefix;
+}
+
+function isUnsafeSegment(segment: string): boolean {
+  return segment === "" || segment === "." || segment === ".." || /[\p{Cc}\\]/u.test(segment);
 }
 
 function baseOf(bucket: string, region: string, endpoint: string | undefined): string {
@@ -71,7 +87,13 @@ function baseOf(bucket: string, region: string, endpoint: string | undefined): s
     const host = `s3.${region}.amazonaws.com`;
     return bucket.includes(".") ? `https://${host}/${bucket}` : `https://${bucket}.${host}`;
   }
-  if (!URL.canParse(endpoint) || !/^https?:/.test(endpoint))
+  const at = URL.canParse(endpoint) ? new URL(endpoint) : null;
+  // Not shown: what stands there is a secret.
+  if (at !== null && (at.username !== "" || at.password !== ""))
+    throw configError(
+      "s3Store: the endpoint holds a user or a password. Take them out: credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from the option credentials.",
+    );
+  if (at === null || !/^https?:$/.test(at.protocol) || at.search !== "" || at.hash !== "")
     throw configError(
       `s3Store: endpoint is ${JSON.stringify(endpoint)}; give a URL such as https://minio.example:9000`,
     );

@@ -1,3 +1,5 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { steeredClock } from "../../test/support/each-store.ts";
 import { type Fault, type S3ServerOptions, startS3 } from "../../test/support/s3-server.ts";
@@ -311,5 +313,53 @@ describe("S3 requests", () => {
     await expect(s3Store({ url: server.url, endpoint: server.endpoint, credentials }).read(["k"])).rejects.toThrow(
       /refused access.*the ledger needs GetObject, PutObject, DeleteObject and ListBucket/,
     );
+  });
+});
+
+describe("where records go", () => {
+  it.each([301, 302, 303, 307, 308])("a redirect (%i) is not followed, with records or without", async (status) => {
+    const elsewhere = await startS3();
+    onTestFinished(() => elsewhere.close());
+    const redirecting = createServer((_, response) => {
+      response.writeHead(status, { location: `${elsewhere.endpoint}/ledger/x` }).end();
+    });
+    await new Promise<void>((ready) => redirecting.listen(0, "127.0.0.1", ready));
+    onTestFinished(() => void redirecting.close());
+    const endpoint = `http://127.0.0.1:${(redirecting.address() as AddressInfo).port}`;
+    const store = s3Store({ url: "s3://ledger/agents", endpoint, credentials });
+    const calls = [() => store.read(["nt1_a"]), () => store.write([put("nt1_a")]), () => store.list({ limit: 1 })];
+    for (const call of calls) {
+      await expect(call()).rejects.toThrow(new RegExp(`answered ${status} and points to .*Redirects are not followed`));
+    }
+    expect(elsewhere.requests).toEqual([]);
+  });
+
+  it.each(["a/../b", "..", "../other", "a//b", "./a", "a/.", "%2e%2e/other", "a/%2E%2E", "a%00b", "a%0ab", "a\\b"])(
+    "the prefix %s is refused",
+    (prefix) => {
+      expect(() => s3Store({ url: `s3://b/${prefix}`, credentials })).toThrow(/the prefix .* has a part that is/);
+    },
+  );
+
+  it.each(["agents", "agents/", "/agents", "a.b/..c/d...", "with%20blank"])("the prefix %s is fine", (prefix) => {
+    expect(s3Store({ url: `s3://b/${prefix}`, credentials }).name).toMatch(/^s3:\/\/b\//);
+  });
+
+  it.each([".", "..", "../../other", "a/../b"])("the key %s stays below its prefix", async (key) => {
+    const { server, open } = await bucket();
+    const store = open();
+    await store.write([put(key)]);
+    const [stored] = await store.read([key]);
+    expect(stored?.record.key).toBe(key);
+    expect(server.requests.filter(({ name }) => name !== "" && !name.startsWith("agents/"))).toEqual([]);
+  });
+
+  it("an endpoint with a user or a password is refused, and they are not shown", () => {
+    for (const endpoint of ["https://ana:geheim@minio.example:9000", "https://geheim@minio.example"]) {
+      const open = () => s3Store({ url: "s3://b", endpoint, credentials });
+      expect(open).toThrow(/the endpoint holds a user or a password/);
+      expect(open).not.toThrow(/geheim/);
+    }
+    expect(() => s3Store({ url: "s3://b", endpoint: "https://h?token=geheim", credentials })).not.toThrow(/geheim/);
   });
 });

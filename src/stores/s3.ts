@@ -325,7 +325,9 @@ class S3Store implements Store {
   }
 
   #nameOf(key: string): string {
-    return `${this.#place.prefix}records/${encodeURIComponent(key)}`;
+    // A URL takes "." and ".." for steps in its path, and callers may ask for any key.
+    const name = encodeURIComponent(key).replace(/^\.{1,2}$/, (dots) => "%2E".repeat(dots.length));
+    return `${this.#place.prefix}records/${name}`;
   }
 
   // ---- opening ----

@@ -4,13 +4,15 @@ import { askAround } from "../../core/damaged-record.ts";
 import { type Duration, durationMs } from "../../core/duration.ts";
 import { isNevertwiceError, messageOf, NevertwiceError } from "../../core/errors.ts";
 import { printInput, toFingerprint } from "../../core/fingerprint.ts";
+import { DEEPEST_JSON, isTooDeep } from "../../core/foreign-json.ts";
 import { deriveKey } from "../../core/key.ts";
 import { expired, type LedgerRecord, type Payload, type State } from "../../core/record.ts";
+import { type Sealer, sealer } from "../../core/seal.ts";
 import { storableText } from "../../core/storable-text.ts";
 import { instantOf, type Store } from "../../core/store.ts";
 import { type LedgerEvent, transition } from "../../core/transition.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT, UsageError } from "../exit.ts";
+import { asUsage, EXIT, UsageError } from "../exit.ts";
 import { plural } from "../format.ts";
 import { type PlacedRow, type Row, rowsOf } from "../import-rows.ts";
 import { openLedger } from "../ledger.ts";
@@ -35,6 +37,11 @@ export const importLedger: Command = {
     "status-column": { takes: "value", value: "column", about: "status unless given" },
     keep: { takes: "value", value: "duration", about: "how long the records guard: forever unless given" },
     "secret-env": { takes: "value", value: "variable", about: "the environment variable with nevertwice({ secret })" },
+    "encrypt-env": {
+      takes: "value",
+      value: "variable",
+      about: "the environment variable with nevertwice({ encrypt })",
+    },
     "dry-run": { takes: "nothing", about: "say what would be imported, and write nothing" },
   },
   operands: 1,
@@ -75,6 +82,7 @@ const TIME_COLUMNS = [
   "started",
 ];
 const BATCH = 200;
+const FIRST_FENCE = 1;
 
 interface Plan {
   readonly record: LedgerRecord;
@@ -125,22 +133,27 @@ function planned(context: Context, { place, row }: PlacedRow, file: string, stor
 }
 
 function recordOf(context: Context, row: Row, store: Store): Plan {
-  const { args, io } = context;
+  const { args } = context;
   const action = actionOf(context, row);
   const { parts, input } = intentOf(context, row);
-  const secret = secretOf(args.text("secret-env"), io.env);
+  const secret = variable(context, "secret-env");
+  const seals = sealerOf(variable(context, "encrypt-env"));
   const tenant = args.text("tenant") ?? "";
   const { steady, epoch, now } = instantOf(store);
   const at = { now: timeOf(row) ?? now, steady, epoch };
   const payload: Payload | null = input === undefined ? null : { json: JSON.stringify(input) };
+  const key = deriveKey({ tenant, action, version: 1, scope: null, parts, secret });
+  const keyed = seals === null ? undefined : { keys: seals.digestKeys, intent: key };
+  const sealed = (plain: Payload | null, field: "input" | "result") =>
+    plain === null || seals === null ? plain : seals.seal(plain, { tenant, key, field, fence: FIRST_FENCE });
   const intent = {
-    key: deriveKey({ tenant, action, version: 1, scope: null, parts, secret }),
+    key,
     tenant,
     action,
     version: 1,
     scope: null,
-    fingerprint: toFingerprint(printInput(input, [], secret)),
-    input: payload,
+    fingerprint: toFingerprint(printInput(input, [], secret, keyed)),
+    input: sealed(payload, "input"),
     keepMs: keepOf(args.text("keep")),
   };
   const claim = { type: "claim", intent, to: "sent", holder: "import", leaseMs: 0, newRound: true } as const;
@@ -148,7 +161,7 @@ function recordOf(context: Context, row: Row, store: Store): Plan {
   const hold = { fence: claimed.fence, holder: "import" };
   const status = statusOf(context, row);
   const ends: Record<typeof status, LedgerEvent> = {
-    done: { type: "confirm", hold, result: resultOf(row) },
+    done: { type: "confirm", hold, result: sealed(resultOf(row), "result") },
     failed: {
       type: "not-sent",
       hold,
@@ -220,6 +233,7 @@ function resultOf(row: Row): Payload | null {
     const { result } = row;
     if (result === null || result === "") return null;
     if (typeof result !== "string") return { json: JSON.stringify(result) };
+    if (isTooDeep(result)) throw new UsageError(`the result is nested more than ${DEEPEST_JSON} levels deep.`);
     return { json: isJson(result) ? result : JSON.stringify(result) };
   }
   const { key: _key, status: _status, ts: _ts, idempotency_key: _other, ...rest } = row;
@@ -257,11 +271,17 @@ function keepOf(keep: string | undefined): number | null {
   return keep === undefined || keep === "forever" ? null : durationMs(keep as Duration, "--keep");
 }
 
-function secretOf(variable: string | undefined, env: Context["io"]["env"]): string | undefined {
-  if (variable === undefined) return undefined;
-  const secret = env[variable];
-  if (secret !== undefined && secret !== "") return secret;
-  throw new UsageError(`--secret-env ${oneLine(variable)}: that variable is not set.`);
+/** The value of the environment variable that a flag names. */
+function variable({ args, io }: Context, flag: "secret-env" | "encrypt-env"): string | undefined {
+  const name = args.text(flag);
+  if (name === undefined) return undefined;
+  const value = io.env[name];
+  if (value !== undefined && value !== "") return value;
+  throw new UsageError(`--${flag} ${oneLine(name)}: that variable is not set.`);
+}
+
+function sealerOf(key: string | undefined): Sealer | null {
+  return key === undefined ? null : asUsage(() => sealer(key));
 }
 
 /** A plain ledger has a line when it begins and a line when it ends. */

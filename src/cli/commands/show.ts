@@ -1,3 +1,4 @@
+import { isTooDeep } from "../../core/foreign-json.ts";
 import type { HistoryEntry, Instant, LedgerRecord, Payload } from "../../core/record.ts";
 import { instantOf } from "../../core/store.ts";
 import type { Command, Context } from "../command.ts";
@@ -148,6 +149,7 @@ function payload(context: Context, name: string, stored: Payload | null): void {
 function payloadLines(stored: Payload): string[] {
   if ("sealed" in stored) return ["(sealed)"];
   if ("omitted" in stored) return [`(not stored: ${oneLine(stored.omitted)})`];
+  if (isTooDeep(stored.json)) return ["(nested too deeply to be shown)"];
   return JSON.stringify(JSON.parse(stored.json), null, 2).split("\n").map(visible);
 }
 
