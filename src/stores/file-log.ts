@@ -144,7 +144,7 @@ export class FileLog {
     await this.#guarded(async () => {
       const open = this.#open;
       const fresh = `${this.path}.new`;
-      const file = this.#disk.open(fresh, "create");
+      const file = this.#disk.open(fresh, "create", this.path);
       try {
         await this.#copyLive(file);
         await this.#disk.sync(file);
@@ -196,7 +196,7 @@ export class FileLog {
     const file = this.#disk.open(this.path, "open");
     try {
       const { header } = this.#header(file);
-      await createMark(this.#disk, this.#idPath, this.#folder, { ledger: header.id, synced: header.rev });
+      await createMark(this.#disk, this.#idPath, this.path, this.#folder, { ledger: header.id, synced: header.rev });
     } finally {
       this.#disk.close(file);
     }
