@@ -67,7 +67,7 @@ export async function inspectDisk(file: string): Promise<Check[]> {
 }
 
 // What lies beside a ledger and holds, or guards, what is in it.
-const BESIDE = ["", "-wal", "-shm", ".id", ".lock", ".new"];
+const BESIDE = ["", "-wal", "-shm", ".id", ".lock", ".new", ".torn"];
 
 /** Files that others can read are left as they are: a ledger may be shared by a group on purpose. */
 export function inspectModes(file: string): Check[] {

@@ -286,7 +286,7 @@ export class FileLog {
   async #cutTorn(size: number): Promise<void> {
     const open = this.#open;
     const torn = this.#disk.read(open.file, open.end, Math.min(TORN_BYTES, size - open.end));
-    await writeWhole(this.#disk, `${this.path}.torn`, this.#folder, torn);
+    await writeWhole(this.#disk, `${this.path}.torn`, this.#folder, torn, this.path);
     this.#disk.truncate(open.file, open.end);
     // Durable before the next commit is written over it.
     await this.#disk.sync(open.file);

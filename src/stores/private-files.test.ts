@@ -1,6 +1,15 @@
 /** What lies on the disk is for the user who runs the program, whatever the umask. */
 import { execFile } from "node:child_process";
-import { chmodSync, lchownSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  chmodSync,
+  lchownSync,
+  mkdirSync,
+  readdirSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { fileStore } from "nevertwice/file";
@@ -74,6 +83,19 @@ describe("with umask 0, files are 0600 and folders 0700", () => {
     const found = await modesOf(`sqlite:${join(folder, "ledger.db")}`, folder);
     expect(found).toMatchObject({ folder: "755", files: { "ledger.db": "600" } });
   });
+});
+
+it("what is set aside of a torn commit is for the owner too", async () => {
+  const path = join(temporaryFolder(), "ledger.jsonl");
+  const put = (key: string) => ({ record: sampleRecord({ key }), expected: null });
+  const first = fileStore({ path });
+  await first.write([put("nt1_a")]);
+  await first.close();
+  appendFileSync(path, '{"rev":9,"half a line');
+  const store = fileStore({ path });
+  await store.write([put("nt1_b")]);
+  await store.close();
+  expect(mode(`${path}.torn`)).toBe("600");
 });
 
 describe("a ledger that is shared on purpose stays shared", () => {
