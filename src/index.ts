@@ -31,7 +31,7 @@ export type {
   StoredError,
   WorkTerms,
 } from "./core/record.ts";
-export type { EncryptKey, EncryptOption } from "./core/seal.ts";
+export type { EncryptKey, EncryptKeys, EncryptOption, EncryptOptions } from "./core/seal.ts";
 export type {
   ActionStats,
   Finding,

@@ -39,9 +39,23 @@ export function chooseStore(
     const migrate = option === "--store" ? "manual" : "auto";
     return { store: byName(named.name, named.from, around.cwd, migrate), why: `named by ${named.from}` };
   }
-  const { path, why } = defaultLocation(around);
+  const { path, why, foreign = [] } = defaultLocation(around);
+  warnOfForeign(foreign, path);
   prepareFolder(path);
   return { store: sqliteStore({ path }), why };
+}
+
+const warned = new Set<string>();
+
+function warnOfForeign(folders: readonly string[], path: string): void {
+  for (const folder of folders) {
+    if (warned.has(folder)) continue;
+    warned.add(folder);
+    process.emitWarning(
+      `${folder} belongs to another user, and is not used: the ledger is ${path}. If you trust that folder, name it: NEVERTWICE_STORE=sqlite:${folder}/ledger.db`,
+      { type: "NevertwiceWarning", code: "NEVERTWICE_FOREIGN_LEDGER" },
+    );
+  }
 }
 
 function nameOf(given: string | undefined, option: string, { env }: Surroundings) {

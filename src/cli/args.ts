@@ -143,6 +143,12 @@ function check(given: Given, allowed: Flags, command: Command | null): string | 
     throw new UsageError(`--${given.name} needs a value: --${given.name} <${flag.value ?? "value"}>. ${see}`);
   const unstorable = unstorableIn(given.value ?? "");
   if (unstorable !== null) throw new UsageError(`--${given.name}: ${unstorable}. Leave that character out. ${see}`);
+  // An unset variable in a script: taken as it is, it would mean the records that have no tenant.
+  if (given.name === "tenant" && given.value?.trim() === "") {
+    throw new UsageError(
+      `--tenant is empty: the variable it comes from may not be set. Give a name, or leave --tenant out. ${see}`,
+    );
+  }
   return given.value;
 }
 

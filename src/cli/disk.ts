@@ -1,8 +1,9 @@
 /** What can be told about the disk under a ledger: how full it is, and whether it lasts. */
 import { existsSync } from "node:fs";
 import { statfs } from "node:fs/promises";
-import { dirname } from "node:path";
-import { bytes } from "./format.ts";
+import { basename, dirname } from "node:path";
+import { readableByOthers } from "../stores/private-files.ts";
+import { bytes, shellWord } from "./format.ts";
 import type { Check } from "./health.ts";
 
 // A ledger grows by about 1 kB per record; below this a busy day could fill the disk.
@@ -63,6 +64,24 @@ export async function inspectDisk(file: string): Promise<Check[]> {
     // No statfs here (a sandbox, an odd mount): nothing to tell.
     return [];
   }
+}
+
+// What lies beside a ledger and holds, or guards, what is in it.
+const BESIDE = ["", "-wal", "-shm", ".id", ".lock", ".new", ".torn"];
+
+/** Files that others can read are left as they are: a ledger may be shared by a group on purpose. */
+export function inspectModes(file: string): Check[] {
+  const open = readableByOthers(BESIDE.map((end) => `${file}${end}`));
+  if (!existsSync(file)) return [];
+  if (open.length === 0) return [{ name: "permissions", value: "only its owner can read it", level: "ok" }];
+  return [
+    {
+      name: "permissions",
+      value: `others than its owner can read or write ${open.map((path) => basename(path)).join(", ")}`,
+      level: "note",
+      advice: `inputs and results lie in it. If it is not meant to be shared: chmod 600 ${shellWord(file)}*`,
+    },
+  ];
 }
 
 function nearestFolder(folder: string): string {

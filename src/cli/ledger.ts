@@ -25,7 +25,7 @@ export function openLedger(given: string | undefined, io: Io): Store {
 }
 
 function surroundingsOf({ cwd, env, home, platform }: Io) {
-  return { cwd, env, home, platform };
+  return { cwd, env, home, platform, uid: process.getuid?.() };
 }
 
 export function noLedgerYet(ledger: Ledger & { exists: false }): string {

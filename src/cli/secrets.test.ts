@@ -211,3 +211,19 @@ it("resolve refuses a plain result for a record whose program encrypts, even whe
   expect((await cli.run(["resolve", key, "--done", "--reason", "r"])).code).toBe(0);
   expect(await lost.attempt(undefined)).toMatchObject({ status: "done" });
 });
+
+it("an empty --tenant is refused: the variable may not be set", async () => {
+  for (const argv of [
+    ["ls"],
+    ["retry", "--all-failed", "--reason", "r"],
+    ["worker"],
+    ["import", "x.jsonl", "--action", "a"],
+    ["run"],
+  ]) {
+    const { code, err } = await cli.run([...argv, "--tenant", ""]);
+    expect([code, err]).toEqual([
+      2,
+      expect.stringMatching(/--tenant is empty: the variable it comes from may not be set/),
+    ]);
+  }
+});

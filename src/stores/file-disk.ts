@@ -9,13 +9,13 @@ import {
   fstatSync,
   fsyncSync,
   ftruncateSync,
-  mkdirSync,
   openSync,
   readSync,
   renameSync,
   statSync,
   writeSync,
 } from "node:fs";
+import { makePrivateFolder, modeBeside, openPrivate } from "./private-files.ts";
 
 export interface FileFacts {
   /** Device and inode: another file under the same name has others. */
@@ -29,8 +29,8 @@ export interface Disk {
   /** Null: there is no such file. */
   facts(path: string): FileFacts | null;
   factsOf(file: number): FileFacts;
-  /** open: it must be there · create: made, or emptied if it was there */
-  open(path: string, how: "open" | "create"): number;
+  /** open: it must be there · create: made, or emptied if it was there, with the mode of the file `beside` it */
+  open(path: string, how: "open" | "create", beside?: string): number;
   close(file: number): void;
   /** All of the range, or as much as the file has. */
   read(file: number, at: number, length: number): Buffer;
@@ -50,13 +50,14 @@ function factsFrom({ dev, ino, size }: { dev: number; ino: number; size: number 
 
 export const localDisk: Disk = {
   exists: existsSync,
-  makeFolder: (path) => void mkdirSync(path, { recursive: true }),
+  makeFolder: makePrivateFolder,
   facts(path) {
     const found = statSync(path, { throwIfNoEntry: false });
     return found === undefined ? null : factsFrom(found);
   },
   factsOf: (file) => factsFrom(fstatSync(file)),
-  open: (path, how) => openSync(path, how === "open" ? "r+" : "w+"),
+  open: (path, how, beside = path) =>
+    how === "open" ? openSync(path, "r+") : openPrivate(path, "w+", modeBeside(beside)),
   close: closeSync,
   read(file, at, length) {
     const bytes = Buffer.allocUnsafe(length);

@@ -7,10 +7,13 @@
  */
 import { dirname } from "node:path";
 import { configError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { makePrivateFile, modeBeside } from "./private-files.ts";
 import { isBusy, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
 
 export interface FileLockOptions {
   readonly path: string;
+  /** The ledger: its mode is the lock's too. */
+  readonly beside: string;
   /** How long another process's lock is waited for. */
   readonly busyMs: number;
   readonly random: () => number;
@@ -63,10 +66,11 @@ export class FileLock {
   }
 
   #open(): SqliteHandle {
-    const { path, makeFolder } = this.#options;
+    const { path, beside, makeFolder } = this.#options;
     const driver = loadDriver("the lock of the file ledger");
     try {
       makeFolder(dirname(path));
+      makePrivateFile(path, modeBeside(beside));
       const database = driver.open(path);
       database.exec("PRAGMA busy_timeout = 0");
       return database;

@@ -154,7 +154,7 @@ export class FileLog {
     await this.#guarded(async () => {
       const open = this.#open;
       const fresh = `${this.path}.new`;
-      const file = this.#disk.open(fresh, "create");
+      const file = this.#disk.open(fresh, "create", this.path);
       try {
         await this.#copyLive(file);
         await this.#disk.sync(file);
@@ -206,7 +206,7 @@ export class FileLog {
     const file = this.#disk.open(this.path, "open");
     try {
       const { header } = this.#header(file);
-      await createMark(this.#disk, this.#idPath, this.#folder, { ledger: header.id, synced: header.rev });
+      await createMark(this.#disk, this.#idPath, this.path, this.#folder, { ledger: header.id, synced: header.rev });
     } finally {
       this.#disk.close(file);
     }
@@ -296,7 +296,7 @@ export class FileLog {
   async #cutTorn(size: number): Promise<void> {
     const open = this.#open;
     const torn = this.#disk.read(open.file, open.end, Math.min(TORN_BYTES, size - open.end));
-    await writeWhole(this.#disk, `${this.path}.torn`, this.#folder, torn);
+    await writeWhole(this.#disk, `${this.path}.torn`, this.#folder, torn, this.path);
     this.#disk.truncate(open.file, open.end);
     // Durable before the next commit is written over it.
     await this.#disk.sync(open.file);

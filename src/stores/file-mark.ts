@@ -49,14 +49,20 @@ export class MarkFile {
   }
 }
 
-export async function createMark(disk: Disk, path: string, folder: string, mark: Mark): Promise<void> {
-  await writeWhole(disk, path, folder, encode(mark));
+export async function createMark(disk: Disk, path: string, ledger: string, folder: string, mark: Mark): Promise<void> {
+  await writeWhole(disk, path, folder, encode(mark), ledger);
 }
 
 /** Written beside, synced, renamed, and the rename synced: there is no moment with half a file under the name. */
-export async function writeWhole(disk: Disk, path: string, folder: string, bytes: Buffer): Promise<void> {
+export async function writeWhole(
+  disk: Disk,
+  path: string,
+  folder: string,
+  bytes: Buffer,
+  beside = path,
+): Promise<void> {
   const fresh = `${path}.new`;
-  const file = disk.open(fresh, "create");
+  const file = disk.open(fresh, "create", beside);
   try {
     disk.write(file, 0, bytes);
     await disk.sync(file);

@@ -92,6 +92,7 @@ class FileStore implements Store {
     this.#slackLines = options.compactAfterLines ?? DEFAULT_SLACK_LINES;
     this.#log = new FileLog(this.#path, options.disk ?? localDisk);
     this.#lock = new FileLock({
+      beside: this.#path,
       path: `${this.#path}.lock`,
       busyMs: options.busyMs ?? DEFAULT_BUSY_MS,
       random: Math.random,

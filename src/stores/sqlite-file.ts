@@ -3,20 +3,11 @@
  * that is gone, cut short, damaged or newer than this program refused, never replaced.
  */
 import { randomUUID } from "node:crypto";
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  writeSync,
-} from "node:fs";
+import { closeSync, existsSync, fsyncSync, readFileSync, renameSync, statSync, writeSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import type { DamagedRecord } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { makePrivateFile, makePrivateFolder, modeBeside, openPrivate } from "./private-files.ts";
 import { isBusy, isCorrupt, isWithinTransaction, type SqliteDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
 import { hasSchema, migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
@@ -57,6 +48,7 @@ export function openFile(options: OpenOptions): OpenedFile {
   if (damage !== null) throw damagedFile(path, damage);
   let db: SqliteHandle;
   try {
+    makePrivateFile(path);
     db = driver.open(path);
   } catch (error) {
     throw cannotOpen(path, error);
@@ -107,7 +99,7 @@ function idFile(path: string): string {
 function beforeOpening(path: string): string | null {
   const folder = dirname(path);
   try {
-    mkdirSync(folder, { recursive: true });
+    makePrivateFolder(folder);
   } catch (error) {
     throw cannotOpen(path, error);
   }
@@ -140,15 +132,15 @@ function afterOpening(
   let state = readSchema(db);
   if (state?.version !== SCHEMA_VERSION) state = ledger.transaction(() => migrate(db, path));
   if (expectedId !== null && expectedId !== state.ledgerId) throw notTheLedger(path);
-  if (expectedId === null) writeDurably(idFile(path), `${state.ledgerId}\n`);
+  if (expectedId === null) writeDurably(idFile(path), `${state.ledgerId}\n`, modeBeside(path));
   return damaged;
 }
 
-function writeDurably(path: string, text: string): void {
+function writeDurably(path: string, text: string, mode: number): void {
   // Written beside and renamed, so that a crash leaves no half id to be taken for another ledger's.
   // A random name: threads, and containers that share a volume, share process ids too.
   const temporary = `${path}.${randomUUID()}.new`;
-  const file = openSync(temporary, "w");
+  const file = openPrivate(temporary, "w", mode);
   try {
     writeSync(file, text);
     fsyncSync(file);

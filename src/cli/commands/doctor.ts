@@ -1,6 +1,6 @@
 import type { Command, Context, Ledger } from "../command.ts";
 import { damagedCheck, quarantineAll } from "../damaged.ts";
-import { inspectDisk } from "../disk.ts";
+import { inspectDisk, inspectModes } from "../disk.ts";
 import { EXIT, exitOfError } from "../exit.ts";
 import { plural } from "../format.ts";
 import { type Area, type Check, inspectStore, nodeCheck, promises, unavailable, waiting } from "../health.ts";
@@ -100,7 +100,7 @@ function codeOf(areas: readonly Area[]): number {
 
 async function diskChecks(ledger: Ledger): Promise<Check[]> {
   const file = /^(?:sqlite|file):(.+)$/.exec(ledger.name)?.[1];
-  return file === undefined ? [] : inspectDisk(file);
+  return file === undefined ? [] : [...inspectModes(file), ...(await inspectDisk(file))];
 }
 
 const NAME_WIDTH = 16;

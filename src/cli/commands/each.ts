@@ -161,7 +161,8 @@ class Run {
     if (to === undefined) return;
     const text = failedInputs.map(({ input }) => `${JSON.stringify(input)}\n`).join("");
     try {
-      await writeFile(resolve(this.#context.io.cwd, to), text);
+      // Inputs: for the one who runs this.
+      await writeFile(resolve(this.#context.io.cwd, to), text, { mode: 0o600 });
     } catch (error) {
       throw new ProblemError(`--failed-to ${to} could not be written: ${messageOf(error)}`, { cause: error });
     }

@@ -40,7 +40,7 @@ export const importLedger: Command = {
     "encrypt-env": {
       takes: "value",
       value: "variable",
-      about: "the environment variable with nevertwice({ encrypt })",
+      about: "the environment variable with nevertwice({ encrypt }): a key, or several with commas, the newest first",
     },
     "dry-run": { takes: "nothing", about: "say what would be imported, and write nothing" },
   },
@@ -281,7 +281,7 @@ function variable({ args, io }: Context, flag: "secret-env" | "encrypt-env"): st
 }
 
 function sealerOf(key: string | undefined): Sealer | null {
-  return key === undefined ? null : asUsage(() => sealer(key));
+  return key === undefined ? null : asUsage(() => sealer(key.split(",") as [string, ...string[]]));
 }
 
 /** A plain ledger has a line when it begins and a line when it ends. */
