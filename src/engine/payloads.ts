@@ -51,7 +51,7 @@ export class Payloads {
 /** A payload that does not open, or is no JSON, is this record's trouble and nobody else's. */
 function unreadable({ key }: LedgerRecord, field: Field, cause: unknown): unknown {
   if (isDamagedRecord(cause)) return cause;
-  if (isNevertwiceError(cause)) return cause.code === "STORE_UNAVAILABLE" ? markDamaged(cause) : cause;
+  if (isNevertwiceError(cause)) return markDamaged(cause);
   return damagedRecord({ key, where: "(its stored payload)", what: `its ${field} is not JSON`, cause });
 }
 
