@@ -9,6 +9,7 @@ import { scriptedModel } from "./models/ai-sdk.mjs";
 const nt = nevertwice({ store: "memory:" }); // nevertwice() keeps it on disk
 const mails = [];
 
+// errors: an error of this tool means that nothing was done. Leave it out where one may come after the effect.
 const tools = guardAiTools(
   nt,
   {
@@ -18,7 +19,7 @@ const tools = guardAiTools(
       execute: async (mail) => ({ id: `mail_${mails.push(mail)}` }),
     }),
   },
-  { scope: "conversation-42", tools: { send_mail: { key: ["to"], free: ["body"] } } },
+  { scope: "conversation-42", tools: { send_mail: { key: ["to"], free: ["body"], errors: "not-done" } } },
 );
 
 // In earnest: model: "anthropic/claude-sonnet-5".

@@ -12,7 +12,8 @@ import { scriptedClaude } from "./models/claude.mjs";
 const nt = nevertwice({ store: "memory:" }); // nevertwice() keeps it on disk
 const mails = [];
 
-const guard = claudeGuard(nt, { tools: { send_mail: { key: ["to"], free: ["body"] } } });
+// errors: an error of this tool means that nothing was done. Leave it out where one may come after the effect.
+const guard = claudeGuard(nt, { tools: { send_mail: { key: ["to"], free: ["body"], errors: "not-done" } } });
 const send = tool("send_mail", "Sends a mail", { to: z.string(), body: z.string() }, async (mail) => ({
   content: [{ type: "text", text: `mail_${mails.push(mail)}` }],
 }));

@@ -16,9 +16,11 @@ const post = tool(async ({ text }) => `post_${posts.push(text)}`, {
   schema: z.object({ topic: z.string(), text: z.string() }),
 });
 
+// errors: an error of this tool means that nothing was done. Leave it out where one may come after the effect.
+const options = { tools: { post: { key: ["topic"], free: ["text"], errors: "not-done" } } };
 const guard = createMiddleware({
   name: "nevertwice",
-  wrapToolCall: guardToolCalls(nt, { ToolMessage, tools: { post: { key: ["topic"], free: ["text"] } } }),
+  wrapToolCall: guardToolCalls(nt, { ToolMessage, ...options }),
 });
 
 const script = [[["post", { topic: "release", text: "Out now" }]], [["post", { topic: "release", text: "It is out" }]]];

@@ -15,10 +15,11 @@ const open_ticket = createTool({
   execute: async (input) => ({ id: `T-${tickets.push(input)}` }),
 });
 
+// errors: an error of this tool means that nothing was done. Leave it out where one may come after the effect.
 const tools = guardMastraTools(
   nt,
   { open_ticket },
-  { scope: () => "customer-7", tools: { open_ticket: { key: ["subject"], free: ["text"] } } },
+  { scope: () => "customer-7", tools: { open_ticket: { key: ["subject"], free: ["text"], errors: "not-done" } } },
 );
 const model = scriptedModel([
   [

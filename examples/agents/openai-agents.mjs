@@ -10,9 +10,10 @@ const nt = nevertwice({ store: "memory:" }); // nevertwice() keeps it on disk
 const refunds = [];
 
 // Used like the SDK's own tool(); what it makes is guarded.
+// errors: an error of this tool means that nothing was done. Leave it out where one may come after the effect.
 const tool = guardOpenAiTools(nt, sdkTool, {
   scope: ({ runContext }) => runContext.context.ticket,
-  tools: { refund: { key: ["order"] } },
+  tools: { refund: { key: ["order"], errors: "not-done" } },
 });
 
 const refund = tool({

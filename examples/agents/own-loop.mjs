@@ -4,7 +4,8 @@ import { nevertwice } from "nevertwice";
 import { toolMemory } from "nevertwice/agents";
 
 const nt = nevertwice({ store: "memory:" }); // nevertwice() keeps it on disk
-const memory = toolMemory({ nt, scope: "run-1", repeats: { roll_dice: 1 } });
+// errors: an error of these tools means that nothing was done. Leave it out where one may come after the effect.
+const memory = toolMemory({ nt, scope: "run-1", errors: "not-done", repeats: { roll_dice: 1 } });
 let [mails, rolls] = [0, 0];
 const tools = { send_mail: () => `mail_${++mails}`, roll_dice: () => `roll ${++rolls}` };
 

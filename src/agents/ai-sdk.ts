@@ -23,7 +23,11 @@ type ToModelOutput = (given: { toolCallId: string; input: unknown; output: unkno
 /** A tool by shape: what `tool()` and `dynamicTool()` return. Provider tools have no `execute` and pass. */
 export type AiTool = object;
 
-/** All tools of a record, for `generateText({ tools })` and its kin. */
+/**
+ * All tools of a record, for `generateText({ tools })` and its kin:
+ * `guardAiTools(nt, tools, { scope, tools: { send_mail: { key: ["to"], errors: "not-done" } } })`. `errors: "not-done"` only for
+ * a tool whose errors mean that nothing happened.
+ */
 export function guardAiTools<T extends Readonly<Record<string, AiTool>>>(
   nt: Guarding,
   tools: T,

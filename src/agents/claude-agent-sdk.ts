@@ -55,7 +55,10 @@ export interface ClaudeGuard {
 // Calls whose session was learned and whose handler has not run yet; denied ones never do.
 const MOST_LEARNED = 10_000;
 
-/** The scope is the session unless `scope` says otherwise. */
+/**
+ * `claudeGuard(nt, { tools: { send_mail: { key: ["to"], errors: "not-done" } } })`. The scope is the session unless `scope` says
+ * otherwise. `errors: "not-done"` only for a tool whose errors mean that nothing happened.
+ */
 export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}): ClaudeGuard {
   checkGuarding(nt, "claudeGuard");
   checkToolsOptions(options, "claudeGuard");

@@ -80,6 +80,10 @@ interface Live {
 
 const live = new AsyncLocalStorage<Live>();
 
+/**
+ * `guardTool(nt, { name: "send_mail", key: ["to"], errors: "not-done" }, handler)`. `errors: "not-done"` only for a tool whose
+ * errors mean that nothing happened; without it, an error that no rule knows is a doubt, which a person has to settle.
+ */
 export function guardTool<I, X = undefined, R = unknown>(
   nt: Guarding,
   options: GuardToolOptions<I, X, R>,

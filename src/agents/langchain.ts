@@ -36,7 +36,11 @@ interface RunManager {
   handleToolEvent?(chunk: unknown): unknown;
 }
 
-/** A list or a record of tools; the scope is the thread (`configurable.thread_id`) unless `scope` says otherwise. */
+/**
+ * A list or a record of tools: `guardLangChainTools(nt, tools, { tools: { send_mail: { key: ["to"], errors: "not-done" } } })`. The
+ * scope is the thread (`configurable.thread_id`) unless `scope` says otherwise. `errors: "not-done"` only for a tool whose errors
+ * mean that nothing happened.
+ */
 export function guardLangChainTools<T extends readonly LangChainTool[] | Readonly<Record<string, LangChainTool>>>(
   nt: Guarding,
   tools: T,

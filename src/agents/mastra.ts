@@ -24,7 +24,11 @@ interface Executable extends MastraTool {
   execute?: (input: unknown, context: MastraCall) => unknown;
 }
 
-/** The tools of an agent, by the names they have there. */
+/**
+ * The tools of an agent, by the names they have there:
+ * `guardMastraTools(nt, tools, { tools: { send_mail: { key: ["to"], errors: "not-done" } } })`. `errors: "not-done"` only for a tool
+ * whose errors mean that nothing happened.
+ */
 export function guardMastraTools<T extends Readonly<Record<string, MastraTool>>>(
   nt: Guarding,
   tools: T,

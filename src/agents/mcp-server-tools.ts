@@ -45,6 +45,8 @@ interface RegisteredTool extends ToolConfig {
 /**
  * The server's tools are guarded, now and as they are registered; those that say readOnlyHint pass. Returns the same server.
  * The scope is the OAuth client's id unless `scope` says otherwise: session ids of the transport change on a reconnect.
+ * `guardMcpServer(nt, server, { tools: { create_issue: { key: ["title"], errors: "not-done" } } })`: "not-done" only for a tool
+ * whose errors mean that nothing happened.
  */
 export function guardMcpServer<S extends ToolRegistry>(
   nt: Guarding,

@@ -30,8 +30,8 @@ interface ToolDefinition {
 type ToolFactory = (...args: never[]) => unknown;
 
 /**
- * The factory: `const tool = guardOpenAiTools(nt, sdkTool, { tools: { send_mail: { key: ["to"] } } })`, used like `tool`
- * itself. Or tools that are there already: one, a list as an Agent takes it, or a record. Types stay what they were.
+ * The factory: `const tool = guardOpenAiTools(nt, sdkTool, { tools: { send_mail: { key: ["to"], errors: "not-done" } } })`,
+ * used like `tool` itself; `errors: "not-done"` only for a tool whose errors mean that nothing happened. Or tools that are there already: one, a list as an Agent takes it, or a record. Types stay what they were.
  */
 export function guardOpenAiTools<
   T extends ToolFactory | OpenAiTool | readonly OpenAiTool[] | Readonly<Record<string, OpenAiTool>>,

@@ -1,8 +1,10 @@
-import type { DamagedRecord } from "../../core/damaged-record.ts";
 import { isNevertwiceError } from "../../core/errors.ts";
 import { STATES, type State } from "../../core/record.ts";
-import { instantOf, type ListQuery, type Page, type Store, type Stored } from "../../core/store.ts";
+import { instantOf, type Page, type Store, type Stored } from "../../core/store.ts";
+import { isUnclassified, wayOut } from "../../core/way-out.ts";
 import type { Command, Context } from "../command.ts";
+import { type DoubtGroup, groupDoubts } from "../doubt-groups.ts";
+import { type DoubtFilter, doubts, splitCursor } from "../doubts.ts";
 import { EXIT, UsageError } from "../exit.ts";
 import { age, plural, shellWord, shortKey } from "../format.ts";
 import { ledgerJson, noLedgerYet } from "../ledger.ts";
@@ -16,13 +18,14 @@ const DEFAULT_LIMIT = 20;
 const LARGEST_LIMIT = 1_000;
 // Enough to say how bad it is; counting on would read the whole ledger.
 const DOUBTS_COUNTED = 100;
+const GROUPS_SHOWN = 20;
 
 export const ls: Command = {
   name: "ls",
   summary: "list records, the newest first",
   usage: ["[--state <states>] [--action <name>] [--scope <id>] [--limit <n>]", "--doubt"],
   about:
-    "A record whose holder stopped answering is shown as what it is: unknown* after the send mark, pending* before it (nothing was sent, and a worker or the next call takes it). The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by what the ledger's row says, --doubt by what is true.",
+    "A record whose holder stopped answering is shown as what it is: unknown* after the send mark, pending* before it (nothing was sent, and a worker or the next call takes it). The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by what the ledger's row says, --doubt by what is true, and puts doubts with the same error together.",
   flags: {
     state: { takes: "values", value: "states", about: "only these states: pending,unknown" },
     doubt: { takes: "nothing", about: "only doubts: unknown, and sent by a holder that fell silent" },
@@ -52,28 +55,41 @@ async function run(context: Context): Promise<number> {
   if (context.args.on("doubt")) splitCursor(context.args.text("cursor"));
   const ledger = context.ledger();
   if (!ledger.exists) {
-    if (context.args.on("json")) context.json({ ledger: ledgerJson(ledger), records: [], cursor: null });
+    if (context.args.on("json"))
+      context.json({ ledger: ledgerJson(ledger), records: [], cursor: null, ...noGroups(context) });
     else context.line(sentence(noLedgerYet(ledger)));
     return EXIT.ok;
   }
   const { store } = ledger;
   const page = await read(context, store, filter, states);
+  // The groups are of all doubts, so that a later page would only repeat them.
+  const isFirst = context.args.on("doubt") && !context.args.on("cursor");
+  const grouped = isFirst && page.items.length > 0 ? await groupDoubts(store, filter) : null;
   if (context.args.on("json")) {
     const records = page.items.map(({ record }) => recordJson(record, instantOf(store)));
     const damaged = page.damaged === undefined ? {} : { damaged: page.damaged };
-    context.json({ ledger: ledgerJson(ledger), records, cursor: page.cursor, ...damaged });
+    const groups =
+      grouped === null ? noGroups(context) : { groups: grouped.groups.map(groupJson), allGrouped: grouped.all };
+    context.json({ ledger: ledgerJson(ledger), records, cursor: page.cursor, ...groups, ...damaged });
     return EXIT.ok;
   }
   for (const line of damagedLines(context, page)) context.line(line);
   if (page.items.length === 0) context.line(nothing(context, ledger.name));
   else for (const line of table(context, page.items, store)) context.line(line);
   for (const line of await footer(context, page, store, filter)) context.line(line);
+  if (grouped !== null) for (const line of groupLines(context, store, grouped)) context.line(line);
   return EXIT.ok;
 }
 
-type Filter = Omit<ListQuery, "cursor" | "states" | "lapsed">;
+function noGroups({ args }: Context) {
+  return args.on("doubt") && !args.on("cursor") ? { groups: [], allGrouped: true } : {};
+}
 
-function filterOf({ args }: Context): Filter {
+function groupJson({ id, action, error, count, since }: DoubtGroup) {
+  return { id, action, error, count, since: new Date(since).toISOString() };
+}
+
+function filterOf({ args }: Context): DoubtFilter {
   const limit = args.count("limit") ?? DEFAULT_LIMIT;
   if (limit > LARGEST_LIMIT) {
     throw new UsageError(`--limit ${limit}: at most ${LARGEST_LIMIT} at a time. Go on with the --cursor of each page.`);
@@ -91,7 +107,7 @@ function filterOf({ args }: Context): Filter {
   };
 }
 
-async function read(context: Context, store: Store, filter: Filter, states: State[] | null): Promise<Page> {
+async function read(context: Context, store: Store, filter: DoubtFilter, states: State[] | null): Promise<Page> {
   const { args } = context;
   const cursor = args.text("cursor");
   try {
@@ -117,37 +133,6 @@ function statesOf(given: readonly string[]): State[] | null {
     );
   }
   return given.length === 0 ? null : ([...given] as State[]);
-}
-
-// A doubt's page comes from two lists, each with its own index: first the holders that fell silent, then `unknown`.
-const SILENT = "silent";
-const UNKNOWN = "unknown";
-
-async function doubts(store: Store, filter: Filter, cursor: string | undefined): Promise<Page> {
-  const [list, at] = splitCursor(cursor);
-  const items: Stored[] = [];
-  const damaged: DamagedRecord[] = [];
-  const found = () => (damaged.length === 0 ? {} : { damaged });
-  if (list === SILENT) {
-    const page = await store.list({ ...filter, states: ["sent"], lapsed: true, ...(at !== "" && { cursor: at }) });
-    items.push(...page.items);
-    damaged.push(...(page.damaged ?? []));
-    if (page.cursor !== null) return { items, cursor: `${SILENT}.${page.cursor}`, ...found() };
-  }
-  const left = filter.limit - items.length;
-  const from = list === UNKNOWN && at !== "" ? { cursor: at } : {};
-  const page = await store.list({ ...filter, limit: Math.max(1, left), states: ["unknown"], ...from });
-  if (left === 0) return { items, cursor: page.items.length > 0 ? `${UNKNOWN}.` : null, ...found() };
-  damaged.push(...(page.damaged ?? []));
-  const more = page.cursor === null ? null : `${UNKNOWN}.${page.cursor}`;
-  return { items: [...items, ...page.items], cursor: more, ...found() };
-}
-
-function splitCursor(cursor: string | undefined): readonly [list: string, at: string] {
-  if (cursor === undefined) return [SILENT, ""];
-  const match = /^(silent|unknown)\.(.*)$/s.exec(cursor);
-  if (match) return [match[1] as string, match[2] as string];
-  throw new UsageError(`--cursor ${oneLine(cursor)} is not the cursor of an earlier page of ls --doubt.`);
 }
 
 /** What cannot be read has no place in the table: it stands above it, by key. */
@@ -186,7 +171,7 @@ function table(context: Context, items: readonly Stored[], store: Store): string
   return renderTable(columns, rows, { width, paint });
 }
 
-async function footer(context: Context, page: Page, store: Store, filter: Filter): Promise<string[]> {
+async function footer(context: Context, page: Page, store: Store, filter: DoubtFilter): Promise<string[]> {
   const { args, paint, width } = context;
   const at = instantOf(store);
   const marks = new Set(
@@ -207,6 +192,58 @@ async function footer(context: Context, page: Page, store: Store, filter: Filter
   }
   if (page.cursor !== null) lines.push("", "There are more:", `  ${context.suggest(nextPage(context, page.cursor))}`);
   return lines;
+}
+
+type Grouped = Awaited<ReturnType<typeof groupDoubts>>;
+
+/** Doubts with the same error are one decision, and often one line of code. */
+function groupLines(context: Context, store: Store, { groups, counted, all }: Grouped): string[] {
+  const { paint, width } = context;
+  const many = groups.filter(({ count }) => count > 1).slice(0, GROUPS_SHOWN);
+  const [largest] = many;
+  const lines = largest === undefined ? [] : groupTable(context, store, many, all ? null : counted);
+  const unclassified = groups.find(({ example }) => isUnclassified(example.why));
+  if (unclassified !== undefined) {
+    const { action, error } = unclassified;
+    lines.push("", ...wrap(paint.dim(oneLine(`${action}, ${error}: nobody said what this error means.`)), width));
+    lines.push(...wrap(oneLine(wayOut(action)), width).map(paint.dim));
+  }
+  return lines;
+}
+
+function groupTable(context: Context, store: Store, many: readonly DoubtGroup[], counted: number | null): string[] {
+  const { paint, width } = context;
+  const { now } = instantOf(store);
+  const rows = many.map(({ id, count, action, error, since }) => [
+    id,
+    String(count),
+    oneLine(action),
+    age(now - since),
+    oneLine(error),
+  ]);
+  const columns: Column[] = [
+    { title: "group" },
+    { title: "doubts", align: "right" },
+    { title: "action", min: 8 },
+    { title: "oldest", align: "right" },
+    { title: "error", min: 16 },
+  ];
+  const of = counted === null ? "" : ` (of the first ${counted} doubts)`;
+  const kept = ["action", "scope", "tenant"].flatMap((flag) =>
+    context.args.on(flag) ? [` --${flag} ${shellWord(context.args.text(flag) ?? "")}`] : [],
+  );
+  const decision = `resolve --group ${many[0]?.id} --not-done${kept.join("")}`;
+  return [
+    "",
+    paint.bold(`Doubts with the same error${of}`),
+    ...renderTable(columns, rows, { width, paint }),
+    "",
+    ...wrap(
+      "Settle all of a group in one decision (--done, --not-done or --failed; shows which, and changes nothing yet):",
+      width,
+    ),
+    `  ${context.suggest(decision)}`,
+  ];
 }
 
 function nextPage({ args }: Context, cursor: string): string {

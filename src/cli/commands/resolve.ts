@@ -12,6 +12,7 @@ import { findRecord } from "../find-record.ts";
 import { shortKey } from "../format.ts";
 import { ledgerJson, requireStore } from "../ledger.ts";
 import { outcomeJson } from "../record-json.ts";
+import { GROUP_FLAGS, refuseGroupFlags, resolveGroup } from "../resolve-group.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
 import { actionLabel, standingOf, whoRunsIt } from "../standing.ts";
 import { oneLine, wrap } from "../text.ts";
@@ -23,21 +24,24 @@ export const resolve: Command = {
     "<key> --done [--result <json> | --result-file <file>] --reason <why>",
     "<key> --not-done --reason <why>",
     "<key> --failed --reason <why>",
+    "--group <id> --done | --not-done | --failed [--before <time>] [--limit <n>] --reason <why> [--yes]",
   ],
   about:
-    "Look at the provider first: the ledger cannot know. --done settles it for good. --not-done lets it run again: if it did happen after all, it happens twice. --failed settles it as not done and not to be tried again.",
+    "Look at the provider first: the ledger cannot know. --done settles it for good. --not-done lets it run again: if it did happen after all, it happens twice. --failed settles it as not done and not to be tried again. --group takes all doubts with the same error, as ls --doubt shows them: without --yes it only shows which.",
   flags: {
     done: { takes: "nothing", about: "it happened" },
     "not-done": { takes: "nothing", about: "it did not happen, and may be run again" },
     failed: { takes: "nothing", about: "it did not happen, and is not to be tried again" },
     result: { takes: "value", value: "json", about: "with --done: what a repeat gets, as JSON" },
     "result-file": { takes: "value", value: "file", about: "the same, from a file" },
+    ...GROUP_FLAGS,
     ...SIGNATURE_FLAGS,
   },
   operands: 1,
   examples: [
     [`resolve nt1_q3v0m2k8ab --done --result '{"id":"msg_81"}' --reason "found in the provider's log"`, "it happened"],
     [`resolve nt1_q3v0m2k8ab --not-done --reason "the provider never saw it"`, "it did not"],
+    ["resolve --group 5d0c1a7e --not-done", "which doubts have this error; nothing is changed"],
   ],
   run,
 };
@@ -46,6 +50,8 @@ type As = "done" | "not-done" | "failed";
 
 async function run(context: Context): Promise<number> {
   const as = decision(context);
+  if (context.args.on("group")) return resolveGroup(context, as);
+  refuseGroupFlags(context);
   const example = `nevertwice resolve ${context.args.operands[0] ?? "nt1_…"} --${as} --reason "looked it up in the provider's log"`;
   const signature = signatureOf(context, example);
   const result = givenResult(context, as);

@@ -1,7 +1,9 @@
 import { isTooDeep } from "../../core/foreign-json.ts";
 import type { HistoryEntry, Instant, LedgerRecord, Payload } from "../../core/record.ts";
 import { instantOf } from "../../core/store.ts";
+import { isUnclassified, wayOut } from "../../core/way-out.ts";
 import type { Command, Context } from "../command.ts";
+import { kindOfDoubt } from "../doubt-groups.ts";
 import { EXIT } from "../exit.ts";
 import { findRecord } from "../find-record.ts";
 import { age, localIso, moment, shortKey, span } from "../format.ts";
@@ -59,6 +61,10 @@ async function run(context: Context): Promise<number> {
   for (const [what, line] of commands) {
     context.line(bold(what));
     context.line(`  ${context.suggest(line)}`);
+  }
+  if (standingOf(record, at).inDoubt && isUnclassified(record.why)) {
+    context.line();
+    for (const line of wrap(oneLine(wayOut(record.action)), context.width)) context.line(line);
   }
   return EXIT.ok;
 }
@@ -189,6 +195,10 @@ function sensible(record: LedgerRecord, at: Instant): (readonly [what: string, l
       ],
       ["It did not happen: let it run again", `resolve ${key} --not-done --reason '…'`],
       ["It did not happen, and must not be tried again", `resolve ${key} --failed --reason '…'`],
+      [
+        "See all doubts with the same error, to settle them together",
+        `resolve --group ${kindOfDoubt(record).id} --not-done`,
+      ],
     ];
   }
   if (expired) return [["Remove what is past its keep", "sweep"]];
