@@ -105,7 +105,9 @@ BEGIN
 END $run$`,
     // Supabase grants every new function of "public" to everybody, by default privileges.
     `REVOKE ALL ON FUNCTION ${run} FROM PUBLIC`,
-    ...["records", "meta", "statements"].map((table) => `ALTER TABLE ${name}.${table} ENABLE ROW LEVEL SECURITY`),
+    ...["records", "watch", "meta", "statements"].map(
+      (table) => `ALTER TABLE ${name}.${table} ENABLE ROW LEVEL SECURITY`,
+    ),
     `DO $roles$ DECLARE role text; BEGIN
   FOR role IN SELECT rolname FROM pg_roles WHERE rolname IN ('anon', 'authenticated') LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION ${run.replaceAll("%", "%%").replaceAll("'", "''")} FROM %I', role);
