@@ -13,6 +13,7 @@ import type {
   Page,
   Put,
   PutResult,
+  StatsQuery,
   Store,
   Stored,
   StoreTraits,
@@ -126,8 +127,8 @@ class RedisStore implements Store {
     return pages.list(query, this.instant());
   }
 
-  async stats(): Promise<LedgerStats> {
-    return (await this.#open()).upkeep.stats();
+  async stats(query: StatsQuery = {}): Promise<LedgerStats> {
+    return (await this.#open()).upkeep.stats(query);
   }
 
   async sweep(query: SweepQuery): Promise<number> {

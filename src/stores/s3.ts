@@ -16,6 +16,7 @@ import type {
   Page,
   Put,
   PutResult,
+  StatsQuery,
   Store,
   Stored,
   StoreTraits,
@@ -145,9 +146,9 @@ class S3Store implements Store {
     return pageOf(await this.#all(query.keyPrefix), query, this.instant());
   }
 
-  async stats(): Promise<LedgerStats> {
+  async stats(query: StatsQuery = {}): Promise<LedgerStats> {
     await this.#open();
-    return statsOf(await this.#all(), this.instant());
+    return statsOf(await this.#all(), this.instant(), query);
   }
 
   async sweep(query: SweepQuery): Promise<number> {

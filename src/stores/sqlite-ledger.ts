@@ -14,6 +14,7 @@ import type {
   ListQuery,
   Put,
   PutResult,
+  StatsQuery,
   Stored,
   SweepQuery,
 } from "../core/store.ts";
@@ -52,6 +53,8 @@ const LAPSED = `id IN (
 
 // Rows looked at in one transaction by a sweep: a few milliseconds, so that no writer waits long for it.
 const SWEEP_WINDOW = 5_000;
+// More tenants than this sweep through one process: they begin anew.
+const MOST_SWEEPERS = 1_000;
 
 /** A put, encoded where the record lives, so that a worker thread only binds values. */
 export interface RowPut {
@@ -86,7 +89,8 @@ export class SqliteLedger {
   readonly #inserts = new Map<number, SqliteStatement>();
   readonly #updates = new Map<number, SqliteStatement>();
   readonly #lapsedLooks = new LapsedLooks();
-  #sweptTo = 0;
+  /** How far the sweeps of each tenant (undefined: of all) have come: one must not pass over what is another's to remove. */
+  readonly #sweptTo = new Map<string | undefined, number>();
 
   constructor(db: SqliteHandle, where: string) {
     this.#db = db;
@@ -190,7 +194,8 @@ export class SqliteLedger {
 
   /** Due work by its index, oldest first; and claims whose holder fell silent before sending. */
   *#leasable(query: LeaseQuery, at: Instant, lapsedFirst = false): Iterable<Stored> {
-    const where = ["json_extract(doc, '$.queued') = 1"];
+    // What the index knows comes first: rows of others are passed over without being read.
+    const where: string[] = [];
     const values: unknown[] = [];
     if (query.tenant !== undefined) {
       where.push("tenant = ?");
@@ -200,6 +205,7 @@ export class SqliteLedger {
       where.push("action IN (SELECT value FROM json_each(?))");
       values.push(JSON.stringify(query.actions));
     }
+    where.push("json_extract(doc, '$.queued') = 1");
     const filter = where.join(" AND ");
     const due = () => {
       const sql = `${SELECT} WHERE state = 'pending' AND attention_at <= ? AND ${filter} ORDER BY attention_at, id LIMIT ?`;
@@ -230,10 +236,12 @@ export class SqliteLedger {
     return { items: [...this.#decodeAll(page)], cursor: rows.length > query.limit && last ? String(last.id) : null };
   }
 
-  stats(at: Instant): LedgerStats {
+  stats({ tenant }: StatsQuery, at: Instant): LedgerStats {
+    const own = tenant === undefined ? "" : " AND tenant = ?";
+    const values = tenant === undefined ? [] : [tenant];
     const counts = this.#prepare(
-      "SELECT action, state, count(*) AS n FROM nevertwice_records GROUP BY action, state",
-    ).all() as {
+      `SELECT action, state, count(*) AS n FROM nevertwice_records WHERE true${own} GROUP BY action, state`,
+    ).all(...values) as {
       action: string;
       state: State;
       n: number;
@@ -252,12 +260,13 @@ export class SqliteLedger {
     const oldest = (state: State) =>
       (
         this.#prepare(
-          "SELECT min(attention_at) AS at FROM nevertwice_records WHERE state = ? AND attention_at IS NOT NULL",
-        ).all(state)[0] as { at: number | null }
+          `SELECT min(attention_at) AS at FROM nevertwice_records WHERE state = ? AND attention_at IS NOT NULL${own}`,
+        ).all(state, ...values)[0] as { at: number | null }
       ).at;
-    const lapsed = this.#prepare(`SELECT count(*) AS n FROM nevertwice_records WHERE ${LAPSED}`).all(
+    const lapsed = this.#prepare(`SELECT count(*) AS n FROM nevertwice_records WHERE ${LAPSED}${own}`).all(
       at.steady,
       at.epoch,
+      ...values,
     )[0] as { n: number };
     const byAction: ActionStats[] = [...actions]
       .map(([action, one]) => ({ action, ...one }))
@@ -280,33 +289,43 @@ export class SqliteLedger {
     requirePositive(query.limit, "sweep.limit");
     this.transaction(() => this.#watchYoungClaims());
     let removed = 0;
-    const started = this.#sweptTo;
+    const started = this.#sweptTo.get(query.tenant) ?? 0;
     let wrapped = false;
     while (removed < query.limit) {
-      const window = this.transaction(() => this.#sweepWindow(query.limit - removed, at));
+      const window = this.transaction(() => this.#sweepWindow(query.limit - removed, query.tenant, at));
       removed += window.removed;
       if (window.end) {
         if (wrapped || started === 0) break;
         wrapped = true;
       }
-      if (wrapped && this.#sweptTo >= started) break;
+      if (wrapped && (this.#sweptTo.get(query.tenant) ?? 0) >= started) break;
       if (query.thorough !== true && window.removed < window.seen / 4) break;
     }
     return removed;
   }
 
-  #sweepWindow(limit: number, at: Instant): { removed: number; seen: number; end: boolean } {
-    const from = this.#sweptTo;
+  #sweepWindow(
+    limit: number,
+    tenant: string | undefined,
+    at: Instant,
+  ): { removed: number; seen: number; end: boolean } {
+    const from = this.#sweptTo.get(tenant) ?? 0;
+    const own = tenant === undefined ? "" : " AND tenant = ?";
+    const values = tenant === undefined ? [] : [tenant];
     const last = this.#prepare(
       `SELECT count(*) AS seen, max(id) AS id FROM (SELECT id FROM nevertwice_records WHERE id > ? ORDER BY id LIMIT ${SWEEP_WINDOW})`,
     ).all(from)[0] as { seen: number; id: number | null };
     const end = last.seen < SWEEP_WINDOW;
     const sql = `DELETE FROM nevertwice_records WHERE id IN (
-      SELECT id FROM nevertwice_records WHERE id > ? AND id <= ? AND expires_at <= ? AND state IN ('confirmed', 'failed') LIMIT ?)`;
-    const removed = last.id === null ? 0 : Number(this.#prepare(sql).run(from, last.id, at.now, limit).changes);
+      SELECT id FROM nevertwice_records WHERE id > ? AND id <= ? AND expires_at <= ? AND state IN ('confirmed', 'failed')${own} LIMIT ?)`;
+    const removed =
+      last.id === null ? 0 : Number(this.#prepare(sql).run(from, last.id, at.now, ...values, limit).changes);
     if (removed > 0) this.#keepMarkBelowNewRows();
     // A window cut short by the limit is looked at again.
-    if (removed < limit) this.#sweptTo = end ? 0 : (last.id as number);
+    if (removed < limit) {
+      if (this.#sweptTo.size >= MOST_SWEEPERS) this.#sweptTo.clear();
+      this.#sweptTo.set(tenant, end ? 0 : (last.id as number));
+    }
     return { removed, seen: last.seen, end: end && removed < limit };
   }
 
@@ -405,12 +424,14 @@ function listFilter(query: ListQuery, at: Instant): { where: string[]; values: u
     // What wants attention has an index of its own. The subquery makes the planner use it instead of walking the whole
     // table in the order asked for.
     const indexed = query.states.every((state) => state === "unknown" || state === "failed" || state === "pending");
+    const own = query.tenant === undefined ? "" : " AND tenant = ?";
     where.push(
       indexed
-        ? "id IN (SELECT id FROM nevertwice_records WHERE attention_at IS NOT NULL AND state IN (SELECT value FROM json_each(?)))"
+        ? `id IN (SELECT id FROM nevertwice_records WHERE attention_at IS NOT NULL AND state IN (SELECT value FROM json_each(?))${own})`
         : "state IN (SELECT value FROM json_each(?))",
     );
     values.push(JSON.stringify(query.states));
+    if (indexed && query.tenant !== undefined) values.push(query.tenant);
   }
   if (query.lapsed === true) {
     where.push(LAPSED);

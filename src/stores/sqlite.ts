@@ -15,6 +15,7 @@ import type {
   Page,
   Put,
   PutResult,
+  StatsQuery,
   Stored,
   SweepQuery,
   TransactionalStore,
@@ -151,10 +152,10 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     return this.#here(({ ledger }) => ledger.list(query, this.instant()));
   }
 
-  async stats(): Promise<LedgerStats> {
+  async stats(query: StatsQuery = {}): Promise<LedgerStats> {
     this.#open();
-    if (!this.#owned) return this.#here(({ ledger }) => ledger.stats(this.instant()));
-    return this.#offLoop().request({ op: "stats", at: this.instant() });
+    if (!this.#owned) return this.#here(({ ledger }) => ledger.stats(query, this.instant()));
+    return this.#offLoop().request({ op: "stats", query, at: this.instant() });
   }
 
   async sweep(query: SweepQuery): Promise<number> {
