@@ -148,6 +148,23 @@ export function nameTenant(tenant: string): string {
   return `SELECT set_config('nevertwice.tenant', ${quoteText(tenant)}, true)`;
 }
 
+/**
+ * What `migrate --grant` runs: besides what the role needs, it loses what it must not have. Who writes `meta` says which
+ * releases may use the ledger. The owner keeps its rights: without them it could not migrate.
+ */
+export function accessSql(schema: string, role: string): string[] {
+  const meta = `${quoteName(schema)}.meta`;
+  const owner = `(SELECT c.relowner FROM pg_class c WHERE c.oid = ${quoteText(meta)}::regclass)`;
+  return [
+    `DO ${dollarQuoted(`BEGIN
+  IF to_regrole(${quoteText(role)})::oid <> ${owner} THEN
+    REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON ${meta} FROM ${role};
+  END IF;
+END `)}`,
+    ...grantSql(schema, role),
+  ];
+}
+
 /** What a role needs that uses the ledger and does not migrate it. */
 export function grantSql(schema: string, role: string): string[] {
   const name = quoteName(schema);
@@ -155,7 +172,7 @@ export function grantSql(schema: string, role: string): string[] {
     `GRANT USAGE ON SCHEMA ${name} TO ${role}`,
     `GRANT SELECT, INSERT, UPDATE, DELETE ON ${name}.records TO ${role}`,
     `GRANT SELECT, INSERT, UPDATE, DELETE ON ${name}.watch TO ${role}`,
-    `GRANT SELECT, UPDATE ON ${name}.meta TO ${role}`,
+    `GRANT SELECT ON ${name}.meta TO ${role}`,
   ];
 }
 
