@@ -131,11 +131,11 @@ async function fill(connectionString, records) {
     for (const text of [
       "ALTER TABLE nevertwice.filled RENAME TO records",
       "CREATE INDEX records_created ON nevertwice.records (action, keep_ms, created_at) WITH (deduplicate_items = off)",
-      "CREATE INDEX records_attention ON nevertwice.records (attention, attention_at, action) WHERE attention IS NOT NULL",
+      "CREATE INDEX records_attention ON nevertwice.records (attention, attention_at, action, tenant) WHERE attention IS NOT NULL",
       "CREATE INDEX records_scope ON nevertwice.records (scope, created_at) WHERE scope IS NOT NULL",
       "ALTER TABLE nevertwice.records SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05)",
       // Where a ledger that was swept all along would have it.
-      "UPDATE nevertwice.meta SET value = ((extract(epoch FROM now()) * 1000)::bigint - 300000)::text WHERE name = 'watched_to'",
+      "INSERT INTO nevertwice.watch (name, watched_to) VALUES ('all', (extract(epoch FROM now()) * 1000)::bigint - 300000)",
       "COMMIT",
       "VACUUM ANALYZE nevertwice.records",
       "CHECKPOINT",

@@ -81,9 +81,9 @@ class Sound implements TransactionalStore<unknown> {
   damageOf(key: string) {
     return describeDamage(damagedRecord({ key, where: this.name, what: "it was damaged by the test" }));
   }
-  async stats() {
+  async stats(...[query]: Parameters<Store["stats"]>) {
     this.#check([]);
-    return this.inner.stats();
+    return this.inner.stats(query);
   }
   async sweep(...[query]: Parameters<Store["sweep"]>) {
     this.#check([]);
@@ -311,6 +311,28 @@ const FLAWS: Readonly<Record<string, readonly [caughtBy: RegExp, flaw: Flaw]>> =
     (store) => ({
       lease: ({ tenant, ...query }) => store.lease(tenant ? { ...query, tenant } : query),
     }),
+  ],
+  "a lease looks no further than the first of what is due": [
+    /finds one tenant's work behind a long backlog/,
+    (store) => ({
+      lease: async (query) => {
+        const { items } = await store.list({ limit: 500, states: ["pending"], order: "oldest" });
+        const near = items.some(({ record }) => query.tenant === undefined || record.tenant === query.tenant);
+        return near ? store.lease(query) : [];
+      },
+    }),
+  ],
+  "a list of what has lapsed ignores the tenant": [
+    /finds what has lapsed of one tenant/,
+    (store) => ({
+      list: ({ tenant, ...query }) =>
+        store.list(query.lapsed === true || tenant === undefined ? query : { ...query, tenant }),
+    }),
+  ],
+  "stats ignore the tenant": [/counts one tenant's records alone/, (store) => ({ stats: () => store.stats() })],
+  "sweep ignores the tenant": [
+    /removes one tenant's records alone/,
+    (store) => ({ sweep: ({ tenant: _, ...query }) => store.sweep(query) }),
   ],
   "sweep removes a doubt": [
     /sweep > never removes/,

@@ -4,7 +4,7 @@
  */
 import { configError } from "./errors.ts";
 import { attentionAt, type Instant, type LedgerRecord, leaseAlive, type State } from "./record.ts";
-import type { ActionStats, LeaseQuery, LedgerStats, ListQuery, SweepQuery } from "./store.ts";
+import type { ActionStats, LeaseQuery, LedgerStats, ListQuery, StatsQuery, SweepQuery } from "./store.ts";
 
 /** What a query looks at: a store may keep this much of each row at hand and fetch the rest of those it hands out. */
 export type Scanned = Pick<
@@ -119,7 +119,8 @@ function lapsed(record: Scanned, at: Instant): boolean {
   return (record.state === "claimed" || record.state === "sent") && !leaseAlive(record, at);
 }
 
-export function statsOf(rows: readonly ScannedRow[], at: Instant): LedgerStats {
+export function statsOf(all: readonly ScannedRow[], at: Instant, { tenant }: StatsQuery = {}): LedgerStats {
+  const rows = tenant === undefined ? all : all.filter(({ record }) => record.tenant === tenant);
   const states = noStates();
   const actions = new Map<string, Record<State, number>>();
   for (const { record } of rows) {
@@ -159,6 +160,9 @@ function oldestAttention(rows: readonly ScannedRow[], state: State): number | nu
 export function sweepableRows<R extends ScannedRow>(rows: readonly R[], query: SweepQuery, now: number): R[] {
   checkLimit(query.limit, "sweep");
   const over = ({ record }: R) =>
-    (record.state === "confirmed" || record.state === "failed") && record.expiresAt !== null && record.expiresAt <= now;
+    (query.tenant === undefined || record.tenant === query.tenant) &&
+    (record.state === "confirmed" || record.state === "failed") &&
+    record.expiresAt !== null &&
+    record.expiresAt <= now;
   return rows.filter(over).slice(0, query.limit);
 }

@@ -80,7 +80,14 @@ export interface LedgerStats {
   readonly oldestUnknownAt: number | null;
 }
 
+export interface StatsQuery {
+  /** Only this tenant's records; everybody's unless given. */
+  readonly tenant?: string;
+}
+
 export interface SweepQuery {
+  /** Only this tenant's records; everybody's unless given. */
+  readonly tenant?: string;
   /** At most this many records are removed by one call. */
   readonly limit: number;
   /** Look until nothing is left to remove; without it a store may look at a part only, and go on from there next time. */
@@ -143,7 +150,7 @@ export interface Store {
   /** Hands out up to `limit` due queued records, fence and attempt + 1. */
   lease(query: LeaseQuery): Promise<Stored[]>;
   list(query: ListQuery): Promise<Page>;
-  stats(): Promise<LedgerStats>;
+  stats(query?: StatsQuery): Promise<LedgerStats>;
   /** Removes settled records past their `keep`; returns how many. From a thorough sweep, 0 means that none is left. */
   sweep(query: SweepQuery): Promise<number>;
   /**

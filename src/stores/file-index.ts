@@ -3,6 +3,9 @@ import { STATES, type State } from "../core/record.ts";
 import type { Scanned } from "../core/scan.ts";
 import type { Change } from "./file-line.ts";
 
+// More tenants than this sweep through one process: they begin anew.
+const MOST_ROTATIONS = 1_000;
+
 export class Entry {
   readonly record: Scanned;
   readonly version: number;
@@ -26,7 +29,8 @@ export class FileIndex {
   );
   /** While a whole file is read most states are passed through: what is open is gathered at the end. */
   #loading = true;
-  #rotation: MapIterator<Entry> | null = null;
+  /** Where the sweeps of each tenant (undefined: of all) stand. */
+  readonly #rotations = new Map<string | undefined, MapIterator<Entry>>();
 
   get size(): number {
     return this.#rows.size;
@@ -57,21 +61,33 @@ export class FileIndex {
     return [...new Set(states)].flatMap((state) => [...(this.#open.get(state)?.values() ?? [])]);
   }
 
-  /** The next entries, going round: a sweep looks at a part at a time. */
-  next(count: number): Entry[] {
+  /**
+   * The next entries, going round: a sweep looks at a part at a time. Each tenant has a place of its own: with one for
+   * all, what one tenant's sweep has passed another's would not look at.
+   */
+  next(count: number, tenant?: string): Entry[] {
     const entries: Entry[] = [];
     const most = Math.min(count, this.#rows.size);
     while (entries.length < most) {
-      this.#rotation ??= this.#rows.values();
-      const { value, done } = this.#rotation.next();
+      const { value, done } = this.#rotation(tenant).next();
       if (!done) entries.push(value);
       else {
-        this.#rotation = null;
+        this.#rotations.delete(tenant);
         // Round once, from wherever it began.
         if (entries.length > 0) break;
       }
     }
     return entries;
+  }
+
+  #rotation(tenant: string | undefined): MapIterator<Entry> {
+    let rotation = this.#rotations.get(tenant);
+    if (rotation === undefined) {
+      if (this.#rotations.size >= MOST_ROTATIONS) this.#rotations.clear();
+      rotation = this.#rows.values();
+      this.#rotations.set(tenant, rotation);
+    }
+    return rotation;
   }
 
   #put(entry: Entry): void {

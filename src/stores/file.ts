@@ -19,6 +19,7 @@ import type {
   Put,
   PutResult,
   Quarantined,
+  StatsQuery,
   Store,
   Stored,
   StoreTraits,
@@ -148,14 +149,15 @@ class FileStore implements Store {
     return damaged.length === 0 ? { items: read, cursor } : { items: read, cursor, damaged };
   }
 
-  async stats(): Promise<LedgerStats> {
+  async stats(query: StatsQuery = {}): Promise<LedgerStats> {
     await this.#fresh();
-    return statsOf([...this.#log.index.all()], this.instant());
+    return statsOf([...this.#log.index.all()], this.instant(), query);
   }
 
   async sweep(query: SweepQuery): Promise<number> {
     await this.#fresh();
-    const rows = query.thorough === true ? [...this.#log.index.all()] : this.#log.index.next(LOOKED_AT_A_SWEEP);
+    const rows =
+      query.thorough === true ? [...this.#log.index.all()] : this.#log.index.next(LOOKED_AT_A_SWEEP, query.tenant);
     const over = sweepableRows(rows, query, this.now()).map(({ record }) => record.key);
     if (over.length === 0) return 0;
     return this.#exclusively(async () => {

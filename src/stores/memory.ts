@@ -9,6 +9,7 @@ import type {
   Page,
   Put,
   PutResult,
+  StatsQuery,
   Store,
   Stored,
   StoreTraits,
@@ -78,9 +79,9 @@ class MemoryStore implements Store {
     return pageOf([...this.#rows.values()], query, this.#clock.instant());
   }
 
-  async stats(): Promise<LedgerStats> {
+  async stats(query: StatsQuery = {}): Promise<LedgerStats> {
     this.#refuseWhenClosed();
-    return statsOf([...this.#rows.values()], this.#clock.instant());
+    return statsOf([...this.#rows.values()], this.#clock.instant(), query);
   }
 
   async sweep(query: SweepQuery): Promise<number> {

@@ -6,6 +6,7 @@ import { freshDatabase } from "../../test/services/addresses.ts";
 import { CliLedger } from "../../test/support/cli.ts";
 import { until } from "../../test/support/gate.ts";
 import { supabaseRoles } from "../../test/support/postgrest.ts";
+import { sampleRecord } from "../testing/index.ts";
 import { postgresStore } from "./postgres.ts";
 import { type MigrationOptions, performMigration } from "./postgres-migrator.ts";
 
@@ -206,7 +207,7 @@ describe("a migration leaves alone what it did not make", () => {
     });
   });
 
-  it.each(["meta", "records", "statements"])(
+  it.each(["meta", "records", "watch", "statements"])(
     "a table %s of another role in our own schema is refused",
     async (table) => {
       const schema = newSchema();
@@ -273,5 +274,64 @@ describe("a migration leaves alone what it did not make", () => {
     const other = newSchema();
     await admin.query(`CREATE SCHEMA ${other}; GRANT ALL ON SCHEMA ${other} TO nevertwice`);
     await migrate(other);
+  });
+});
+
+describe("the program's role", () => {
+  it("uses the ledger and cannot write its meta or its statements, by itself or through the function", async () => {
+    const schema = newSchema();
+    const { role, url, client } = await newRole();
+    await migrate(schema, { supabase: true, rls: true, grant: role });
+    const store = postgresStore({ url, schema, tenant: "a", rls: true, listen: false });
+    onTestFinished(() => store.close());
+    await store.write([{ record: sampleRecord({ tenant: "a" }), expected: null }]);
+    expect(await store.sweep({ limit: 10 })).toBe(0);
+    expect((await store.list({ limit: 10, lapsed: true })).items).toEqual([]);
+    expect((await store.stats()).total).toBe(1);
+    for (const write of [
+      `UPDATE ${schema}.meta SET value = '9' WHERE name = 'schema_version'`,
+      `INSERT INTO ${schema}.meta VALUES ('x', 'y')`,
+      `DELETE FROM ${schema}.meta`,
+      `TRUNCATE ${schema}.meta`,
+      `UPDATE ${schema}.statements SET text = 'SELECT 1'`,
+      `SELECT * FROM ${schema}.statements`,
+      `CREATE TABLE ${schema}.mine ()`,
+      `TRUNCATE ${schema}.records`,
+    ])
+      await expect(client.query(write), write).rejects.toMatchObject({ code: "42501" });
+    await expect(client.query(`SELECT * FROM public.${schema}_run('x', '{}')`)).rejects.toMatchObject({
+      code: "42501",
+    });
+  });
+
+  it("loses the right to write meta that an earlier release granted", async () => {
+    const schema = newSchema();
+    const { role, client } = await newRole();
+    await migrate(schema, { grant: role });
+    await admin.query(`GRANT SELECT, INSERT, UPDATE, DELETE ON ${schema}.meta TO ${role}`);
+    await migrate(schema, { grant: role });
+    await expect(client.query(`UPDATE ${schema}.meta SET value = 'x'`)).rejects.toMatchObject({ code: "42501" });
+    expect((await client.query(`SELECT * FROM ${schema}.meta`)).rows).not.toEqual([]);
+  });
+
+  it("granted to the owner itself, takes nothing from it: it must still be able to migrate", async () => {
+    const schema = newSchema();
+    await migrate(schema, { grant: "nevertwice" });
+    await migrate(schema, { grant: "nevertwice", supabase: true, rls: true });
+    const { rows } = await admin.query("SELECT has_table_privilege('nevertwice', $1, 'UPDATE') AS may", [
+      `${schema}.meta`,
+    ]);
+    expect(rows[0].may).toBe(true);
+  });
+
+  it("row-level security after --supabase: the policies are made, and the granted role works behind them", async () => {
+    const schema = newSchema();
+    const { role, url } = await newRole();
+    await migrate(schema, { supabase: true });
+    await migrate(schema, { rls: true, grant: role });
+    const store = postgresStore({ url, schema, tenant: "a", rls: true, migrate: "manual", listen: false });
+    onTestFinished(() => store.close());
+    await store.write([{ record: sampleRecord({ tenant: "a" }), expected: null }]);
+    expect((await store.stats()).total).toBe(1);
   });
 });

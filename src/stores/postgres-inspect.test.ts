@@ -30,7 +30,7 @@ async function scene() {
       query: async (text, values) => (await client.query(text, values as string[])).rows,
     };
     const findings = await inspectServer(run, {
-      tables: { table: "nevertwice.records", meta: "nevertwice.meta" },
+      tables: { table: "nevertwice.records", watch: "nevertwice.watch" },
       settings: checkOptions({ url }),
       listening: false,
       alarm: { snapshotSeconds: -1, deadRows: 500 },

@@ -46,13 +46,14 @@ interface Source {
   readonly rows: string;
 }
 
-function sourceOf({ table, meta }: LeaseTables, parameters: Parameters, query: ListQuery, parts: Parts): Source {
+function sourceOf(tables: LeaseTables, parameters: Parameters, query: ListQuery, parts: Parts): Source {
   const { where, order, now } = parts;
+  const { table } = tables;
   if (query.lapsed === true) {
     const at = now();
     return {
       with: `WITH RECURSIVE ${groupsOf(table)} `,
-      rows: leasedRows({ table, meta }, "r.*", `${lapsed(at)} AND ${where}`, at),
+      rows: leasedRows(tables, "r.*", `${lapsed(at)} AND ${where}`, at),
     };
   }
   const plain = `SELECT r.* FROM ${table} r WHERE ${where}`;

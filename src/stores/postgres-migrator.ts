@@ -3,7 +3,7 @@ import { openDriver } from "./postgres-driver.ts";
 import { storeError } from "./postgres-errors.ts";
 import { look, migrate, pending, whoseItIs } from "./postgres-migrate.ts";
 import { checkOptions } from "./postgres-options.ts";
-import { grantSql, migrationSql, quoteName, rlsSql, SCHEMA_VERSION } from "./postgres-schema.ts";
+import { accessSql, migrationSql, quoteName, rlsSql, SCHEMA_VERSION } from "./postgres-schema.ts";
 import { knownStatements } from "./postgres-statements.ts";
 import { supabaseSql } from "./postgres-supabase.ts";
 
@@ -38,7 +38,7 @@ export async function performMigration(options: MigrationOptions): Promise<Migra
     ...(options.schema !== undefined && { schema: options.schema }),
   });
   const { schema, name: store } = settings;
-  const grants = grant === undefined ? [] : grantSql(schema, quoteName(grant));
+  const grants = grant === undefined ? [] : accessSql(schema, quoteName(grant));
   if (options.supabase) grants.push(...supabaseSql(schema, await knownStatements(schema)));
   const where = { schema, rls, where: store, supabase: options.supabase };
   const check = whoseItIs(where);

@@ -13,7 +13,7 @@ import { sweepStatement, watchStatement } from "./postgres-sweep.ts";
 import { uniformRead } from "./postgres-uniform.ts";
 import { batchWrite, planPut, type Statement } from "./postgres-write.ts";
 
-const TABLES = { table: "nevertwice.records", meta: "nevertwice.meta" };
+const TABLES = { table: "nevertwice.records", watch: "nevertwice.watch" };
 const DAY_MS = 86_400_000;
 
 interface Plan {
@@ -64,8 +64,8 @@ it.each([1, 50, 100])(
     const now = store.now();
     await fill(pool, now, over);
     const statements = {
-      sweep: sweepStatement(TABLES, { limit: 1_000, now, tenant: undefined }),
-      "sweep of a tenant": sweepStatement(TABLES, { limit: 1_000, now, tenant: "acme" }),
+      sweep: sweepStatement(TABLES, { limit: 1_000, now, tenant: undefined, from: 0 }),
+      "sweep of a tenant": sweepStatement(TABLES, { limit: 1_000, now, tenant: "acme", from: 0 }),
       "watch of old claims": watchStatement(TABLES, now),
     };
     for (const [name, statement] of Object.entries(statements)) {

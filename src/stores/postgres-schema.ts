@@ -21,6 +21,9 @@ const MIGRATIONS: readonly Migration[] = [
     //   Many rows share a millisecond, but the server is not to fold them into one entry: a worker's lease, which is no
     //   HOT update, would have to take each such list apart again (5 of 30 µs a job).
     // - A claim older than a minute wants attention too: silent holders are found there, whatever their age.
+    //   `watch` says up to which creation every claim has been marked so: one row for sweeps that see every record, and
+    //   one for each tenant that sweeps behind row-level security.
+    // - The index of attention ends with the tenant: what waits for one tenant is found without reading rows of others.
     // - What a confirm leaves alone comes first in the row: an update logs what differs between two row versions from
     //   the first changed byte to the last.
     // - Every index costs a lone caller some microseconds a statement, also where it holds nothing of the row: four.
@@ -59,9 +62,12 @@ const MIGRATIONS: readonly Migration[] = [
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02,
         autovacuum_vacuum_insert_scale_factor = 0.05);
 CREATE INDEX records_created ON ${schema}.records (action, keep_ms, created_at) WITH (deduplicate_items = off);
-CREATE INDEX records_attention ON ${schema}.records (attention, attention_at, action) WHERE attention IS NOT NULL;
+CREATE INDEX records_attention ON ${schema}.records (attention, attention_at, action, tenant) WHERE attention IS NOT NULL;
 CREATE INDEX records_scope ON ${schema}.records (scope, created_at) WHERE scope IS NOT NULL;
-INSERT INTO ${schema}.meta (name, value) VALUES ('watched_to', '0');`,
+CREATE TABLE ${schema}.watch (
+  name       text   COLLATE "C" PRIMARY KEY,
+  watched_to bigint NOT NULL
+);`,
   },
 ];
 
@@ -118,12 +124,19 @@ export function migrationSql(schema: string, from: number): string[] {
  * names. Where none is named, nothing: a forgotten setting must not show everything.
  */
 export function rlsSql(schema: string): string[] {
-  const records = `${quoteName(schema)}.records`;
+  const [records, watch] = [`${quoteName(schema)}.records`, `${quoteName(schema)}.watch`];
   const own = "tenant = current_setting('nevertwice.tenant', true)";
+  const ownMark = "name = 'tenant:' || current_setting('nevertwice.tenant', true)";
   return [
     `ALTER TABLE ${records} ENABLE ROW LEVEL SECURITY`,
     `DROP POLICY IF EXISTS nevertwice_tenant ON ${records}`,
     `CREATE POLICY nevertwice_tenant ON ${records} USING (${own}) WITH CHECK (${own})`,
+    // The mark of who sees every row may be read by all: whatever it has passed is marked. A tenant moves its own only.
+    `ALTER TABLE ${watch} ENABLE ROW LEVEL SECURITY`,
+    `DROP POLICY IF EXISTS nevertwice_tenant ON ${watch}`,
+    `DROP POLICY IF EXISTS nevertwice_all ON ${watch}`,
+    `CREATE POLICY nevertwice_tenant ON ${watch} USING (${ownMark}) WITH CHECK (${ownMark})`,
+    `CREATE POLICY nevertwice_all ON ${watch} FOR SELECT USING (name = 'all')`,
     // For roles that may read it at all: --supabase turns row-level security on for every table.
     `DROP POLICY IF EXISTS nevertwice_read ON ${quoteName(schema)}.meta`,
     `CREATE POLICY nevertwice_read ON ${quoteName(schema)}.meta FOR SELECT USING (true)`,
@@ -135,13 +148,31 @@ export function nameTenant(tenant: string): string {
   return `SELECT set_config('nevertwice.tenant', ${quoteText(tenant)}, true)`;
 }
 
+/**
+ * What `migrate --grant` runs: besides what the role needs, it loses what it must not have. Who writes `meta` says which
+ * releases may use the ledger. The owner keeps its rights: without them it could not migrate.
+ */
+export function accessSql(schema: string, role: string): string[] {
+  const meta = `${quoteName(schema)}.meta`;
+  const owner = `(SELECT c.relowner FROM pg_class c WHERE c.oid = ${quoteText(meta)}::regclass)`;
+  return [
+    `DO ${dollarQuoted(`BEGIN
+  IF to_regrole(${quoteText(role)})::oid <> ${owner} THEN
+    REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON ${meta} FROM ${role};
+  END IF;
+END `)}`,
+    ...grantSql(schema, role),
+  ];
+}
+
 /** What a role needs that uses the ledger and does not migrate it. */
 export function grantSql(schema: string, role: string): string[] {
   const name = quoteName(schema);
   return [
     `GRANT USAGE ON SCHEMA ${name} TO ${role}`,
     `GRANT SELECT, INSERT, UPDATE, DELETE ON ${name}.records TO ${role}`,
-    `GRANT SELECT, UPDATE ON ${name}.meta TO ${role}`,
+    `GRANT SELECT, INSERT, UPDATE, DELETE ON ${name}.watch TO ${role}`,
+    `GRANT SELECT ON ${name}.meta TO ${role}`,
   ];
 }
 

@@ -10,13 +10,13 @@ import { checkOptions } from "./postgres-options.ts";
 import type { Row } from "./postgres-row.ts";
 import { quoteName } from "./postgres-schema.ts";
 import { ledgerStats } from "./postgres-stats.ts";
-import { sweepStatement, watchStatement } from "./postgres-sweep.ts";
+import { sweepStatement, sweptStatement, watchStatement } from "./postgres-sweep.ts";
 import { uniformRead, uniformWrite } from "./postgres-uniform.ts";
 import { planPut } from "./postgres-write.ts";
 
 export async function knownStatements(schema: string): Promise<readonly string[]> {
   const name = quoteName(schema);
-  const tables = { table: `${name}.records`, meta: `${name}.meta` };
+  const tables = { table: `${name}.records`, watch: `${name}.watch` };
   const texts = new Set<string>();
   /** Answers as a small ledger does, or as a large one, and keeps what it was asked. */
   const listener = (pages: string): Connection => ({
@@ -31,6 +31,7 @@ export async function knownStatements(schema: string): Promise<readonly string[]
   await inspectServer(listener("1"), { tables, settings, listening: false });
   await look(listener("1"), schema);
   note(watchStatement(tables, 0));
+  note(sweptStatement(tables, { now: 0, from: 0 }));
   note(uniformRead(tables.table, [{ hex: "00", tenant: undefined }]));
   note(
     uniformWrite(
@@ -41,7 +42,7 @@ export async function knownStatements(schema: string): Promise<readonly string[]
   );
   for (const query of LISTS) note(listStatement(tables, query, 0));
   for (const tenant of [undefined, "t"]) {
-    note(sweepStatement(tables, { limit: 1, now: 0, tenant }));
+    note(sweepStatement(tables, { limit: 1, now: 0, tenant, from: 0 }));
     for (const pages of ["1", "1000000"]) await ledgerStats(listener(pages), tables, 0, tenant);
     for (const actions of [undefined, ["a"]])
       for (const to of ["claimed", "sent"] as const) {

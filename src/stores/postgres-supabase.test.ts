@@ -123,7 +123,7 @@ describe("D1: who may use it", () => {
       // The function by hand, and past it, on a connection with that role.
       const { data, error } = await clientOf(role).rpc(`${schema}_run`, { statement: "x", parameters: [] });
       expect({ data, code: error?.code }).toEqual({ data: null, code: "42501" });
-      for (const table of ["records", "meta", "statements"]) {
+      for (const table of ["records", "watch", "meta", "statements"]) {
         const look = admin.query(`BEGIN; SET LOCAL ROLE ${role}; SELECT * FROM ${schema}.${table}`);
         await expect(look).rejects.toMatchObject({ code: "42501" });
         await admin.query("ROLLBACK");

@@ -109,7 +109,9 @@ END `)}`,
     // Everybody may call a new function, and Supabase's default privileges name some roles besides. Nobody sees it before
     // the migration commits, and then only who is granted it here.
     `REVOKE ALL ON FUNCTION ${run} FROM PUBLIC CASCADE`,
-    ...["records", "meta", "statements"].map((table) => `ALTER TABLE ${name}.${table} ENABLE ROW LEVEL SECURITY`),
+    ...["records", "watch", "meta", "statements"].map(
+      (table) => `ALTER TABLE ${name}.${table} ENABLE ROW LEVEL SECURITY`,
+    ),
     `DO ${dollarQuoted(`DECLARE role text; BEGIN
   FOR role IN SELECT DISTINCT pg_get_userbyid(a.grantee) FROM pg_proc p CROSS JOIN aclexplode(p.proacl) a
     WHERE p.oid = ${quoteText(run)}::regprocedure AND a.grantee NOT IN (0, p.proowner) LOOP

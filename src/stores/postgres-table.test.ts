@@ -116,13 +116,15 @@ it("claims older than their youth are found by their holders' silence, whatever 
 it("a server whose clock was set back loses sight of no claim", async () => {
   const { pool, store } = await pooledLedger(6);
   const now = store.now();
-  await pool.query("UPDATE nevertwice.meta SET value = $1 WHERE name = 'watched_to'", [String(now + 3_600_000)]);
+  await pool.query("INSERT INTO nevertwice.watch (name, watched_to) VALUES ('all', $1::bigint)", [
+    Math.floor(now + 3_600_000),
+  ]);
   const lease = { until: now - 1, epoch: "" };
   await put(store, sampleRecord({ state: "sent", lease, createdAt: now - 1_000, dueAt: null }));
   expect((await store.list({ limit: 10, lapsed: true })).items).toHaveLength(1);
   await store.sweep({ limit: 1 });
-  const { rows } = await pool.query("SELECT value FROM nevertwice.meta WHERE name = 'watched_to'");
-  expect(Number(rows[0].value)).toBeLessThan(now);
+  const { rows } = await pool.query("SELECT watched_to FROM nevertwice.watch WHERE name = 'all'");
+  expect(Number(rows[0].watched_to)).toBeLessThan(now);
 });
 
 it("a sweep leaves alone what was taken again meanwhile", async () => {

@@ -16,6 +16,7 @@ import type {
   Put,
   PutResult,
   Quarantined,
+  StatsQuery,
   Stored,
   SweepQuery,
   TransactionalStore,
@@ -38,7 +39,7 @@ import type { Row } from "./postgres-row.ts";
 import { nameTenant, quoteName } from "./postgres-schema.ts";
 import { ledgerStats } from "./postgres-stats.ts";
 import { Swaps } from "./postgres-swaps.ts";
-import { SWEEP_ROWS, sweepStatement, watchStatement } from "./postgres-sweep.ts";
+import { SWEEP_ROWS, sweepStatement, sweptStatement, watchStatement } from "./postgres-sweep.ts";
 import { answerWithin, QueryTimeout } from "./postgres-timeout.ts";
 import { transactionConnection } from "./postgres-tx.ts";
 import { Wakes } from "./postgres-wake.ts";
@@ -56,6 +57,9 @@ const CROWDED_BATCH_ROWS = 256;
 const STATEMENT_ROWS = 500;
 // A sweep that has more to do than this goes on at the next one.
 const WATCH_BUDGET_MS = 500;
+const SWEEP_BUDGET_MS = 500;
+// More tenants than this sweep through one process: they begin anew.
+const MOST_SWEEPERS = 1_000;
 
 export function postgresStore(options: PostgresStoreOptions): TransactionalStore<unknown> {
   return new PostgresStore(checkOptions(options));
@@ -78,7 +82,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   readonly crowdedBatchRows = CROWDED_BATCH_ROWS;
   readonly quarantine?: (key: string) => Promise<Quarantined | null>;
   readonly #settings: Settings;
-  readonly #tables: { readonly table: string; readonly meta: string };
+  readonly #tables: { readonly table: string; readonly watch: string };
   readonly #clock = new ServerClock();
   readonly #swaps: Swaps;
   #opening: Promise<Opened> | null = null;
@@ -87,6 +91,8 @@ class PostgresStore implements TransactionalStore<unknown> {
   #closed = false;
   readonly #leaseFloor = new LeaseFloor();
   readonly #lapsedLooks = new LapsedLooks();
+  /** How far the sweeps of each tenant (undefined: of all) have come: one must not pass over what is another's to remove. */
+  readonly #sweptTo = new Map<string | undefined, number>();
 
   constructor(settings: Settings) {
     this.#settings = settings;
@@ -94,7 +100,7 @@ class PostgresStore implements TransactionalStore<unknown> {
     if (settings.supabase === undefined && !settings.rls) this.quarantine = (key) => this.#quarantine(key);
     this.name = settings.name;
     const schema = quoteName(settings.schema);
-    this.#tables = { table: `${schema}.records`, meta: `${schema}.meta` };
+    this.#tables = { table: `${schema}.records`, watch: `${schema}.watch` };
     this.#swaps = new Swaps({
       table: this.#tables.table,
       name: this.name,
@@ -206,23 +212,52 @@ class PostgresStore implements TransactionalStore<unknown> {
     });
   }
 
-  stats(): Promise<LedgerStats> {
-    return this.#do(({ survey }) => ledgerStats(survey, this.#tables, this.now(), this.#settings.tenant));
+  stats(query: StatsQuery = {}): Promise<LedgerStats> {
+    return this.#do(async ({ survey }) => {
+      const { tenant } = this.#ownTenant(query.tenant);
+      return ledgerStats(survey, this.#tables, this.now(), tenant);
+    });
   }
 
-  sweep({ limit }: SweepQuery): Promise<number> {
+  sweep(query: SweepQuery): Promise<number> {
     return this.#do(async ({ survey: run }) => {
-      checkLimit(limit, "sweep");
+      checkLimit(query.limit, "sweep");
+      const { tenant } = this.#ownTenant(query.tenant);
       await this.#watchOldClaims(run);
-      for (let removed = 0; ; ) {
-        const rows = Math.min(SWEEP_ROWS, limit - removed);
-        const { tenant } = this.#settings;
-        const { text, values } = sweepStatement(this.#tables, { limit: rows, now: this.now(), tenant });
-        const gone = Number((await run.query(text, values))[0]?.c0);
-        removed += gone;
-        if (gone < rows || removed >= limit) return removed;
-      }
+      return this.#removeExpired(run, query, tenant);
     });
+  }
+
+  /** Goes round by creation from where the last sweep of this tenant stopped: to the end, or until its time is over. */
+  async #removeExpired(run: Connection, query: SweepQuery, tenant: string | undefined): Promise<number> {
+    const until = performance.now() + SWEEP_BUDGET_MS;
+    const started = this.#sweptTo.get(tenant) ?? FROM_THE_BEGINNING;
+    let [removed, from, wrapped] = [0, started, started === FROM_THE_BEGINNING];
+    while (removed < query.limit) {
+      const limit = Math.min(SWEEP_ROWS, query.limit - removed);
+      const { text, values } = sweepStatement(this.#tables, { limit, now: this.now(), tenant, from });
+      const gone = Number((await run.query(text, values))[0]?.c0);
+      removed += gone;
+      if (gone === limit) continue;
+      const next = await this.#nextToSweep(run, from);
+      if (next === null && wrapped) {
+        from = FROM_THE_BEGINNING;
+        break;
+      }
+      from = next ?? FROM_THE_BEGINNING;
+      if (next === null) wrapped = true;
+      else if (wrapped && started !== FROM_THE_BEGINNING && from >= started) break;
+      if (query.thorough !== true && performance.now() > until) break;
+    }
+    if (this.#sweptTo.size >= MOST_SWEEPERS) this.#sweptTo.clear();
+    this.#sweptTo.set(tenant, from);
+    return removed;
+  }
+
+  async #nextToSweep(run: Connection, from: number): Promise<number | null> {
+    const { text, values } = sweptStatement(this.#tables, { now: this.now(), from });
+    const next = (await run.query(text, values))[0]?.c0 ?? null;
+    return next === null ? null : Math.max(Number(next), from + 1);
   }
 
   async #watchOldClaims(run: Connection): Promise<void> {

@@ -17,13 +17,25 @@ import { DUE } from "./redis-scripts.ts";
 import type { RedisUpkeep } from "./redis-upkeep.ts";
 
 const ASIDE_MS = 2_000;
-// Due work of other actions or tenants that may stand before ours in a bucket: a few milliseconds of the server's time.
+// Entries of a bucket that one script looks at: a few milliseconds of the server's time. Where those are due work of other
+// actions or tenants the next script goes on behind them, so that nobody's backlog stands in the way of another's work.
 const REACH = 10_000;
 
 interface Due {
   readonly entry: string;
   readonly since: number;
   readonly bucket: number;
+}
+
+/** Where to go on in an index: behind so many due entries. */
+interface Place {
+  readonly index: string;
+  readonly offset: number;
+}
+
+interface Part {
+  readonly due: readonly Due[];
+  readonly left: Place[];
 }
 
 export class RedisDue {
@@ -79,28 +91,45 @@ export class RedisDue {
 
   async #pick(query: LeaseQuery): Promise<Due[]> {
     const { indexes } = this.#names;
-    if (!this.#link.wire.cluster) return this.#due(indexes, query, query.limit, ASIDE_MS);
+    if (!this.#link.wire.cluster) return this.#search(indexes, query, query.limit, ASIDE_MS);
     // Buckets lie on several servers: look first, then take from each as many as belong to the longest due of all.
-    const seen = await Promise.all(indexes.map((index) => this.#due([index], query, query.limit, null)));
+    const seen = await Promise.all(indexes.map((index) => this.#search([index], query, query.limit, null)));
     const first = seen.flat().sort(byDue).slice(0, query.limit);
     const shares = new Map<number, number>();
     for (const { bucket } of first) shares.set(bucket, (shares.get(bucket) ?? 0) + 1);
     const taken = await Promise.all(
-      [...shares].map(([bucket, share]) => this.#due([this.#names.index(bucket)], query, share, ASIDE_MS)),
+      [...shares].map(([bucket, share]) => this.#search([this.#names.index(bucket)], query, share, ASIDE_MS)),
     );
     return taken.flat().sort(byDue);
   }
 
-  async #due(indexes: readonly string[], query: LeaseQuery, limit: number, asideMs: number | null): Promise<Due[]> {
+  /** Part by part, until there is enough or everything that is due was looked at. */
+  async #search(indexes: readonly string[], query: LeaseQuery, limit: number, asideMs: number | null): Promise<Due[]> {
+    const found: Due[] = [];
+    let places = indexes.map((index) => ({ index, offset: 0 }));
+    while (places.length > 0 && found.length < limit) {
+      const part = await this.#look(places, query, limit - found.length, asideMs);
+      found.push(...part.due);
+      places = part.left;
+    }
+    return found;
+  }
+
+  async #look(places: readonly Place[], query: LeaseQuery, limit: number, asideMs: number | null): Promise<Part> {
     const actions = (query.actions ?? []).map(actionEnd);
     const numbers = [limit, asideMs ?? "", rangeOf("q").min, REACH].map(String);
-    const found = await this.#link.run(DUE, indexes, [...numbers, tenantStart(query.tenant), ...actions]);
+    const indexes = places.map(({ index }) => index);
+    const offsets = places.map(({ offset }) => offset).join(",");
+    const args = [...numbers, tenantStart(query.tenant), offsets, ...actions];
+    const [looked, ...found] = await this.#link.run(DUE, indexes, args);
     const due: Due[] = [];
     for (let i = 0; i + 1 < found.length; i += 2) {
       const entry = textOf(found[i]).slice(1);
       due.push({ entry, since: Number(found[i + 1]), bucket: bucketOf(keyOfEntry(entry)) });
     }
-    return due;
+    const ends = textOf(looked).split(",");
+    const left = indexes.flatMap((index, at) => (ends[at] === "" ? [] : [{ index, offset: Number(ends[at]) }]));
+    return { due, left };
   }
 }
 

@@ -69,6 +69,10 @@ export function tenantStart(tenant: string | undefined): string {
   return tenant === undefined ? "" : `[${JSON.stringify(tenant)},`;
 }
 
+export function isOfTenant(entry: string, tenant: string | undefined): boolean {
+  return tenant === undefined || entry.slice(entry.lastIndexOf(SEPARATOR) + 1).startsWith(tenantStart(tenant));
+}
+
 export function actionEnd(action: string | undefined): string {
   return action === undefined ? "" : `,${JSON.stringify(action)}]`;
 }

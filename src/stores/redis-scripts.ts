@@ -177,8 +177,10 @@ return reply`);
 /**
  * Queued work that is due, the longest due first over all the indexes given. What is handed out is put aside for a
  * moment, so that two workers never race for one record; who dies meanwhile only delays it by that moment.
- * KEYS: indexes. ARGV: how many, how long to put aside ('': only look), where 'q' begins, how far to look in each, how
- * the entry's tenant begins ('': any), then how its action may end (none: any). Answers members and the time they were due.
+ * KEYS: indexes. ARGV: how many, how long to put aside ('': only look), where 'q' begins, how many to look at in each, how
+ * the entry's tenant begins ('': any), behind how many entries to begin in each (one text, with commas), then how its
+ * action may end (none: any). Answers for each index how far it looked ('': to its end) as one text with commas, then
+ * members and the time they were due.
  */
 export const DUE = script(`
 local call, sub = redis.call, string.sub
@@ -186,20 +188,20 @@ local time = call('TIME')
 local reply = {time[1], time[2]}
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local limit, aside, base, reach, tenant = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-local all = tenant == '' and #ARGV == 5${PARTS}
+local all = tenant == '' and #ARGV == 6${PARTS}
 local function wanted(member)
   if all then return true end
   local _, _, about = parts(member)
   if sub(about, 1, #tenant) ~= tenant then return false end
-  if #ARGV == 5 then return true end
-  for i = 6, #ARGV do
+  if #ARGV == 6 then return true end
+  for i = 7, #ARGV do
     if sub(about, -#ARGV[i]) == ARGV[i] then return true end
   end
   return false
 end
 local function number(score) return string.format('%.0f', score) end
 local from, to = number(base), number(base + now)
-local lists, at, offsets, ended, first = {}, {}, {}, {}, {}
+local lists, at, offsets, ends, ended, first = {}, {}, {}, {}, {}, {}
 local function refill(b)
   local list = {}
   while #list == 0 and not ended[b] do
@@ -211,15 +213,17 @@ local function refill(b)
       end
     end
     offsets[b] = offsets[b] + #part / 2
-    ended[b] = #part < 64 or offsets[b] >= reach
+    ended[b] = #part < 64 and 'all' or offsets[b] >= ends[b]
   end
   lists[b], at[b], first[b] = list, 1, list[2] or math.huge
 end
-for b = 1, #KEYS do
-  offsets[b] = 0
+local b = 0
+for begin in string.gmatch(ARGV[6], '%d+') do
+  b = b + 1
+  offsets[b], ends[b] = tonumber(begin), begin + reach
   refill(b)
 end
-local adds = {}
+local adds, found = {}, {}
 for _ = 1, limit do
   local best, since = 0, math.huge
   for b = 1, #KEYS do
@@ -227,8 +231,8 @@ for _ = 1, limit do
   end
   if best == 0 then break end
   local member = lists[best][at[best]]
-  reply[#reply + 1] = member
-  reply[#reply + 1] = number(since - base)
+  found[#found + 1] = member
+  found[#found + 1] = number(since - base)
   adds[best] = adds[best] or {}
   table.insert(adds[best], number(base + now + (aside or 0)))
   table.insert(adds[best], member)
@@ -239,6 +243,14 @@ end
 if aside then
   for b, list in pairs(adds) do call('ZADD', KEYS[b], 'XX', unpack(list)) end
 end
+local looked = {}
+for b = 1, #KEYS do
+  -- What was put aside stands behind the others now.
+  local gone = aside and adds[b] and #adds[b] / 2 or 0
+  looked[b] = ended[b] == 'all' and '' or number(offsets[b] - gone)
+end
+reply[3] = table.concat(looked, ',')
+for i = 1, #found do reply[i + 3] = found[i] end
 return reply`);
 
 /** KEYS: an index, then records. ARGV: their entries. Takes those out of the index whose record is gone; answers how many. */
@@ -260,8 +272,8 @@ local time = redis.call('TIME')
 return {time[1], time[2], redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[2])}`);
 
 /**
- * KEYS: an index. ARGV: from which rank, to which. Answers how many members it saw, then for each tenant and action and
- * state a text, a count and the oldest dueAt or doubtSince. The records are not named in KEYS: a count taken while a slot
+ * KEYS: an index. ARGV: from which rank, to which, how the tenant begins ('': any). Answers how many members it saw, then
+ * for each tenant and action and state a text, a count and the oldest dueAt or doubtSince. The records are not named in KEYS: a count taken while a slot
  * moves may miss those under way, and nothing is decided by it.
  */
 export const COUNT = script(`
@@ -272,7 +284,8 @@ local counts, oldest = {}, {}${PARTS}
 for _, member in ipairs(members) do
   if sub(member, 1, 1) == 'a' then
     local key, _, action = parts(member)
-    local head = call('GETRANGE', KEYS[1] .. ':' .. key, 0, 80)
+    local own = sub(action, 1, #ARGV[3]) == ARGV[3]
+    local head = own and call('GETRANGE', KEYS[1] .. ':' .. key, 0, 80) or ''
     if head ~= '' then
       local state = sub(head, 17, 17)
       local about = state .. action
@@ -292,8 +305,20 @@ for about, count in pairs(counts) do
 end
 return reply`);
 
-/** KEYS: an index. ARGV: where 'o' begins. Answers how many leases are over. */
+/**
+ * KEYS: an index. ARGV: where 'o' begins, how the tenant begins ('': any), behind how many to begin, how many to look at.
+ * Answers how many leases are over, and how many entries it looked at ('': all are counted).
+ */
 export const LAPSED = script(`
-local time = redis.call('TIME')
+local call, sub = redis.call, string.sub
+local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-return {time[1], time[2], redis.call('ZCOUNT', KEYS[1], ARGV[1], string.format('%.0f', ARGV[1] + now))}`);
+local to = string.format('%.0f', ARGV[1] + now)
+if ARGV[2] == '' then return {time[1], time[2], call('ZCOUNT', KEYS[1], ARGV[1], to), ''} end${PARTS}
+local members = call('ZRANGE', KEYS[1], ARGV[1], to, 'BYSCORE', 'LIMIT', ARGV[3], ARGV[4])
+local count = 0
+for _, member in ipairs(members) do
+  local _, _, about = parts(member)
+  if sub(about, 1, #ARGV[2]) == ARGV[2] then count = count + 1 end
+end
+return {time[1], time[2], count, #members < tonumber(ARGV[4]) and '' or tostring(#members)}`);

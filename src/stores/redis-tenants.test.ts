@@ -1,9 +1,13 @@
 /** Tenants on one ledger: whatever one presents, another's records are not there for it. */
+import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { flushableRedisDb, freshPrefix } from "../../test/services/addresses.ts";
 import { REDIS_CLIENTS } from "../../test/support/redis-clients.ts";
 import { nevertwice } from "../nevertwice.ts";
+import { sampleRecord } from "../testing/index.ts";
 import { redisStore } from "./redis.ts";
+import { bucketOf, Names } from "./redis-buckets.ts";
+import { aboutOf, scoreOf } from "./redis-index.ts";
 
 const url = await flushableRedisDb();
 
@@ -54,4 +58,29 @@ describe.each(Object.entries(REDIS_CLIENTS))("tenants (%s)", (_, connect) => {
     expect(await store.lease({ ...query, tenant: "acme" })).toEqual([]);
     expect(await store.lease({ ...query, tenant: "beta" })).toHaveLength(1);
   });
+});
+
+it("a tenant's due work is found behind more due work of another than one script looks at, and so is an action's", async () => {
+  const redis = new Redis(url);
+  onTestFinished(() => void redis.disconnect());
+  const prefix = freshPrefix().slice(0, -1);
+  const store = redisStore({ url, prefix, allowUnsafe: true });
+  onTestFinished(() => store.close());
+  const names = new Names(prefix);
+  const own = sampleRecord({ key: "nt1_own", tenant: "acme", action: "mail", queued: true, dueAt: 5_000 });
+  await store.write([{ record: own, expected: null }]);
+  // Entries of the index alone: what is handed out is read, what is passed over is not.
+  const others = Array.from({ length: 25_000 }, (_, index) => {
+    const record = { ...own, key: `nt1_${index}`, tenant: "busy", action: index % 2 ? "sms" : "call" };
+    return [String(scoreOf("q", 1_000 + (index % 7))), `q${record.key}${aboutOf(record)}`];
+  });
+  const index = names.index(bucketOf(own.key));
+  for (let from = 0; from < others.length; from += 1_000)
+    await redis.zadd(index, ...others.slice(from, from + 1_000).flat());
+  const query = { holder: "w", limit: 5, leaseMs: 60_000, to: "claimed" } as const;
+  expect(await store.lease({ ...query, tenant: "nobody" })).toEqual([]);
+  expect(await store.lease({ ...query, tenant: "acme", actions: ["sms"] })).toEqual([]);
+  const leased = await store.lease({ ...query, tenant: "acme", actions: ["mail"] });
+  expect(leased.map(({ record }) => record.key)).toEqual(["nt1_own"]);
+  expect(await store.lease({ ...query, tenant: "acme" }), "it is leased now").toEqual([]);
 });

@@ -4,9 +4,9 @@
  */
 import { STATES, type State } from "../core/record.ts";
 import { checkLimit } from "../core/scan.ts";
-import type { ActionStats, LedgerStats, SweepQuery } from "../core/store.ts";
+import type { ActionStats, LedgerStats, StatsQuery, SweepQuery } from "../core/store.ts";
 import { BUCKETS, bucketOf, type Names } from "./redis-buckets.ts";
-import { keyOfEntry, rangeOf } from "./redis-index.ts";
+import { isOfTenant, keyOfEntry, rangeOf, tenantStart } from "./redis-index.ts";
 import { type RedisLink, textOf } from "./redis-link.ts";
 import { STATE_OF_LETTER } from "./redis-row.ts";
 import { COUNT, LAPSED, TIDY, WALK } from "./redis-scripts.ts";
@@ -19,6 +19,14 @@ const MUCH = 0.25;
 const INSERTS_AFTER_MUCH = WINDOW / 2;
 const INSERTS_AFTER_LITTLE = WINDOW * 8;
 
+// More tenants than this sweep through one process: they begin anew.
+const MOST_WALKS = 1_000;
+
+interface Walk {
+  readonly bucket: number;
+  readonly tenant: string | undefined;
+}
+
 interface Walked {
   readonly removed: number;
   readonly seen: number;
@@ -28,8 +36,8 @@ interface Walked {
 export class RedisUpkeep {
   readonly #link: RedisLink;
   readonly #names: Names;
-  /** Where the walk stands, by rank. */
-  readonly #ranks = new Array<number>(BUCKETS).fill(0);
+  /** Where the walks of each tenant (undefined: of all) stand, by rank: one must not pass over what is another's to tidy. */
+  readonly #ranks = new Map<string | undefined, number[]>();
   #bucket = 0;
   #insertsLeft = INSERTS_AFTER_LITTLE;
   #walking = false;
@@ -39,39 +47,48 @@ export class RedisUpkeep {
     this.#names = names;
   }
 
-  async sweep({ limit, thorough }: SweepQuery): Promise<number> {
+  async sweep({ limit, thorough, tenant }: SweepQuery): Promise<number> {
     checkLimit(limit, "sweep");
     let removed = 0;
     for (let bucket = 0; bucket < BUCKETS && removed < limit; bucket += 1) {
-      if (thorough === true) this.#ranks[bucket] = 0;
-      removed += await this.#sweepBucket(bucket, limit - removed, thorough === true);
+      if (thorough === true) this.#ranksOf(tenant)[bucket] = 0;
+      removed += await this.#sweepBucket({ bucket, tenant }, limit - removed, thorough === true);
     }
     return removed;
   }
 
   /** A background pass goes on while it finds much; a thorough one to the end. */
-  async #sweepBucket(bucket: number, limit: number, thorough: boolean): Promise<number> {
+  async #sweepBucket(walk: Walk, limit: number, thorough: boolean): Promise<number> {
     let removed = 0;
     while (removed < limit) {
-      const window = await this.#walk(bucket, limit - removed);
+      const window = await this.#walk(walk, limit - removed);
       removed += window.removed;
       if (window.end || (!thorough && window.removed < window.seen * MUCH)) break;
     }
     return removed;
   }
 
-  async #walk(bucket: number, limit: number): Promise<Walked> {
-    const from = this.#ranks[bucket] as number;
+  #ranksOf(tenant: string | undefined): number[] {
+    let ranks = this.#ranks.get(tenant);
+    if (ranks === undefined) {
+      if (this.#ranks.size >= MOST_WALKS) this.#ranks.clear();
+      ranks = new Array<number>(BUCKETS).fill(0);
+      this.#ranks.set(tenant, ranks);
+    }
+    return ranks;
+  }
+
+  async #walk({ bucket, tenant }: Walk, limit: number): Promise<Walked> {
+    const ranks = this.#ranksOf(tenant);
+    const from = ranks[bucket] as number;
     const range = [String(from), String(from + WINDOW - 1)];
     const [members] = (await this.#link.run(WALK, [this.#names.index(bucket)], range)) as [unknown[]];
     const entries = members.map(textOf).filter((member) => member.startsWith("a"));
-    const removed = await this.#tidySome(
-      entries.map((member) => member.slice(1)),
-      limit,
-    );
+    const own = entries.map((member) => member.slice(1)).filter((entry) => isOfTenant(entry, tenant));
+    const removed = await this.#tidySome(own, limit);
     const end = entries.length < WINDOW;
     // What the limit left is looked at again.
-    if (removed < limit) this.#ranks[bucket] = end ? 0 : from + WINDOW - removed;
+    if (removed < limit) ranks[bucket] = end ? 0 : from + WINDOW - removed;
     return { removed, seen: entries.length, end };
   }
 
@@ -119,7 +136,7 @@ export class RedisUpkeep {
   /** Stays in a bucket while much of it is gone. */
   async #walkOn(): Promise<boolean> {
     try {
-      const { removed, seen } = await this.#walk(this.#bucket, WINDOW);
+      const { removed, seen } = await this.#walk({ bucket: this.#bucket, tenant: undefined }, WINDOW);
       const much = removed > 0 && removed >= seen * MUCH;
       if (!much) this.#bucket = (this.#bucket + 1) % BUCKETS;
       return much;
@@ -129,13 +146,13 @@ export class RedisUpkeep {
     }
   }
 
-  async stats(): Promise<LedgerStats> {
+  async stats({ tenant }: StatsQuery = {}): Promise<LedgerStats> {
     const actions = new Map<string, { total: number; states: Record<State, number> }>();
     const states = noStates();
     const oldest: Partial<Record<State, number>> = {};
     const lapsed = await Promise.all(
       this.#names.indexes.map(async (index) => {
-        for await (const { action, state, count, since } of this.#counts(index)) {
+        for await (const { action, state, count, since } of this.#counts(index, tenant)) {
           const one = actions.get(action) ?? { total: 0, states: noStates() };
           actions.set(action, one);
           one.total += count;
@@ -143,7 +160,7 @@ export class RedisUpkeep {
           states[state] += count;
           if (since !== null) oldest[state] = Math.min(since, oldest[state] ?? since);
         }
-        return Number((await this.#link.run(LAPSED, [index], [String(rangeOf("o").min)]))[0]);
+        return this.#lapsed(index, tenant);
       }),
     );
     const byAction: ActionStats[] = [...actions].map(([action, one]) => ({ action, ...one }));
@@ -157,9 +174,22 @@ export class RedisUpkeep {
     };
   }
 
-  async *#counts(index: string): AsyncIterable<{ action: string; state: State; count: number; since: number | null }> {
+  async #lapsed(index: string, tenant: string | undefined): Promise<number> {
+    const args = [String(rangeOf("o").min), tenantStart(tenant)];
+    let lapsed = 0;
     for (let from = 0; ; from += WINDOW) {
-      const range = [String(from), String(from + WINDOW - 1)];
+      const [count, more] = await this.#link.run(LAPSED, [index], [...args, String(from), String(WINDOW)]);
+      lapsed += Number(count);
+      if (textOf(more) === "") return lapsed;
+    }
+  }
+
+  async *#counts(
+    index: string,
+    tenant: string | undefined,
+  ): AsyncIterable<{ action: string; state: State; count: number; since: number | null }> {
+    for (let from = 0; ; from += WINDOW) {
+      const range = [String(from), String(from + WINDOW - 1), tenantStart(tenant)];
       const [seen, ...counts] = await this.#link.run(COUNT, [index], range);
       for (let i = 0; i + 2 < counts.length; i += 3) {
         const about = textOf(counts[i]);

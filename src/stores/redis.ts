@@ -14,6 +14,7 @@ import type {
   Put,
   PutResult,
   Quarantined,
+  StatsQuery,
   Store,
   Stored,
   StoreTraits,
@@ -127,8 +128,8 @@ class RedisStore implements Store {
     return pages.list(query, this.instant());
   }
 
-  async stats(): Promise<LedgerStats> {
-    return (await this.#open()).upkeep.stats();
+  async stats(query: StatsQuery = {}): Promise<LedgerStats> {
+    return (await this.#open()).upkeep.stats(query);
   }
 
   async sweep(query: SweepQuery): Promise<number> {

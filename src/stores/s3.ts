@@ -18,6 +18,7 @@ import type {
   Put,
   PutResult,
   Quarantined,
+  StatsQuery,
   Store,
   Stored,
   StoreTraits,
@@ -151,9 +152,9 @@ class S3Store implements Store {
     return damaged.length === 0 || query.cursor !== undefined ? page : { ...page, damaged };
   }
 
-  async stats(): Promise<LedgerStats> {
+  async stats(query: StatsQuery = {}): Promise<LedgerStats> {
     await this.#open();
-    return statsOf(await this.#all(), this.instant());
+    return statsOf(await this.#all(), this.instant(), query);
   }
 
   async sweep(query: SweepQuery): Promise<number> {

@@ -16,6 +16,7 @@ import type {
   Page,
   Put,
   PutResult,
+  StatsQuery,
   Stored,
   SweepQuery,
 } from "../core/store.ts";
@@ -54,6 +55,8 @@ const LAPSED = `id IN (
 
 // Rows looked at in one transaction by a sweep: a few milliseconds, so that no writer waits long for it.
 const SWEEP_WINDOW = 5_000;
+// More tenants than this sweep through one process: they begin anew.
+const MOST_SWEEPERS = 1_000;
 
 /** Damaged rows that were set aside, byte for byte, each with when that was. Made when it is first needed. */
 export const QUARANTINE_TABLE = "nevertwice_quarantine";
@@ -102,7 +105,8 @@ export class SqliteLedger {
   readonly #inserts = new Map<number, SqliteStatement>();
   readonly #updates = new Map<number, SqliteStatement>();
   readonly #lapsedLooks = new LapsedLooks();
-  #sweptTo = 0;
+  /** How far the sweeps of each tenant (undefined: of all) have come: one must not pass over what is another's to remove. */
+  readonly #sweptTo = new Map<string | undefined, number>();
 
   constructor(db: SqliteHandle, where: string) {
     this.#db = db;
@@ -216,7 +220,8 @@ export class SqliteLedger {
     lapsedFirst = false,
     damaged: (found: DamagedRecord) => void = () => {},
   ): Iterable<Stored> {
-    const where = ["json_extract(doc, '$.queued') = 1"];
+    // What the index knows comes first: rows of others are passed over without being read.
+    const where: string[] = [];
     const values: unknown[] = [];
     if (query.tenant !== undefined) {
       where.push("tenant = ?");
@@ -226,6 +231,7 @@ export class SqliteLedger {
       where.push("action IN (SELECT value FROM json_each(?))");
       values.push(JSON.stringify(query.actions));
     }
+    where.push("json_extract(doc, '$.queued') = 1");
     const filter = where.join(" AND ");
     const due = () => {
       const sql = `${SELECT} WHERE state = 'pending' AND attention_at <= ? AND ${filter} ORDER BY attention_at, id LIMIT ?`;
@@ -274,10 +280,12 @@ export class SqliteLedger {
     return damaged.length === 0 ? { items, cursor } : { items, cursor, damaged };
   }
 
-  stats(at: Instant): LedgerStats {
+  stats({ tenant }: StatsQuery, at: Instant): LedgerStats {
+    const own = tenant === undefined ? "" : " AND tenant = ?";
+    const values = tenant === undefined ? [] : [tenant];
     const counts = this.#prepare(
-      "SELECT action, state, count(*) AS n FROM nevertwice_records GROUP BY action, state",
-    ).all() as {
+      `SELECT action, state, count(*) AS n FROM nevertwice_records WHERE true${own} GROUP BY action, state`,
+    ).all(...values) as {
       action: string;
       state: State;
       n: number;
@@ -296,12 +304,13 @@ export class SqliteLedger {
     const oldest = (state: State) =>
       (
         this.#prepare(
-          "SELECT min(attention_at) AS at FROM nevertwice_records WHERE state = ? AND attention_at IS NOT NULL",
-        ).all(state)[0] as { at: number | null }
+          `SELECT min(attention_at) AS at FROM nevertwice_records WHERE state = ? AND attention_at IS NOT NULL${own}`,
+        ).all(state, ...values)[0] as { at: number | null }
       ).at;
-    const lapsed = this.#prepare(`SELECT count(*) AS n FROM nevertwice_records WHERE ${LAPSED}`).all(
+    const lapsed = this.#prepare(`SELECT count(*) AS n FROM nevertwice_records WHERE ${LAPSED}${own}`).all(
       at.steady,
       at.epoch,
+      ...values,
     )[0] as { n: number };
     const byAction: ActionStats[] = [...actions]
       .map(([action, one]) => ({ action, ...one }))
@@ -324,39 +333,49 @@ export class SqliteLedger {
     requirePositive(query.limit, "sweep.limit");
     this.transaction(() => this.#watchYoungClaims());
     let removed = 0;
-    const started = this.#sweptTo;
+    const started = this.#sweptTo.get(query.tenant) ?? 0;
     let wrapped = false;
     while (removed < query.limit) {
-      const window = this.transaction(() => this.#sweepWindow(query.limit - removed, at));
+      const window = this.transaction(() => this.#sweepWindow(query.limit - removed, query.tenant, at));
       removed += window.removed;
       if (window.end) {
         if (wrapped || started === 0) break;
         wrapped = true;
       }
-      if (wrapped && this.#sweptTo >= started) break;
+      if (wrapped && (this.#sweptTo.get(query.tenant) ?? 0) >= started) break;
       if (query.thorough !== true && window.removed < window.seen / 4) break;
     }
     return removed;
   }
 
-  #sweepWindow(limit: number, at: Instant): { removed: number; seen: number; end: boolean } {
-    const from = this.#sweptTo;
+  #sweepWindow(
+    limit: number,
+    tenant: string | undefined,
+    at: Instant,
+  ): { removed: number; seen: number; end: boolean } {
+    const from = this.#sweptTo.get(tenant) ?? 0;
     const last = this.#prepare(
       `SELECT count(*) AS seen, max(id) AS id FROM (SELECT id FROM nevertwice_records WHERE id > ? ORDER BY id LIMIT ${SWEEP_WINDOW})`,
     ).all(from)[0] as { seen: number; id: number | null };
     const end = last.seen < SWEEP_WINDOW;
-    const removed = last.id === null ? 0 : this.#removeExpired(from, last.id, at, limit);
+    const removed = last.id === null ? 0 : this.#removeExpired({ from, to: last.id, limit, tenant }, at);
     if (removed > 0) this.#keepMarkBelowNewRows();
     // A window cut short by the limit is looked at again.
-    if (removed < limit) this.#sweptTo = end ? 0 : (last.id as number);
+    if (removed < limit) {
+      if (this.#sweptTo.size >= MOST_SWEEPERS) this.#sweptTo.clear();
+      this.#sweptTo.set(tenant, end ? 0 : (last.id as number));
+    }
     return { removed, seen: last.seen, end: end && removed < limit };
   }
 
   /** A damaged row is not removed, whatever it says of its own expiry: its key would be free without anybody knowing. */
-  #removeExpired(from: number, to: number, at: Instant, limit: number): number {
+  #removeExpired(window: { from: number; to: number; limit: number; tenant: string | undefined }, at: Instant): number {
+    const { from, to, limit, tenant } = window;
+    const own = tenant === undefined ? "" : " AND tenant = ?";
+    const values = tenant === undefined ? [] : [tenant];
     const over = this.#prepare(
-      `${SELECT} WHERE id > ? AND id <= ? AND expires_at <= ? AND state IN ('confirmed', 'failed') LIMIT ?`,
-    ).all(from, to, at.now, limit) as (Row & { id: number })[];
+      `${SELECT} WHERE id > ? AND id <= ? AND expires_at <= ? AND state IN ('confirmed', 'failed')${own} LIMIT ?`,
+    ).all(from, to, at.now, ...values, limit) as (Row & { id: number })[];
     const ids = over.filter(isIntact).map(({ id }) => id);
     if (ids.length === 0) return 0;
     const remove = "DELETE FROM nevertwice_records WHERE id IN (SELECT value FROM json_each(?))";
@@ -487,12 +506,14 @@ function listFilter(query: ListQuery, at: Instant): { where: string[]; values: u
     // What wants attention has an index of its own. The subquery makes the planner use it instead of walking the whole
     // table in the order asked for.
     const indexed = query.states.every((state) => state === "unknown" || state === "failed" || state === "pending");
+    const own = query.tenant === undefined ? "" : " AND tenant = ?";
     where.push(
       indexed
-        ? "id IN (SELECT id FROM nevertwice_records WHERE attention_at IS NOT NULL AND state IN (SELECT value FROM json_each(?)))"
+        ? `id IN (SELECT id FROM nevertwice_records WHERE attention_at IS NOT NULL AND state IN (SELECT value FROM json_each(?))${own})`
         : "state IN (SELECT value FROM json_each(?))",
     );
     values.push(JSON.stringify(query.states));
+    if (indexed && query.tenant !== undefined) values.push(query.tenant);
   }
   if (query.lapsed === true) {
     where.push(LAPSED);

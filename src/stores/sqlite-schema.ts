@@ -40,6 +40,9 @@ const MIGRATIONS: readonly string[] = [
   // 2. Documents in short form (see sqlite-row.ts). Rows of schema 1 are read as they are and written short when they
   //    change; the number is here so that an older release, which would misread a short one, refuses the file.
   "",
+  // 3. Due work and doubts of one tenant are found by the index alone, however many of other tenants stand before them.
+  `DROP INDEX nevertwice_attention;
+   CREATE INDEX nevertwice_attention ON nevertwice_records (state, attention_at, tenant, action) WHERE attention_at IS NOT NULL;`,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -2,7 +2,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { isNevertwiceError } from "../core/errors.ts";
 import type { Instant } from "../core/record.ts";
-import type { SweepQuery } from "../core/store.ts";
+import type { StatsQuery, SweepQuery } from "../core/store.ts";
 import { type Batch, type Conflicts, conflictsOf, unpackBatch } from "./sqlite-batch.ts";
 import { isBusy, loadDriver } from "./sqlite-driver.ts";
 import { firstValue, openFile, storeError } from "./sqlite-file.ts";
@@ -10,7 +10,7 @@ import { firstValue, openFile, storeError } from "./sqlite-file.ts";
 export type WorkerRequest =
   | { readonly id: number; readonly op: "write"; readonly batch: Batch }
   | { readonly id: number; readonly op: "sweep"; readonly query: SweepQuery; readonly at: Instant }
-  | { readonly id: number; readonly op: "stats"; readonly at: Instant }
+  | { readonly id: number; readonly op: "stats"; readonly query: StatsQuery; readonly at: Instant }
   | { readonly id: number; readonly op: "check" }
   | { readonly id: number; readonly op: "checkpoint" }
   | { readonly id: number; readonly op: "close" };
@@ -58,7 +58,7 @@ function answer(request: WorkerRequest): unknown {
     case "sweep":
       return patiently(() => file.ledger.sweep(request.query, request.at));
     case "stats":
-      return file.ledger.stats(request.at);
+      return file.ledger.stats(request.query, request.at);
     case "check":
       return file.ledger.check();
     case "checkpoint":

@@ -16,6 +16,7 @@ import type {
   Put,
   PutResult,
   Quarantined,
+  StatsQuery,
   Stored,
   SweepQuery,
   TransactionalStore,
@@ -160,10 +161,10 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     return this.#committed(({ ledger }) => ledger.list(query, this.instant()));
   }
 
-  async stats(): Promise<LedgerStats> {
-    if (!this.#owned) return this.#committed(({ ledger }) => ledger.stats(this.instant()));
+  async stats(query: StatsQuery = {}): Promise<LedgerStats> {
+    if (!this.#owned) return this.#committed(({ ledger }) => ledger.stats(query, this.instant()));
     this.#open();
-    return this.#offLoop().request({ op: "stats", at: this.instant() });
+    return this.#offLoop().request({ op: "stats", query, at: this.instant() });
   }
 
   async sweep(query: SweepQuery): Promise<number> {

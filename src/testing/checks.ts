@@ -14,6 +14,20 @@ export async function seed(store: Store, records: readonly LedgerRecord[]): Prom
   return records.map((record, index) => ({ record, version: wonVersion(results[index], `inserting ${record.key}`) }));
 }
 
+// Rows of one write: no more than a store's own batches hold.
+const ROWS_A_WRITE = 500;
+
+/** A backlog, part by part. */
+export async function seedMany(store: Store, count: number, make: (index: number) => LedgerRecord): Promise<void> {
+  for (let from = 0; from < count; from += ROWS_A_WRITE) {
+    const rows = Math.min(ROWS_A_WRITE, count - from);
+    await seed(
+      store,
+      Array.from({ length: rows }, (_, index) => make(from + index)),
+    );
+  }
+}
+
 export async function insert(store: Store, record: LedgerRecord): Promise<Stored> {
   const [stored] = await seed(store, [record]);
   assert.ok(stored);

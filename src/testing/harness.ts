@@ -37,6 +37,8 @@ export interface ConformanceOptions {
   readonly offers?: readonly ConformanceOffer[];
   /** How many contenders a race has; 20 unless given. */
   readonly races?: number;
+  /** How many records of others stand before what a test looks for; 1 000 unless given. */
+  readonly backlog?: number;
 }
 
 /** What one test works with. */
@@ -45,6 +47,7 @@ export interface Bench {
   readonly ledger: ConformanceLedger;
   readonly offers: readonly ConformanceOffer[];
   readonly races: number;
+  readonly backlog: number;
   /** The store's clock when the test began. */
   readonly at: Instant;
   /** Another connection where the ledger offers one, the same store where not. */
@@ -66,9 +69,9 @@ export async function onFreshLedger(options: ConformanceOptions, body: (bench: B
     opened.push(store);
     return store;
   };
-  const { offers = [], races = 20 } = options;
+  const { offers = [], races = 20, backlog = 1_000 } = options;
   try {
-    await body({ ledger, store: ledger.store, offers, races, at: instantOf(ledger.store), second });
+    await body({ ledger, store: ledger.store, offers, races, backlog, at: instantOf(ledger.store), second });
   } finally {
     for (const store of opened) await store.close();
     await ledger.dispose();

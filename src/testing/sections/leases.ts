@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { State } from "../../core/record.ts";
 import type { Store, Stored } from "../../core/store.ts";
 import { transition } from "../../core/transition.ts";
-import { assertHolds, assertRefused, insert, keysOf, LEASE, lostTo, seed, sortedKeys } from "../checks.ts";
+import { assertHolds, assertRefused, insert, keysOf, LEASE, lostTo, seed, seedMany, sortedKeys } from "../checks.ts";
 import type { Bench, Case } from "../harness.ts";
 import { dueRecord, LONG, leasedRecord, MINUTE, numberedKey, times } from "../sample-record.ts";
 
@@ -179,6 +179,37 @@ export const leases: readonly Case[] = [
       assert.deepEqual(sortedKeys(await store.lease({ ...query, tenant: "" })), ["nt1__mail", "nt1__sms"], 'tenant ""');
       assert.deepEqual(sortedKeys(await store.lease(query)), ["nt1_acme_mail", "nt1_acme_sms"], "two actions");
       assert.deepEqual(keysOf(await store.lease({ ...LEASE, tenant: "acme" })), ["nt1_acme_call"], "the rest of acme");
+    },
+  },
+  {
+    name: "finds one tenant's work behind a long backlog of another's",
+    body: async ({ store, at, backlog }) => {
+      const now = Math.floor(at.now);
+      await seedMany(store, backlog, (index) =>
+        dueRecord(at, numberedKey(index), { tenant: "busy", dueAt: now - LONG - 2 * MINUTE }),
+      );
+      await seed(store, [
+        dueRecord(at, "nt1_acme_due", { tenant: "acme" }),
+        leasedRecord(at, "nt1_acme_lapsed", -LONG, { tenant: "acme" }),
+      ]);
+      assert.deepEqual(
+        sortedKeys(await store.lease({ ...LEASE, limit: 10, tenant: "acme" })),
+        ["nt1_acme_due", "nt1_acme_lapsed"],
+        "what is due, and what a silent holder left",
+      );
+      assert.deepEqual(await store.lease({ ...LEASE, limit: 10, tenant: "acme" }), [], "all of it is leased now");
+      assert.equal((await store.lease({ ...LEASE, limit: 3, tenant: "busy" })).length, 3, "the other's is untouched");
+    },
+  },
+  {
+    name: "finds one action's work behind a long backlog of another's",
+    body: async ({ store, at, backlog }) => {
+      const now = Math.floor(at.now);
+      await seedMany(store, backlog, (index) =>
+        dueRecord(at, numberedKey(index), { action: "mail", dueAt: now - LONG - 2 * MINUTE }),
+      );
+      await insert(store, dueRecord(at, "nt1_sms", { action: "sms" }));
+      assert.deepEqual(keysOf(await store.lease({ ...LEASE, limit: 10, actions: ["sms"] })), ["nt1_sms"]);
     },
   },
   {

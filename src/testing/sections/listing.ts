@@ -1,10 +1,21 @@
 /** Pages, filters and what has lapsed. */
 import assert from "node:assert/strict";
-import { type LedgerRecord, STATES } from "../../core/record.ts";
+import { type LedgerRecord, STATES, type State } from "../../core/record.ts";
 import type { ListQuery, Store, Stored } from "../../core/store.ts";
-import { assertRefused, keysOf, seed, sortedKeys } from "../checks.ts";
+import { assertRefused, keysOf, seed, seedMany, sortedKeys } from "../checks.ts";
 import type { Case } from "../harness.ts";
-import { filledRecord, lapsedAndNot, MINUTE, numberedKey, sampleRecord, times } from "../sample-record.ts";
+import {
+  filledRecord,
+  LONG,
+  lapsedAndNot,
+  leasedRecord,
+  MINUTE,
+  numberedKey,
+  sampleRecord,
+  times,
+} from "../sample-record.ts";
+
+const LEASED: readonly State[] = ["claimed", "sent"];
 
 export const listing: readonly Case[] = [
   {
@@ -109,6 +120,50 @@ export const listing: readonly Case[] = [
       assert.deepEqual(sortedKeys(items), ["nt1_claimed_lapsed", "nt1_otherboot", "nt1_sent_lapsed"]);
       const sent = await store.list({ limit: 100, lapsed: true, states: ["sent"] });
       assert.deepEqual(sortedKeys(sent.items), ["nt1_otherboot", "nt1_sent_lapsed"], "together with a state");
+    },
+  },
+  {
+    name: "pages through one tenant's records alone: all, what has lapsed, doubts and dead letters",
+    body: async ({ store, at }) => {
+      const tenants = ["acme", "other", ""];
+      const record = (index: number): LedgerRecord => {
+        const tenant = tenants[index % 3] as string;
+        const state = STATES[Math.floor(index / 3) % STATES.length] as State;
+        const key = `nt1_${tenant}_${numberedKey(index)}`;
+        if (state === "claimed" || state === "sent") return leasedRecord(at, key, -LONG, { tenant, state });
+        const doubtSince = state === "unknown" ? 5_000 : null;
+        return sampleRecord({ key, tenant, state, createdAt: 1_000 + index, doubtSince });
+      };
+      const rows = await seed(store, times(90, record));
+      const queries: readonly Partial<ListQuery>[] = [
+        {},
+        { lapsed: true },
+        { lapsed: true, states: ["sent"] },
+        { states: ["unknown"] },
+        { states: ["failed", "pending"] },
+        { states: ["claimed", "confirmed"] },
+      ];
+      for (const order of ["newest", "oldest"] as const) {
+        for (const query of queries) {
+          const { lapsed = false, states = lapsed ? LEASED : STATES } = query;
+          const fits = ({ record: { tenant, state } }: Stored) => tenant === "acme" && states.includes(state);
+          const found = await allPages(store, { ...query, limit: 3, order, tenant: "acme" });
+          assert.deepEqual(sortedKeys(found), sortedKeys(rows.filter(fits)), `${order} ${JSON.stringify(query)}`);
+        }
+      }
+    },
+  },
+  {
+    name: "finds what has lapsed of one tenant among many lapsed of another",
+    body: async ({ store, at, backlog }) => {
+      await seedMany(store, backlog, (index) =>
+        leasedRecord(at, numberedKey(index), -LONG - MINUTE, { tenant: "busy", state: "sent", queued: false }),
+      );
+      const lease = { tenant: "acme", state: "sent", queued: false } as const;
+      await seed(store, [leasedRecord(at, "nt1_acme_a", -LONG, lease), leasedRecord(at, "nt1_acme_b", -LONG, lease)]);
+      const query: ListQuery = { limit: 1, states: ["sent"], lapsed: true, order: "oldest", tenant: "acme" };
+      assert.deepEqual(sortedKeys(await allPages(store, query)), ["nt1_acme_a", "nt1_acme_b"]);
+      assert.equal((await store.stats({ tenant: "acme" })).lapsed, 2);
     },
   },
   {

@@ -1,6 +1,6 @@
 /** What the ledger counts, and what it may forget. */
 import assert from "node:assert/strict";
-import type { State } from "../../core/record.ts";
+import type { LedgerRecord, State } from "../../core/record.ts";
 import { assertRefused, insert, keysOf, seed } from "../checks.ts";
 import type { Case } from "../harness.ts";
 import { LONG, lapsedAndNot, leasedRecord, numberedKey, sampleRecord, settledRecord, times } from "../sample-record.ts";
@@ -29,6 +29,31 @@ export const stats: readonly Case[] = [
       const byName = [...actions].sort((a, b) => (a.action < b.action ? -1 : 1));
       const sms = { action: "sms", total: 2, states: { ...NONE, pending: 2 } };
       assert.deepEqual(byName, [{ action: "mail", total: 7, states: mail }, sms]);
+    },
+  },
+  {
+    name: "counts one tenant's records alone where it is asked to",
+    body: async ({ store, at }) => {
+      const of = (tenant: string, tail: string, changes: Partial<LedgerRecord>) =>
+        sampleRecord({ key: `nt1_${tenant}_${tail}`, tenant, ...changes });
+      const now = Math.floor(at.now);
+      await seed(store, [
+        of("acme", "due", { action: "mail", queued: true, dueAt: 3_000 }),
+        of("acme", "doubt", { action: "sms", state: "unknown", doubtSince: 7_000, dueAt: null }),
+        leasedRecord(at, "nt1_acme_lapsed", -LONG, { tenant: "acme", action: "mail", state: "sent" }),
+        of("other", "due", { action: "mail", queued: true, dueAt: 2_000 }),
+        of("other", "doubt", { action: "call", state: "unknown", doubtSince: 6_000, dueAt: null }),
+        leasedRecord(at, "nt1_other_lapsed", -LONG, { tenant: "other", action: "mail", state: "sent" }),
+        leasedRecord(at, "nt1__lapsed", -LONG, { action: "mail", state: "claimed" }),
+        settledRecord(at, "nt1_other_done", { tenant: "other", expiresAt: now + LONG }),
+      ]);
+      const { actions, ...acme } = await store.stats({ tenant: "acme" });
+      const states = { ...NONE, pending: 1, sent: 1, unknown: 1 };
+      assert.deepEqual(acme, { total: 3, states, lapsed: 1, oldestPendingAt: 3_000, oldestUnknownAt: 7_000 });
+      assert.deepEqual([...actions].map(({ action, total }) => `${action} ${total}`).sort(), ["mail 2", "sms 1"]);
+      assert.equal((await store.stats({ tenant: "" })).total, 1, 'tenant ""');
+      assert.equal((await store.stats({ tenant: "nobody" })).total, 0, "an unknown tenant: nothing");
+      assert.equal((await store.stats({})).total, 8, "no tenant: everybody's");
     },
   },
   {
@@ -107,6 +132,32 @@ export const sweeping: readonly Case[] = [
         "the counts add up",
       );
       assert.equal((await store.stats()).total, 0, "nothing is left");
+    },
+  },
+  {
+    name: "removes one tenant's records alone where it is asked to, whoever sweeps beside it",
+    body: async ({ store, at }) => {
+      const expiresAt = Math.floor(at.now) - LONG;
+      const tenants = ["acme", "other", ""];
+      const of = (tenant: string) =>
+        times(5, (index) => settledRecord(at, `nt1_${tenant}_${index}`, { tenant, expiresAt }));
+      const rows = await seed(store, tenants.flatMap(of));
+      const left = async () =>
+        (await store.read(keysOf(rows))).flatMap((row) => (row === null ? [] : row.record.tenant));
+      const others = rows.filter(({ record }) => record.tenant !== "acme");
+      // Where the store's server removes records by itself there may be nothing left to see, only to count.
+      const [before] = [await left()];
+      assert.equal(await store.sweep({ limit: 10, tenant: "nobody" }), 0, "an unknown tenant: nothing");
+      let removed = 0;
+      for (let call = 0; call < 6; call += 1) removed += await store.sweep({ limit: 2, tenant: "acme" });
+      assert.equal(removed, 5, "all of acme's");
+      assert.deepEqual(
+        await left(),
+        before.filter((tenant) => tenant !== "acme"),
+        "nobody else's",
+      );
+      assert.equal(await store.sweep({ limit: 100, tenant: "", thorough: true }), 5, 'tenant ""');
+      assert.equal(await store.sweep({ limit: 100 }), others.length - 5, "everybody else's, where no tenant is named");
     },
   },
   {
