@@ -224,9 +224,9 @@ export class Engine {
         holder,
         leaseMs: definition.policy.leaseMs,
         newRound,
-        ...(place !== undefined && { place }),
       } as const;
-      return call.resend === undefined ? claim : { ...claim, ...call.resend };
+      if (call.resend === undefined && place === undefined) return claim;
+      return { ...claim, ...call.resend, ...(place !== undefined && { place }) };
     };
   }
 

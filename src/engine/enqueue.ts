@@ -191,6 +191,8 @@ interface LineTurns {
 }
 
 const MOST_KNOWN = 1_000;
+// An older note may have been swept and written anew under the same revision.
+const KNOWN_FOR_MS = 60_000;
 const turns = new WeakMap<Engine, LineTurns>();
 
 /** Callers of one process with one order take turns, so that they do not swap its note from under each other. */
@@ -204,7 +206,8 @@ async function inTurn(
   const mine = (waiting.get(line) ?? Promise.resolve()).then(async () => {
     const note = known.get(line) ?? null;
     known.delete(line);
-    const left = await work(note);
+    const recent = note !== null && engine.services.ledger.instant().now - note.record.updatedAt < KNOWN_FOR_MS;
+    const left = await work(recent ? note : null);
     if (known.size >= MOST_KNOWN) known.clear();
     if (left !== null) known.set(line, left);
   });
