@@ -63,6 +63,18 @@ export function notSent(cause: unknown, options: NotSentOptions = {}): Error {
   return markedError(`not sent: ${messageOf(cause)}`, cause, NOT_SENT, mark);
 }
 
+const YIELDS_PLACE = Symbol.for("nevertwice.yieldsPlace");
+
+/** Marks a `notSent` of `prepare`: the record goes to the end of its order instead of holding up those behind it. */
+export function yieldingPlace(error: Error): Error {
+  Object.defineProperty(error, YIELDS_PLACE, { value: true, enumerable: false });
+  return error;
+}
+
+export function yieldsPlace(error: unknown): boolean {
+  return readMark<true>(error, YIELDS_PLACE) === true;
+}
+
 /** Throw this from `run` or `prepare`: the effect was refused for good and did not happen. */
 export function rejected(cause: unknown): Error {
   return markedError(`rejected: ${messageOf(cause)}`, cause, REJECTED, { cause });

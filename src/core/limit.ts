@@ -80,8 +80,8 @@ export interface LaneWish {
 export type LaneAnswer =
   /** Begin, but not before `at`. */
   | { readonly id: string; readonly go: true; readonly at: number }
-  /** Come back then. */
-  | { readonly id: string; readonly go: false; readonly at: number };
+  /** Come back then. `opensInMs`: until the rate lets the next one begin; 0 where only a slot is missing. */
+  | { readonly id: string; readonly go: false; readonly at: number; readonly opensInMs: number };
 
 // Up to here a begin that is due soon is waited for, instead of being put back.
 const WORTH_WAITING_MS = 250;
@@ -101,7 +101,8 @@ export function askLane(
   // A store's clock that was set back must not stop a lane for as long as it was set back.
   let laterAt = Math.min(Math.max(state.laterAt, at.now), at.now + LATEST_MS);
   const spacing = limit.spacingMs ?? 0;
-  if (nextAt > at.now + Math.max(LATEST_MS, 2 * spacing)) nextAt = at.now;
+  // With a slow rate the last begin counts even then: the next one comes a whole spacing later, not at once.
+  if (nextAt > at.now + Math.max(LATEST_MS, 2 * spacing)) nextAt = at.now + (spacing > LATEST_MS ? spacing : 0);
   const pauseMs = Math.max(spacing, limit.concurrency === null ? 0 : state.serviceMs / limit.concurrency);
   const answers = wishes.map(({ id, holdMs }): LaneAnswer => {
     const beginAt = Math.max(at.now, nextAt);
@@ -112,9 +113,30 @@ export function askLane(
       return { id, go: true, at: beginAt };
     }
     laterAt = Math.min(Math.max(laterAt, nextAt) + Math.max(SOONEST_MS, pauseMs), at.now + LATEST_MS);
-    return { id, go: false, at: Math.ceil(laterAt) };
+    return { id, go: false, at: Math.ceil(laterAt), opensInMs: beginAt - at.now };
   });
   return { state: { ...state, held, nextAt, laterAt }, answers };
+}
+
+const LEAST_MEMORY_MS = 3_600_000;
+
+/** How long the state has to be remembered: while a slot is held or a begin is not allowed yet, and an hour at least. */
+export function laneMemoryMs(state: LaneState, limit: Limit, at: Instant): number {
+  const held = state.held.map(({ until }) => until - at.steady);
+  return Math.ceil(Math.max(LEAST_MEMORY_MS, 2 * (limit.spacingMs ?? 0), state.nextAt - at.now, ...held));
+}
+
+/** What a note says; nothing, where it cannot be read. */
+export function readLane(json: string | null): LaneState {
+  if (json === null) return EMPTY_LANE;
+  try {
+    const state = { ...EMPTY_LANE, ...(JSON.parse(json) as Partial<LaneState>) };
+    const { held, nextAt, laterAt, serviceMs } = state;
+    const readable = Array.isArray(held) && [nextAt, laterAt, serviceMs].every(Number.isFinite);
+    return readable ? state : EMPTY_LANE;
+  } catch {
+    return EMPTY_LANE;
+  }
 }
 
 export function leaveLane(state: LaneState, ids: ReadonlySet<string>, tookMs: number | null): LaneState {

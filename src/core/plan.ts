@@ -10,6 +10,8 @@ export type Step =
   | { readonly do: "answer" }
   /** Another attempt holds it. */
   | { readonly do: "wait-for-holder" }
+  /** It belongs to an order: see to its place, and claim it if nothing stands before it. */
+  | { readonly do: "take-turn" }
   /** Something may be done, but not before. */
   | { readonly do: "wait"; readonly ms: number }
   /** A holder fell silent: make the doubt visible first. */
@@ -29,20 +31,21 @@ export interface Situation {
 export function nextStep(record: LedgerRecord | null, situation: Situation): Step {
   const { at, newRound, policy } = situation;
   if (record === null || expired(record, at.now)) return { do: "claim" };
+  const claim: Step = record.terms?.line === undefined ? { do: "claim" } : { do: "take-turn" };
   switch (record.state) {
     case "pending": {
       const early = record.queued ? (record.dueAt ?? 0) - at.now : 0;
       if (early > 0) return { do: "wait", ms: early };
-      return newRound || record.tries < policy.attempts ? { do: "claim" } : { do: "answer" };
+      return newRound || record.tries < policy.attempts ? claim : { do: "answer" };
     }
     case "claimed":
-      return leaseAlive(record, at) ? { do: "wait-for-holder" } : { do: "claim" };
+      return leaseAlive(record, at) ? { do: "wait-for-holder" } : claim;
     case "sent":
       return leaseAlive(record, at) ? { do: "wait-for-holder" } : { do: "lapse" };
     case "confirmed":
       return { do: "answer" };
     case "failed":
-      return record.final ? { do: "answer" } : { do: "claim" };
+      return record.final ? { do: "answer" } : claim;
     case "unknown":
       return settleStep(record, situation);
   }

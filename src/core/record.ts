@@ -83,9 +83,11 @@ export interface WorkTerms {
   readonly notAfter?: number;
   /** It goes ahead of work that became due up to this many steps before it (PRIORITY_STEP_MS). */
   readonly priority?: number;
-  /** The line it stands in, by the key of the line's own record. */
+  /** The order it belongs to, by the key of the order's note. */
   readonly line?: string;
-  /** The key of the intent before it in its line: not begun until that one is settled. Absent: the first. */
+  /** Its place in that order. Absent: not placed yet, and not to be begun. */
+  readonly place?: number;
+  /** The key of the record before it in its order: not begun until that one is settled. Absent: it is the first. */
   readonly after?: string;
 }
 

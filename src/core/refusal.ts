@@ -4,6 +4,7 @@ export type Refusal =
   | "exists" // there is one already
   | "leased" // another attempt holds a live lease
   | "not-due" // queued for later
+  | "not-its-turn" // queued in an order, behind others
   | "final" // confirmed, or failed for good
   | "in-doubt" // sent or unknown: a claim could double the effect
   | "not-in-doubt" // nothing to settle

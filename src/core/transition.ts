@@ -5,6 +5,7 @@
  * success are welcome late, from any fence: the effect happened, whoever says so. Facts about failure are not: an old
  * attempt's refusal says nothing about the attempt that followed it.
  */
+import { withoutPlace } from "./order.ts";
 import { giveBack, queueExisting, withoutDeadline } from "./queued.ts";
 import {
   elapsed,
@@ -65,6 +66,8 @@ export type LedgerEvent =
       readonly leaseMs: number;
       /** The first claim of a call begins a new round of tries. */
       readonly newRound: boolean;
+      /** A call that claims a record of an order: the place at which the caller saw that its turn had come. */
+      readonly place?: number;
       readonly by?: string;
       readonly reason?: string;
     }
@@ -92,6 +95,8 @@ export type LedgerEvent =
       readonly retryAt: number | null;
       /** Refused for good. */
       readonly final: boolean;
+      /** With `retryAt`: it leaves its place and goes to the end of its order. */
+      readonly yieldsPlace?: boolean;
     }
   /** A worker hands back what it did not begin: the attempt does not count. */
   | { readonly type: "give-back"; readonly hold: Hold; readonly dueAt: number }
@@ -180,6 +185,7 @@ function claim(current: LedgerRecord | null, event: EventOf<"claim">, at: Instan
   }
   const blocked = claimRefusal(current, at);
   if (blocked !== null) return refuse(blocked);
+  if (event.intent !== undefined && outOfTurn(current, event.place)) return refuse("not-its-turn");
   // Nothing has left the house under this record, so the newer input (a reworded body, say) is the one to send.
   const renewed = event.intent === undefined ? current : { ...current, ...inputOf(event.intent) };
   return accept(take(renewed, event, at));
@@ -200,6 +206,13 @@ function claimRefusal(current: LedgerRecord, at: Instant): Refusal | null {
     case "unknown":
       return "in-doubt";
   }
+}
+
+/** A worker looks at the order after it has leased a record; a call has to look before it claims. */
+function outOfTurn({ terms, state }: LedgerRecord, place: number | undefined): boolean {
+  if (terms?.line === undefined) return false;
+  // A dead letter gave up its turn: it has to go back into its order first.
+  return state === "failed" || place === undefined || place !== terms.place;
 }
 
 function resend(current: LedgerRecord, event: EventOf<"resend">, at: Instant): Change {
@@ -254,7 +267,8 @@ function surelyNotSent(current: LedgerRecord, event: EventOf<"not-sent">, at: In
   if (event.retryAt === null) {
     return accept(settled(current, "failed", at, { error: event.error, final: event.final }), entry);
   }
-  return accept({ ...idle(current, at, event.retryAt), error: event.error }, entry);
+  const waiting = { ...idle(current, at, event.retryAt), error: event.error };
+  return accept(event.yieldsPlace ? { ...waiting, terms: withoutPlace(waiting.terms) } : waiting, entry);
 }
 
 /** A resend that was not sent, or was refused, leaves the attempt before it as doubtful as it was. */
@@ -317,7 +331,8 @@ function resolve(current: LedgerRecord, event: EventOf<"resolve">, at: Instant):
 
 function retry(current: LedgerRecord, event: EventOf<"retry">, at: Instant): Change {
   if (current.state !== "failed") return refuse("not-failed");
-  const revived = withoutDeadline({ ...idle(current, at, at.now), tries: 0 });
+  // Those behind it went on without it, so its old place is gone: it goes to the end of its order.
+  const revived = withoutDeadline({ ...idle(current, at, at.now), tries: 0, terms: withoutPlace(current.terms) });
   return accept(revived, note(current, "retry", "pending", at, event));
 }
 

@@ -7,7 +7,7 @@ import { requireGiven } from "../core/given-option.ts";
 import { deriveKey } from "../core/key.ts";
 import { keyParts } from "../core/key-parts.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
-import type { Intent } from "../core/transition.ts";
+import type { Intent, LedgerEvent } from "../core/transition.ts";
 import type { Definition } from "./definition.ts";
 import type { Warnings } from "./events.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
@@ -149,4 +149,17 @@ export function intentOf(call: Call, current: LedgerRecord | null, payloads: Pay
     input: payloads.store(call.given, "input", DEFAULT_LIMITS.inputBytes, { tenant, key, fence }),
     keepMs: definition.policy.keepMs,
   };
+}
+
+/** A call of a dead letter that belongs to an order: queued again, at its end. Null: the record is no such dead letter. */
+export function queueAgainOf(
+  call: Call,
+  current: LedgerRecord | null,
+  payloads: Payloads,
+  at: Instant,
+): LedgerEvent | null {
+  if (current === null || current.state !== "failed" || current.final || current.terms?.line === undefined) return null;
+  const { line, priority } = current.terms;
+  const terms = { line, ...(priority !== undefined && { priority }) };
+  return { type: "enqueue", intent: intentOf(call, current, payloads), dueAt: at.now, terms };
 }

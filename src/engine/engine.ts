@@ -12,7 +12,7 @@ import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { ResendPermit } from "../core/transition.ts";
-import { type Call, intentOf } from "./call.ts";
+import { type Call, intentOf, queueAgainOf } from "./call.ts";
 import { rememberedError, withCause } from "./error-memory.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
@@ -20,6 +20,7 @@ import type { Applied, EventSource } from "./ledger.ts";
 import { askProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
 import { parseInput } from "./standard-schema.ts";
+import { swapsOf, turnOf } from "./turn.ts";
 import { runUnguarded } from "./unguarded.ts";
 import { WaitBudget } from "./wait-budget.ts";
 
@@ -204,11 +205,13 @@ export class Engine {
     const { ledger } = this.services;
     const admission = ledger.admits(call.definition.policy.doubt.kind);
     // By flights, not by attempts under way: of a burst in one tick no attempt has begun yet.
-    if (admission === null) return ledger.apply(stored, this.#claimOf(call, newRound), this.#flights.lone);
-    return admission.then(() => ledger.apply(stored, this.#claimOf(call, newRound)));
+    const place = stored?.record.terms?.place;
+    if (admission === null) return ledger.apply(stored, this.#claimOf(call, newRound, place), this.#flights.lone);
+    return admission.then(() => ledger.apply(stored, this.#claimOf(call, newRound, place)));
   }
 
-  #claimOf(call: Call, newRound: boolean): EventSource {
+  /** `place`: where its turn in its order has come. */
+  #claimOf(call: Call, newRound: boolean, place: number | undefined): EventSource {
     const { payloads, newHolder } = this.services;
     const { definition } = call;
     const holder = newHolder();
@@ -223,7 +226,8 @@ export class Engine {
         leaseMs: definition.policy.leaseMs,
         newRound,
       } as const;
-      return call.resend === undefined ? claim : { ...claim, ...call.resend };
+      if (call.resend === undefined && place === undefined) return claim;
+      return { ...claim, ...call.resend, ...(place !== undefined && { place }) };
     };
   }
 
@@ -276,6 +280,8 @@ export class Engine {
         return { outcome: this.#answer(call, (stored as Stored).record) };
       case "claim":
         return this.#claim(call, stored, fresh, budget);
+      case "take-turn":
+        return this.#takeTurn(call, stored as Stored, fresh, budget);
       case "resend":
         return this.#resend(call, stored as Stored, step.permit, fresh, budget);
       case "lapse": {
@@ -295,6 +301,26 @@ export class Engine {
     }
   }
 
+  /** A record of an order begins when nothing stands before it, whoever begins it. Until then it is a worker's. */
+  async #takeTurn(call: Call, seen: Stored, fresh: boolean, budget: WaitBudget): Promise<Turned> {
+    const { ledger } = this.services;
+    if (seen.record.state === "failed") {
+      if (!fresh) return { outcome: this.#answer(call, seen.record) };
+      return { stored: await this.#queueAgain(call, seen), fresh: false };
+    }
+    const { stored, before } = await turnOf(swapsOf(ledger), seen);
+    if (stored === null || before === null) return this.#claim(call, stored, fresh, budget);
+    if (!(await budget.change(ledger, before.key))) return { outcome: this.#answer(call, stored.record) };
+    return { stored: await ledger.read(call.key), fresh };
+  }
+
+  /** A dead letter of an order goes back into it, at the end. */
+  async #queueAgain(call: Call, seen: Stored): Promise<Stored | null> {
+    const { ledger, payloads } = this.services;
+    const applied = await ledger.apply(seen, (current) => queueAgainOf(call, current, payloads, ledger.instant()));
+    return applied.stored;
+  }
+
   async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     try {
       const applied = await this.#applyClaim(call, stored, fresh);
@@ -311,6 +337,12 @@ export class Engine {
   async #resend(call: Call, stored: Stored, permit: ResendPermit, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     const { ledger, newHolder } = this.services;
     const { leaseMs } = call.definition.policy;
+    // Leased and lost before its turn came: it may be in doubt while others before it are still under way.
+    const before = stored.record.terms?.line === undefined ? null : (await turnOf(swapsOf(ledger), stored)).before;
+    if (before !== null) {
+      if (!(await budget.change(ledger, before.key))) return { outcome: this.#answer(call, stored.record) };
+      return { stored: await ledger.read(call.key), fresh };
+    }
     const applied = await ledger.apply(stored, {
       type: "resend",
       permit,

@@ -8,10 +8,12 @@ import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored, TransactionView } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, type CallDefaults, type CallOptions, intentOf } from "./call.ts";
+import { sleep } from "./clock.ts";
 import type { Engine } from "./engine.ts";
 import { inputDoesNotFit, requireStorableInput } from "./enqueued-input.ts";
 import type { Applied } from "./ledger.ts";
-import { appendToLine, appendWithin, lineOf } from "./line.ts";
+import { insertInLine, type KnownNote, lineKey, place } from "./line.ts";
+import { swapsOf, swapsWithin } from "./turn.ts";
 
 export interface EnqueueOptions extends Omit<CallOptions, "wait"> {
   /** Not before this: a Date, or epoch ms. Now, unless given. */
@@ -96,23 +98,16 @@ export async function enqueue(
   const { ledger } = engine.services;
   const admission = ledger.admits(call.definition.policy.doubt.kind);
   if (admission !== null) await admission;
-  const put = (after?: string) => {
-    const source = enqueueOf(engine, call, terms, { after, secret });
-    return view === null ? ledger.apply(null, source) : applyWithin(engine, view, source);
-  };
-  const applied =
-    terms.orderKey === null ? await put() : await inLine(engine, call, terms.orderKey, { view, put, secret });
+  const line = terms.orderKey === null ? undefined : lineFor(call, terms.orderKey, secret);
+  const source = enqueueOf(engine, call, terms, line);
+  const put = () => (view === null ? ledger.apply(null, source) : applyWithin(engine, view, source));
+  const applied = line === undefined ? await put() : await inLine(engine, line, view, put);
   return answer(engine, call, applied, view !== null);
 }
 
 type Source = (current: LedgerRecord | null) => LedgerEvent | null;
 
-function enqueueOf(
-  engine: Engine,
-  call: Call,
-  terms: Terms,
-  { after, secret }: { after: string | undefined; secret: CallDefaults["secret"] },
-): Source {
+function enqueueOf(engine: Engine, call: Call, terms: Terms, line: string | undefined): Source {
   const { payloads, ledger, newHolder } = engine.services;
   const holder = newHolder();
   return (current) => {
@@ -121,61 +116,104 @@ function enqueueOf(
     const dueAt = terms.dueAt ?? now + terms.delayMs;
     const intent = intentOf(call, current, payloads);
     if (intent.input !== null && "omitted" in intent.input) throw inputDoesNotFit(call, intent.input.omitted);
-    return { type: "enqueue", holder, intent, dueAt, terms: workTerms(call, terms, { dueAt, after, secret }) };
+    return { type: "enqueue", holder, intent, dueAt, terms: workTerms(terms, dueAt, line) };
   };
 }
 
+/** A record of an order is inserted without a place; it gets one right after. */
 function workTerms(
-  call: Call,
-  { notAfter, expiresMs, priority, orderKey }: Terms,
-  { dueAt, after, secret }: { dueAt: number; after: string | undefined; secret: CallDefaults["secret"] },
+  { notAfter, expiresMs, priority }: Terms,
+  dueAt: number,
+  line: string | undefined,
 ): WorkTerms | null {
   const until = notAfter ?? (expiresMs === null ? null : dueAt + expiresMs);
-  if (until === null && priority === 0 && orderKey === null) return null;
+  if (until === null && priority === 0 && line === undefined) return null;
   return {
     ...(until !== null && { notAfter: until }),
     ...(priority !== 0 && { priority }),
-    ...(orderKey !== null && { line: lineFor(call, orderKey, secret).key }),
-    ...(after !== undefined && { after }),
+    ...(line !== undefined && { line }),
   };
 }
 
-function lineFor(call: Call, orderKey: string, secret: CallDefaults["secret"]) {
-  const { name: action, policy } = call.definition;
-  return lineOf({ tenant: call.tenant, action, keepMs: policy.keepMs }, orderKey, secret);
+function lineFor(call: Call, orderKey: string, secret: CallDefaults["secret"]): string {
+  return lineKey({ tenant: call.tenant, action: call.definition.name }, orderKey, secret);
 }
 
 async function inLine(
   engine: Engine,
-  call: Call,
-  orderKey: string,
-  how: {
-    readonly view: TransactionView | null;
-    readonly put: (after?: string) => Promise<Applied>;
-    readonly secret: CallDefaults["secret"];
-  },
+  line: string,
+  view: TransactionView | null,
+  put: () => Promise<Applied>,
 ): Promise<Applied> {
   const { ledger } = engine.services;
   let applied: Applied | null = null;
-  const insert = async (after: string | undefined) => {
-    applied = await how.put(after);
-    return applied.ok ? applied.stored : null;
+  const insert = async () => {
+    applied = await put();
+    return applied.stored;
   };
-  const entry = { key: call.key, insert };
-  const line = lineFor(call, orderKey, how.secret);
-  const now = () => ledger.instant();
-  if (how.view === null) await inTurn(engine, line.key, () => appendToLine(ledger.store, line, entry, now));
-  else await appendWithin(how.view, line, entry, now);
+  if (view === null) await inTurn(engine, line, (known) => insertAndPlace(engine, line, insert, known));
+  else await insertInLine(swapsWithin(ledger, view), line, insert);
   return applied as unknown as Applied;
 }
 
-const turns = new WeakMap<Engine, Map<string, Promise<void>>>();
+const PLACE_TRIES = 3;
+const PLACE_PAUSE_MS = 25;
 
-/** Callers of one process with one line take turns, so that they do not swap its note from under each other. */
-async function inTurn(engine: Engine, line: string, work: () => Promise<void>): Promise<void> {
-  const waiting = turns.get(engine) ?? new Map<string, Promise<void>>();
-  turns.set(engine, waiting);
-  const mine = (waiting.get(line) ?? Promise.resolve()).then(work);
+/** A reply that got lost between the steps is made good here: each step may be repeated. */
+async function insertAndPlace(
+  engine: Engine,
+  line: string,
+  insert: () => Promise<Stored | null>,
+  known: KnownNote | null,
+): Promise<KnownNote | null> {
+  const { ledger, clock } = engine.services;
+  const swaps = swapsOf(ledger);
+  let inserted: Stored | null = null;
+  const insertOnce = async () => {
+    inserted = await insert();
+    return inserted;
+  };
+  for (let tries = 1; ; tries += 1) {
+    try {
+      if (inserted === null) return await insertInLine(swaps, line, insertOnce, known);
+      await place(swaps, inserted);
+      return null;
+    } catch (error) {
+      // Without the insert there is nothing to place. The ledger has repeated that write by itself.
+      if (inserted === null || tries >= PLACE_TRIES) throw error;
+      await sleep(clock, PLACE_PAUSE_MS * tries);
+    }
+  }
+}
+
+interface LineTurns {
+  /** The last caller in turn, by order. */
+  readonly waiting: Map<string, Promise<void>>;
+  /** The notes as this process left them. */
+  readonly known: Map<string, KnownNote>;
+}
+
+const MOST_KNOWN = 1_000;
+// An older note may have been swept and written anew under the same revision.
+const KNOWN_FOR_MS = 60_000;
+const turns = new WeakMap<Engine, LineTurns>();
+
+/** Callers of one process with one order take turns, so that they do not swap its note from under each other. */
+async function inTurn(
+  engine: Engine,
+  line: string,
+  work: (known: KnownNote | null) => Promise<KnownNote | null>,
+): Promise<void> {
+  const { waiting, known } = turns.get(engine) ?? { waiting: new Map(), known: new Map() };
+  turns.set(engine, { waiting, known });
+  const mine = (waiting.get(line) ?? Promise.resolve()).then(async () => {
+    const note = known.get(line) ?? null;
+    known.delete(line);
+    const recent = note !== null && engine.services.ledger.instant().now - note.record.updatedAt < KNOWN_FOR_MS;
+    const left = await work(recent ? note : null);
+    if (known.size >= MOST_KNOWN) known.clear();
+    if (left !== null) known.set(line, left);
+  });
   const done = mine.catch(() => {});
   waiting.set(line, done);
   try {

@@ -3,7 +3,7 @@
  * the ledger before the caller hears of it.
  */
 import { formatDuration } from "../core/duration.ts";
-import { configError, isNevertwiceError, NevertwiceError, rejectedMark } from "../core/errors.ts";
+import { configError, isNevertwiceError, NevertwiceError, rejectedMark, yieldsPlace } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { backoffMs } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
@@ -365,7 +365,7 @@ class Execution implements Watcher<unknown>, Applying {
     }
     if (verdict.kind === "refused") return this.#settleFailed(verdict.cause, { retryAt: null, final: false });
     return verdict.kind === "not-sent"
-      ? this.#notSent(verdict.cause, verdict.retryAfterMs)
+      ? this.#notSent(verdict.cause, verdict.retryAfterMs, yieldsPlace(error))
       : this.#notSent(error, null);
   }
 
@@ -373,17 +373,21 @@ class Execution implements Watcher<unknown>, Applying {
     return verdictOn(this.#call.definition, error, this.#services.ledger.instant().now);
   }
 
-  #notSent(error: unknown, retryAfterMs: number | null): Promise<End> {
+  #notSent(error: unknown, retryAfterMs: number | null, yields = false): Promise<End> {
     const { policy } = this.#call.definition;
     const { tries } = this.#record;
     if (tries >= policy.attempts) return this.#settleFailed(error, { retryAt: null, final: false });
     const { ledger, random } = this.#services;
     const retryAt = ledger.instant().now + backoffMs(policy, tries, retryAfterMs, random);
-    return this.#settleFailed(error, { retryAt, final: false });
+    return this.#settleFailed(error, { retryAt, final: false, yields });
   }
 
-  async #settleFailed(error: unknown, { retryAt, final }: { retryAt: number | null; final: boolean }): Promise<End> {
-    const event = { type: "not-sent", hold: this.#pulse.hold, error: toStoredError(error), retryAt, final } as const;
+  async #settleFailed(
+    error: unknown,
+    { retryAt, final, yields = false }: { retryAt: number | null; final: boolean; yields?: boolean },
+  ): Promise<End> {
+    const failure = { type: "not-sent", hold: this.#pulse.hold, error: toStoredError(error), retryAt, final } as const;
+    const event = yields ? { ...failure, yieldsPlace: true } : failure;
     const stored = await this.#tell(event);
     if ("moved" in stored) return { kind: "moved", stored: stored.moved };
     if (stored.record.state === "unknown") return { kind: "unknown", stored, error };

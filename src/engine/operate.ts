@@ -1,11 +1,14 @@
 /** What people and programs do to the ledger by key, without the action's code: settle a doubt, bring back a dead letter. */
 import { NevertwiceError } from "../core/errors.ts";
+import { isUnplaced } from "../core/order.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import type { Engine } from "./engine.ts";
+import { place } from "./line.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
+import { swapsOf } from "./turn.ts";
 
 export interface Resolution<R> {
   /** done: it happened · not-done: it did not, and may be claimed again · failed: it did not, and is not to be tried again */
@@ -72,8 +75,13 @@ export async function retryFailed(
   checkSignature(signature, "retry");
   const { key } = target;
   const stored = await existing(engine, target);
-  const applied = await engine.services.ledger.apply(stored, { type: "retry", ...signature });
-  if (applied.ok) return engine.describe(applied.stored.record);
+  const { ledger } = engine.services;
+  const applied = await ledger.apply(stored, { type: "retry", ...signature });
+  if (applied.ok) {
+    // At the end of its order, before anything that is enqueued after this call.
+    if (isUnplaced(applied.stored.record)) await place(swapsOf(ledger), applied.stored);
+    return engine.describe(applied.stored.record);
+  }
   throw refusalError(applied.refusal, applied.stored, key, "retry");
 }
 

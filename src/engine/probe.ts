@@ -37,10 +37,9 @@ export async function askProbe(services: ExecutionServices, call: Call, record: 
     };
     Promise.resolve()
       .then(() => probe(call.input, context))
-      .then(
-        (answer) => end(understood(answer, services, name)),
-        () => end({ as: "unknown" }),
-      );
+      // An answer that cannot even be read says nothing either.
+      .then((answer) => understood(answer, services, name))
+      .then(end, () => end({ as: "unknown" }));
   });
 }
 

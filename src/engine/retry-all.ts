@@ -2,7 +2,7 @@
 import { isStoreDown } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, messageOf } from "../core/errors.ts";
 import type { LedgerRecord } from "../core/record.ts";
-import type { Page } from "../core/store.ts";
+import type { Page, Stored } from "../core/store.ts";
 import type { Engine } from "./engine.ts";
 import { checkSignature, retryFailed, type Signature } from "./operate.ts";
 
@@ -52,17 +52,32 @@ export async function retryAll(engine: Engine, filter: RetryFilter, signature: S
     });
     for (const { key, message } of page.damaged ?? []) refused.push({ key, why: message });
     const wanted = page.items.filter(({ record }) => where(record)).slice(0, limit - retried.length);
-    const answers = await Promise.all(
-      wanted.map(({ record }) => (dryRun ? null : refusalOf(engine, record, signature))),
-    );
-    for (const [i, { record }] of wanted.entries()) {
-      const why = answers[i] ?? null;
+    const answers = dryRun ? new Map() : await retryThese(engine, wanted, signature);
+    for (const { record } of wanted) {
+      const why = answers.get(record.key) ?? null;
       if (why === null) retried.push(record.key);
       else refused.push({ key: record.key, why });
     }
     cursor = page.cursor;
   } while (cursor !== null && retried.length < limit);
   return { retried, refused };
+}
+
+/** Why each of them stays what it is; null: it is pending again. Those of an order come back in the order they had. */
+async function retryThese(
+  engine: Engine,
+  wanted: readonly Stored[],
+  signature: Signature,
+): Promise<Map<string, string | null>> {
+  const answers = new Map<string, string | null>();
+  const retry = async ({ record }: Stored) => {
+    answers.set(record.key, await refusalOf(engine, record, signature));
+  };
+  const inOrder = wanted.filter(({ record }) => record.terms?.line !== undefined);
+  inOrder.sort((a, b) => (a.record.terms?.place ?? 0) - (b.record.terms?.place ?? 0));
+  await Promise.all(wanted.filter(({ record }) => record.terms?.line === undefined).map(retry));
+  for (const stored of inOrder) await retry(stored);
+  return answers;
 }
 
 async function refusalOf(engine: Engine, { key, tenant }: LedgerRecord, signature: Signature): Promise<string | null> {

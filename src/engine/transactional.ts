@@ -10,14 +10,15 @@ import { differing } from "../core/fingerprint.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { nextStep } from "../core/plan.ts";
 import { providerKey } from "../core/provider-key.ts";
-import type { LedgerRecord } from "../core/record.ts";
+import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored, TransactionalStore, TransactionView } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
-import { type Call, intentOf } from "./call.ts";
+import { type Call, intentOf, queueAgainOf } from "./call.ts";
 import { type AttemptContext, runAs } from "./context.ts";
 import type { Engine } from "./engine.ts";
 import type { Target } from "./operate.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
+import { swapsWithin, type Turn, turnOf } from "./turn.ts";
 
 export async function runInTransaction(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
   const view = viewOf(engine, call.definition.name, tx);
@@ -26,7 +27,12 @@ export async function runInTransaction(engine: Engine, call: Call, tx: unknown):
   if (standing !== null) return standing;
   const all = view.atomically ?? (<T>(work: () => Promise<T>) => work());
   try {
-    return await all(() => claimRunConfirm(engine, call, view, stored));
+    return await all(async () => {
+      const turn = stored === null ? null : await takeTurn(engine, call, view, stored);
+      if (turn !== null && turn.stored !== null && turn.before !== null)
+        return engine.describe(turn.stored.record) as Outcome<unknown>;
+      return claimRunConfirm(engine, call, view, turn === null ? stored : turn.stored);
+    });
   } catch (error) {
     if (error instanceof LostRace) return standingOutcome(engine, call, error.current) ?? inFlight(engine, call);
     if (error instanceof NevertwiceError) throw error;
@@ -69,7 +75,7 @@ function standingOutcome(engine: Engine, call: Call, stored: Stored | null): Out
     newRound: true,
     sameBytes: false,
   });
-  if (step.do === "claim") return null;
+  if (step.do === "claim" || step.do === "take-turn") return null;
   const differs = differing(stored.record.fingerprint, print, definition.free);
   if (differs.guarded.length > 0) {
     events.emit({ type: "in_transaction", action: definition.name, key, what: "conflict" });
@@ -79,6 +85,18 @@ function standingOutcome(engine: Engine, call: Call, stored: Stored | null): Out
   if (outcome.status !== "done") return outcome;
   events.emit({ type: "in_transaction", action: definition.name, key, what: "replayed" });
   return differs.free.length > 0 ? { ...outcome, differs: differs.free } : outcome;
+}
+
+/** What belongs to an order begins here only when nothing stands before it; otherwise it is left to a worker. */
+async function takeTurn(engine: Engine, call: Call, view: TransactionView, seen: Stored): Promise<Turn | null> {
+  const { ledger, payloads } = engine.services;
+  if (seen.record.terms?.line === undefined || expired(seen.record, ledger.instant().now)) return null;
+  let stored = seen;
+  if (seen.record.state === "failed") {
+    const event = queueAgainOf(call, seen.record, payloads, ledger.instant());
+    if (event !== null) stored = await swap(engine, view, seen, event);
+  }
+  return turnOf(swapsWithin(ledger, view), stored);
 }
 
 async function claimRunConfirm(
@@ -96,6 +114,7 @@ async function claimRunConfirm(
     holder: newHolder(),
     leaseMs: definition.policy.leaseMs,
     newRound: true,
+    ...(stored?.record.terms?.place !== undefined && { place: stored.record.terms.place }),
   });
   const context = contextOf(engine, call, claimed.record);
   const result = await runAs(context, async () => {

@@ -5,12 +5,11 @@
 import { NevertwiceError } from "../core/errors.ts";
 import { deriveKey } from "../core/key.ts";
 import { type NoteName, readNote, writeNote } from "../core/ledger-note.ts";
-import { askLane, EMPTY_LANE, type LaneAnswer, type LaneState, type Limit, leaveLane } from "../core/limit.ts";
+import { askLane, type LaneAnswer, type Limit, laneMemoryMs, leaveLane, readLane } from "../core/limit.ts";
 import { instantOf, type Store, type Stored } from "../core/store.ts";
 
-// A destination nobody has asked for this long has nothing worth remembering.
-const KEEP_MS = 3_600_000;
 const MAX_SWAPS = 256;
+const NOTE_ACTION = "nevertwice.limit";
 
 interface Wish {
   readonly id: string;
@@ -20,7 +19,7 @@ interface Wish {
 }
 
 interface Lane {
-  readonly name: NoteName;
+  readonly name: Omit<NoteName, "keepMs">;
   readonly limit: Limit;
   wishes: Wish[];
   leaving: { readonly id: string; readonly tookMs: number }[];
@@ -32,7 +31,14 @@ interface Lane {
 export interface LaneName {
   readonly tenant: string;
   readonly action: string;
-  readonly destination: string;
+  /** Null: all of the action share one limit. */
+  readonly destination: string | null;
+}
+
+/** A destination whose name is known to be usable. */
+export interface LaneKey {
+  readonly key: string;
+  readonly tenant: string;
 }
 
 export class Lanes {
@@ -45,7 +51,14 @@ export class Lanes {
     this.#secret = secret;
   }
 
-  enter(name: LaneName, limit: Limit, wish: { readonly id: string; readonly holdMs: number }): Promise<LaneAnswer> {
+  /** Throws where the destination is a text that no key can be made of. */
+  keyOf({ tenant, action, destination }: LaneName): LaneKey {
+    const parts = destination === null ? [action, "(all)"] : [action, "by", destination];
+    const identity = { tenant, action: NOTE_ACTION, version: 1, scope: null, parts, secret: this.#secret };
+    return { key: deriveKey(identity), tenant };
+  }
+
+  enter(name: LaneKey, limit: Limit, wish: { readonly id: string; readonly holdMs: number }): Promise<LaneAnswer> {
     const lane = this.#lane(name, limit);
     return new Promise((resolve, reject) => {
       lane.wishes.push({ ...wish, resolve, reject });
@@ -54,7 +67,7 @@ export class Lanes {
   }
 
   /** Not waited for by whoever leaves: a slot that is given back late only keeps others waiting. */
-  leave(name: LaneName, limit: Limit, id: string, tookMs: number): void {
+  leave(name: LaneKey, limit: Limit, id: string, tookMs: number): void {
     if (limit.concurrency === null) return;
     const lane = this.#lane(name, limit);
     lane.leaving.push({ id, tookMs });
@@ -66,15 +79,12 @@ export class Lanes {
     while (this.#lanes.size > 0) await new Promise((done) => setTimeout(done, 5));
   }
 
-  #lane({ tenant, action, destination }: LaneName, limit: Limit): Lane {
-    const id = JSON.stringify([tenant, action, destination]);
-    let lane = this.#lanes.get(id);
+  #lane({ key, tenant }: LaneKey, limit: Limit): Lane {
+    let lane = this.#lanes.get(key);
     if (lane === undefined) {
-      const parts = [action, destination === "" ? "(all)" : destination];
-      const identity = { tenant, action: "nevertwice.limit", version: 1, scope: null, parts, secret: this.#secret };
-      const name = { key: deriveKey(identity), tenant, action: identity.action, keepMs: KEEP_MS };
+      const name = { key, tenant, action: NOTE_ACTION };
       lane = { name, limit, wishes: [], leaving: [], seen: null, busy: false };
-      this.#lanes.set(id, lane);
+      this.#lanes.set(key, lane);
     }
     return lane;
   }
@@ -100,18 +110,19 @@ export class Lanes {
       }
     }
     lane.busy = false;
-    for (const [id, one] of this.#lanes) if (one === lane) this.#lanes.delete(id);
+    this.#lanes.delete(lane.name.key);
   }
 
   async #swap(lane: Lane, wishes: readonly Wish[], leaving: Lane["leaving"]): Promise<readonly LaneAnswer[]> {
     if (lane.seen === null) [lane.seen = null] = await this.#store.read([lane.name.key]);
     for (let swap = 0; swap < MAX_SWAPS; swap += 1) {
       const at = instantOf(this.#store);
-      const before = stateOf(readNote(lane.seen?.record ?? null, at));
+      const before = readLane(readNote(lane.seen?.record ?? null, at));
       const tookMs = leaving.length === 0 ? null : leaving.reduce((sum, one) => sum + one.tookMs, 0) / leaving.length;
       const freed = leaveLane(before, new Set(leaving.map(({ id }) => id)), tookMs);
       const { state, answers } = askLane(freed, lane.limit, wishes, at);
-      const record = writeNote(lane.seen?.record ?? null, lane.name, JSON.stringify(state), at);
+      const name = { ...lane.name, keepMs: laneMemoryMs(state, lane.limit, at) };
+      const record = writeNote(lane.seen?.record ?? null, name, JSON.stringify(state), at);
       const [result] = await this.#store.write([{ record, expected: lane.seen?.version ?? null }]);
       if (result?.ok) {
         lane.seen = { record, version: result.version };
@@ -124,8 +135,4 @@ export class Lanes {
       `the limit of ${lane.name.action} changed ${MAX_SWAPS} times under one worker; its work is put back and tried later.`,
     );
   }
-}
-
-function stateOf(json: string | null): LaneState {
-  return json === null ? EMPTY_LANE : { ...EMPTY_LANE, ...(JSON.parse(json) as Partial<LaneState>) };
 }

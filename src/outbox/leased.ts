@@ -1,8 +1,7 @@
 /** A record as a worker got it: whether it may begin, and how it ends. */
 import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
-import type { LaneAnswer } from "../core/limit.ts";
-import { expired, type LedgerRecord, leaseAlive } from "../core/record.ts";
-import { unstorableIn } from "../core/storable-text.ts";
+import type { LaneAnswer, Limit } from "../core/limit.ts";
+import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { Hold } from "../core/transition.ts";
@@ -12,7 +11,8 @@ import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { type End, type Ending as ExecutionEnding, execute, executeThen } from "../engine/execution.ts";
 import { parseInput } from "../engine/standard-schema.ts";
-import type { LaneName, Lanes } from "./lanes.ts";
+import { keepOrder, swapsOf, turnOf } from "../engine/turn.ts";
+import type { LaneKey, Lanes } from "./lanes.ts";
 
 /** How a worker's hold on a record ended. */
 export type Ending =
@@ -22,8 +22,8 @@ export type Ending =
   /** The dead letter. */
   | { readonly as: "failed"; readonly why: "tries" | "refused" | "expired" | "unreadable" }
   | { readonly as: "unknown"; readonly stored: Stored; readonly call: Call }
-  /** Not begun: its destination is full, or somebody stands before it in its line. */
-  | { readonly as: "given-back"; readonly at: number }
+  /** Not begun: its destination is full, or another record of its order comes first. `soon`: that is under way. */
+  | { readonly as: "given-back"; readonly at: number; readonly soon: boolean }
   /** Somebody else has it by now. */
   | { readonly as: "moved" };
 
@@ -134,11 +134,11 @@ function runCall(services: LeasedServices, call: Call, stored: Stored): Promise<
 /** The destination's own word: a begin now, a begin soon, or another time. */
 async function limited(services: LeasedServices, call: Call, stored: Stored): Promise<Ending> {
   const { clock, ledger } = services.engine.services;
-  const { policy, name, limit } = call.definition;
+  const { policy, limit } = call.definition;
   if (limit === null) return markAndRun(services, call, stored);
-  let lane: LaneName;
+  let lane: LaneKey;
   try {
-    lane = { tenant: call.tenant, action: name, destination: limit.by === null ? "" : destinationOf(call, limit.by) };
+    lane = laneOf(services, call, limit.by);
   } catch (error) {
     return parkLeased(services, stored, error, "unreadable");
   }
@@ -148,7 +148,7 @@ async function limited(services: LeasedServices, call: Call, stored: Stored): Pr
     id,
     holdMs: 2 * policy.timeoutMs + policy.leaseMs,
   });
-  if (!answer.go) return giveBack(services, stored, answer.at);
+  if (!answer.go) return giveBack(services, stored, answer.at, answer.opensInMs <= WAITED_OUT_MS);
   const waitMs = answer.at - ledger.instant().now;
   if (waitMs > 0) await sleep(clock, waitMs);
   const startedAt = clock.monotonic();
@@ -159,15 +159,36 @@ async function limited(services: LeasedServices, call: Call, stored: Stored): Pr
   }
 }
 
-function destinationOf(call: Call, by: (input: unknown) => string): string {
-  const destination: unknown = by(call.input);
-  const named = typeof destination === "string" && destination.trim() !== "";
-  if (named && unstorableIn(destination) === null) return destination;
-  throw new NevertwiceError(
-    "INVALID_INPUT",
-    `${call.definition.name}: limit.by named no destination for this input. It must return a string that is not blank, without U+0000 and without halves of surrogate pairs.`,
-    { key: call.key },
-  );
+// A limit that lets the next one begin within this time is waited out by drain(); a slower one is left to a later run.
+const WAITED_OUT_MS = 60_000;
+
+/** Whatever limit.by does, this either answers or throws an error that says what to correct. */
+function laneOf({ lanes }: LeasedServices, call: Call, by: Limit["by"]): LaneKey {
+  const { name: action } = call.definition;
+  const { tenant, key } = call;
+  const refuse = (what: string, cause?: unknown) =>
+    new NevertwiceError(
+      "INVALID_INPUT",
+      `${action}: limit.by ${what} for this input. It must return a string that is not blank. Correct it, then bring the intent back: nevertwice retry ${key}`,
+      { key, cause },
+    );
+  if (by === null) return lanes.keyOf({ tenant, action, destination: null });
+  let destination: unknown;
+  try {
+    destination = by(call.input);
+  } catch (error) {
+    throw refuse(`threw (${toStoredError(error).message})`, error);
+  }
+  if (destination instanceof Promise) {
+    destination.catch(() => {});
+    throw refuse("returned a promise");
+  }
+  if (typeof destination !== "string" || destination.trim() === "") throw refuse("named no destination");
+  try {
+    return lanes.keyOf({ tenant, action, destination });
+  } catch (error) {
+    throw refuse(`named a destination that cannot be stored (${messageOf(error)})`, error);
+  }
 }
 
 /** What was leased as claimed is marked right before its effect; what prepares, or marks by hand, does so itself. */
@@ -198,29 +219,27 @@ function endingOf(call: Call, end: End): Ending {
   }
 }
 
-/** Whether the one before it in its line is settled; otherwise when to look again. */
-export async function waitsForLine(engine: Engine, record: LedgerRecord): Promise<number | null> {
-  const before = record.terms?.after;
-  if (before === undefined) return null;
+/** A leased record of an order: to be begun, put off, or no longer this worker's. */
+export type LeasedTurn =
+  | { readonly as: "begin"; readonly stored: Stored }
+  | { readonly as: "wait"; readonly stored: Stored; readonly before: LedgerRecord }
+  | { readonly as: "moved" };
+
+export async function leasedTurn(engine: Engine, leased: Stored): Promise<LeasedTurn> {
   const { ledger } = engine.services;
-  const stored = await ledger.read(before);
-  const at = ledger.instant();
-  if (stored === null || expired(stored.record, at.now)) return null;
-  const { state, dueAt } = stored.record;
-  if (state === "confirmed" || state === "failed") return null;
-  if (state === "unknown") return at.now + DOUBT_AHEAD_MS;
-  if (state === "pending") return Math.max(at.now, dueAt ?? 0) + NEXT_IN_LINE_MS;
-  return at.now + (leaseAlive(stored.record, at) ? NEXT_IN_LINE_MS : DOUBT_AHEAD_MS);
+  const { stored, before } = await turnOf(swapsOf(ledger), leased);
+  const { fence, holder } = leased.record;
+  if (stored === null || stored.record.fence !== fence || stored.record.holder !== holder) return { as: "moved" };
+  if (before === null) return { as: "begin", stored };
+  await keepOrder(ledger, stored.record);
+  return { as: "wait", stored, before };
 }
 
-const NEXT_IN_LINE_MS = 50;
-// Somebody has to settle it first; the line is looked at now and then.
-const DOUBT_AHEAD_MS = 5_000;
-
-export async function giveBack(services: LeasedServices, stored: Stored, dueAt: number): Promise<Ending> {
+/** `soon`: what it waits for is under way, so that whoever drains the queue waits too. */
+export async function giveBack(services: LeasedServices, stored: Stored, dueAt: number, soon = false): Promise<Ending> {
   const event = { type: "give-back", hold: holdOf(stored.record), dueAt } as const;
   const applied = await services.engine.services.ledger.apply(stored, event);
-  return applied.ok ? { as: "given-back", at: dueAt } : { as: "moved" };
+  return applied.ok ? { as: "given-back", at: dueAt, soon } : { as: "moved" };
 }
 
 /** F45: what cannot be run is put aside, with its reason, and the queue moves on. */

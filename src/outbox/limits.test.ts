@@ -2,11 +2,15 @@ import { setTimeout as pause } from "node:timers/promises";
 import { notSent } from "nevertwice";
 import { expect, it } from "vitest";
 import { eachStore } from "../../test/support/each-store.ts";
-import { until } from "../../test/support/gate.ts";
+import { gate, until } from "../../test/support/gate.ts";
 
 interface Mail {
   id: number;
   domain: string;
+}
+
+function thrown(error: unknown): never {
+  throw error;
 }
 
 eachStore("limits, lines and priorities", (open) => {
@@ -49,36 +53,198 @@ eachStore("limits, lines and priorities", (open) => {
     });
     const keys = (await send.enqueueMany([1, 2, 3].map((id) => ({ id, domain: "d" })))).map(({ key }) => key);
     const worker = nt.worker();
-    await worker.drain();
+    await worker.tick();
     expect(sent).toHaveLength(1);
     expect(worker.status).toMatchObject({ done: 1, givenBack: 2 });
     for (const key of keys) expect((await record(key)).attempt).toBeLessThanOrEqual(1);
     clock.advance(29_000);
-    await worker.drain();
+    await worker.tick();
     expect(sent).toHaveLength(1);
     for (let minute = 0; minute < 4; minute += 1) {
       clock.advance(31_000);
-      await worker.drain();
+      await worker.tick();
     }
     expect(sent.sort()).toEqual([1, 2, 3]);
     const waited = await Promise.all(keys.map(record));
     expect(waited.map(({ attempt, tries }) => [attempt, tries])).toEqual(Array(3).fill([1, 1]));
   });
 
-  it("a destination that cannot be named parks its intent alone", async () => {
-    const { nt } = open();
+  it("rate: slower than one an hour is remembered for as long as it matters", async () => {
+    const { nt, clock, store } = open();
     const sent: number[] = [];
     const send = nt.action("mail", {
       key: ["id"],
-      limit: { by: (i: Mail) => i.domain, concurrency: 1 },
+      limit: { rate: "1/d" },
       run: async ({ id }: Mail) => void sent.push(id),
     });
-    await send.enqueue({ id: 1, domain: "" });
-    await send.enqueue({ id: 2, domain: "x" });
-    await nt.worker().drain();
-    expect(sent).toEqual([2]);
-    expect(await send.status({ id: 1, domain: "" })).toMatchObject({ status: "failed" });
+    await send.enqueueMany([1, 2, 3].map((id) => ({ id, domain: "d" })));
+    const worker = nt.worker();
+    await worker.drain();
+    expect(sent).toHaveLength(1);
+    for (let hour = 1; hour < 24; hour += 1) {
+      clock.advance(3_600_000);
+      await store.sweep({ limit: 100, thorough: true });
+      await worker.tick();
+      expect(sent, `after ${hour} h`).toHaveLength(1);
+    }
+    // Work that was put off comes back within half a minute of its time.
+    for (let looks = 0; looks < 4; looks += 1) {
+      clock.advance(looks === 0 ? 3_601_000 : 31_000);
+      await worker.tick();
+    }
+    expect(sent).toHaveLength(2);
   });
+
+  it("a slot that is held for longer than an hour stays taken", async () => {
+    const { nt, clock, store, another } = open();
+    const held = gate();
+    const sent: number[] = [];
+    const options = {
+      key: ["id"] as const,
+      timeout: "6h" as const,
+      lease: "6h" as const,
+      limit: { concurrency: 1 },
+      run: async ({ id }: Mail) => {
+        sent.push(id);
+        await held.opened;
+      },
+    };
+    const send = nt.action("mail", options);
+    const other = another();
+    other.action("mail", options);
+    await send.enqueue({ id: 1, domain: "d" });
+    const first = nt.worker().tick();
+    await until(() => sent.length === 1, "the first has begun");
+    await send.enqueue({ id: 2, domain: "d" });
+    for (let hour = 0; hour < 3; hour += 1) {
+      clock.advance(3_700_000);
+      await store.sweep({ limit: 100, thorough: true });
+      await other.worker().tick();
+    }
+    expect(sent).toEqual([1]);
+    held.open();
+    await first;
+  });
+
+  it("drain waits for what it put off itself: a full destination, a rate, an order", async () => {
+    const { nt } = open();
+    const sent: string[] = [];
+    const run = (name: string) => async (input: { id: number }) => {
+      await pause(5);
+      sent.push(`${name} ${input.id}`);
+    };
+    const key = ["id"] as const;
+    const inputs = [1, 2, 3, 4, 5].map((id) => ({ id }));
+    const slots = nt.action("slots", { key, limit: { concurrency: 1 }, run: run("slots") });
+    const paced = nt.action("paced", { key, limit: { rate: "2/s" }, run: run("paced") });
+    const ordered = nt.action("ordered", { key, run: run("ordered") });
+    await slots.enqueueMany(inputs);
+    await paced.enqueueMany(inputs.slice(0, 3));
+    await ordered.enqueueMany(inputs, { orderKey: "o" });
+    const { done } = await nt.worker({ concurrency: 4 }).drain();
+    expect(done).toBe(13);
+    expect(sent).toHaveLength(13);
+  });
+
+  it("drain does not wait for what is due later, nor for what stands behind it, nor for a slow rate", async () => {
+    const { nt } = open();
+    let tries = 0;
+    const key = ["id"] as const;
+    const later = nt.action("later", {
+      key,
+      retry: { backoff: "1h" },
+      run: async ({ id }: { id: number }) => {
+        tries += 1;
+        if (id === 1) throw notSent(new Error("not now"));
+      },
+    });
+    const slow = nt.action("slow", { key, limit: { rate: "1/h" }, run: async () => {} });
+    await later.enqueue({ id: 1 }, { orderKey: "retry" });
+    await later.enqueue({ id: 2 }, { orderKey: "retry" });
+    await later.enqueue({ id: 3 }, { orderKey: "delay", delay: "1h" });
+    await later.enqueue({ id: 4 }, { orderKey: "delay" });
+    await slow.enqueueMany([{ id: 1 }, { id: 2 }]);
+    const { done, retried } = await nt.worker().drain();
+    expect({ done, retried, tries }).toEqual({ done: 1, retried: 1, tries: 1 });
+  });
+
+  it("drain ends when the worker is stopped meanwhile", async () => {
+    const { nt, another } = open();
+    const held = gate();
+    let begun = 0;
+    const run = () => {
+      begun += 1;
+      return held.opened;
+    };
+    const options = { key: ["id"] as const, limit: { concurrency: 1 }, run };
+    const send = nt.action("mail", options);
+    const other = another();
+    other.action("mail", options);
+    await send.enqueueMany([1, 2].map((id) => ({ id })));
+    const busy = other.worker({ concurrency: 1 }).tick();
+    await until(() => begun === 1, "the first has begun");
+    const worker = nt.worker();
+    await until(async () => {
+      await worker.tick();
+      return worker.status.givenBack > 0;
+    }, "the second was put off");
+    const drained = worker.drain();
+    await worker.stop();
+    await drained;
+    held.open();
+    await busy;
+  });
+
+  it.each<[string, (input: Mail) => unknown]>([
+    ["is blank", () => " "],
+    ["is missing", () => undefined],
+    ["is a number", () => 7],
+    ["is a promise", async () => "x"],
+    ["is a promise that fails", () => Promise.reject(new Error("later"))],
+    ["holds a lone surrogate", () => "\ud800.example"],
+    ["cannot be read", () => new Proxy({}, { get: () => thrown(new Error("trap")) })],
+    ["is not there: by throws", () => thrown(new Error("no domain"))],
+    ["is not there: by throws nothing", () => thrown(undefined)],
+    ["is not there: by throws a symbol", () => thrown(Symbol("odd"))],
+  ])("a destination that %s parks its intent alone, and is not tried again", async (_, nonsense) => {
+    const { nt, record } = open();
+    const sent: number[] = [];
+    const by = (i: Mail) => (i.id === 1 ? nonsense(i) : i.domain) as string;
+    const send = nt.action("mail", {
+      key: ["id"],
+      limit: { by, concurrency: 1 },
+      run: async ({ id }: Mail) => void sent.push(id),
+    });
+    const { key } = await send.enqueue({ id: 1, domain: "" });
+    await send.enqueue({ id: 2, domain: "x" });
+    const worker = nt.worker();
+    const errors: unknown[] = [];
+    worker.on((event) => event.type === "error" && errors.push(event.error));
+    await worker.drain();
+    expect(sent).toEqual([2]);
+    expect(errors).toEqual([]);
+    const parked = await record(key);
+    expect(parked).toMatchObject({ state: "failed", final: false, attempt: 1 });
+    expect(parked.error?.message).toContain("limit.by");
+  });
+
+  it.each(["undefined", "null", "NaN", "(all)", "[object Object]", "a\0b"])(
+    "a destination called %s is one like any other",
+    async (domain) => {
+      const { nt } = open();
+      const sent: number[] = [];
+      const send = nt.action("mail", {
+        key: ["id"],
+        limit: { by: (i: Mail) => i.domain, concurrency: 1 },
+        run: async ({ id }: Mail) => void sent.push(id),
+      });
+      const { key } = await send.enqueue({ id: 1, domain });
+      await nt.worker().drain();
+      expect([sent.length, (await send.status({ key })).status]).toSatisfy(
+        ([ran, status]) => (ran === 1 && status === "done") || (ran === 0 && status === "failed"),
+      );
+    },
+  );
 
   it("orderKey: strictly one after the other across workers, with retries in between, and other keys go on", async () => {
     const { nt, another } = open();

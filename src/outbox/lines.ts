@@ -1,7 +1,8 @@
-/** Strict order within a line: an intent begins once the one before it is settled, here or in another process. */
+/** Strict order: a record begins once everything before it in its order is settled, here or in another process. */
 import type { Stored } from "../core/store.ts";
 import type { Definition } from "../engine/definition.ts";
-import { type Ending, giveBack, type LeasedServices, runLeased, waitsForLine } from "./leased.ts";
+import { isUnderWay, lookAgainAt } from "../engine/turn.ts";
+import { type Ending, giveBack, type LeasedServices, leasedTurn, runLeased } from "./leased.ts";
 
 // Of one line no more than these wait in a worker; the rest is handed back, so that other keys get their turn.
 const WAITING_A_LINE = 4;
@@ -20,8 +21,12 @@ export class Lines {
   readonly #putOff = new Map<string, number>();
   #waitingInAll = 0;
 
-  constructor(services: LeasedServices, concurrency: number) {
+  /** Whether this worker put the record off and waits for it. */
+  readonly #isPutOff: (key: string) => boolean;
+
+  constructor(services: LeasedServices, concurrency: number, isPutOff: (key: string) => boolean) {
     this.#services = services;
+    this.#isPutOff = isPutOff;
     this.#mostWaiting = Math.floor(concurrency / 2);
   }
 
@@ -43,17 +48,21 @@ export class Lines {
   }
 
   async #run(definition: Definition, stored: Stored): Promise<Ending> {
-    const { record } = stored;
-    let notBefore = await waitsForLine(this.#services.engine, record);
-    if (notBefore !== null && (await this.#waitHere(stored, definition.policy.leaseMs)))
-      notBefore = await waitsForLine(this.#services.engine, record);
-    if (notBefore === null) return runLeased(this.#services, definition, stored);
-    return giveBack(this.#services, stored, this.#putOffTo(record.terms?.line as string, notBefore));
+    const { engine } = this.#services;
+    let turn = await leasedTurn(engine, stored);
+    if (turn.as === "wait" && (await this.#waitHere(turn.stored, turn.before.key, definition.policy.leaseMs)))
+      turn = await leasedTurn(engine, turn.stored);
+    if (turn.as === "moved") return turn;
+    if (turn.as === "begin") return runLeased(this.#services, definition, turn.stored);
+    const at = engine.services.ledger.instant();
+    const putOffTo = this.#putOffTo(turn.stored.record.terms?.line as string, lookAgainAt(turn.before, at));
+    const soon = isUnderWay(turn.before, at) || this.#isPutOff(turn.before.key);
+    return giveBack(this.#services, turn.stored, putOffTo, soon);
   }
 
   /** The one before it is in this worker's hands too: worth waiting for, if few do. */
-  async #waitHere({ record }: Stored, leaseMs: number): Promise<boolean> {
-    const before = this.#underWay.get(record.terms?.after ?? "");
+  async #waitHere({ record }: Stored, beforeKey: string, leaseMs: number): Promise<boolean> {
+    const before = this.#underWay.get(beforeKey);
     const line = record.terms?.line as string;
     const here = this.#waiting.get(line) ?? 0;
     if (before === undefined || record.state !== "claimed") return false;

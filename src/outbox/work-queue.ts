@@ -22,9 +22,10 @@ import { isEnqueued } from "../engine/events.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
 import { Pulse } from "../engine/pulse.ts";
 import { parseInput, type StandardSchema } from "../engine/standard-schema.ts";
+import { lookAgainAt } from "../engine/turn.ts";
 import { Doorbells } from "./doorbells.ts";
 import { Lanes } from "./lanes.ts";
-import { giveBack, type LeasedServices, parkLeased, staleSince, waitsForLine } from "./leased.ts";
+import { giveBack, type LeasedServices, leasedTurn, parkLeased, staleSince } from "./leased.ts";
 
 export interface QueueOptions<I> {
   readonly input?: StandardSchema<unknown, I>;
@@ -140,17 +141,14 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
   }
 
   /** Null: not to be worked on now, and out of the way. */
-  async #open(stored: Stored): Promise<Task<I, R> | null> {
+  async #open(leased: Stored): Promise<Task<I, R> | null> {
     const { engine } = this.#services;
     const { ledger, payloads, heart } = engine.services;
+    const stored = await this.#atItsTurn(leased);
+    if (stored === null) return null;
     const stale = staleSince(stored.record, ledger.instant().now);
     if (stale !== null) {
       await parkLeased(this.#leased, stored, stale, "expired");
-      return null;
-    }
-    const notBefore = await waitsForLine(engine, stored.record);
-    if (notBefore !== null) {
-      await giveBack(this.#leased, stored, notBefore);
       return null;
     }
     try {
@@ -166,6 +164,17 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
       await parkLeased(this.#leased, stored, error, "unreadable");
       return null;
     }
+  }
+
+  /** First of all: what is put aside, as stale or unreadable, also lets the next of its order begin. */
+  async #atItsTurn(leased: Stored): Promise<Stored | null> {
+    if (leased.record.terms?.line === undefined) return leased;
+    const { engine } = this.#services;
+    const turn = await leasedTurn(engine, leased);
+    if (turn.as === "begin") return turn.stored;
+    if (turn.as === "wait")
+      await giveBack(this.#leased, turn.stored, lookAgainAt(turn.before, engine.services.ledger.instant()));
+    return null;
   }
 
   /** Until something may have been added, or for this long. */

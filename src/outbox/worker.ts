@@ -20,6 +20,7 @@ import { DoubtSettler } from "./doubt-settler.ts";
 import { Lanes } from "./lanes.ts";
 import { type Ending, giveBack, type LeasedServices, runLeasedThen } from "./leased.ts";
 import { Lines } from "./lines.ts";
+import { Postponed } from "./postponed.ts";
 import { chosenDefinitions, readWorkerOptions, type WorkerOptions, type WorkerSettings } from "./worker-options.ts";
 
 export type WorkerEvent =
@@ -60,7 +61,11 @@ export interface Worker {
   stop(options?: { readonly within?: Duration }): Promise<{ readonly stillRunning: number }>;
   /** One look: runs what is due now, up to the concurrency, and answers how many that were. */
   tick(): Promise<number>;
-  /** Runs until nothing is due any more; what is due later is not waited for. */
+  /**
+   * Runs until nothing is due any more, and nothing is left that this worker put off itself because a limit was full or
+   * another record of its order came first. What is due later for other reasons (a delay, a pause before a retry, a doubt
+   * ahead in its order, a limit that lets the next one begin in more than a minute) is not waited for.
+   */
   drain(): Promise<WorkerStatus>;
   on(listener: (event: WorkerEvent) => void): () => void;
   readonly status: WorkerStatus;
@@ -131,6 +136,8 @@ class OutboxWorker implements Worker {
   #quiet: (() => void)[] = [];
   /** The async context of whoever set it going last: jobs end in each other's, and the next must not begin in it. */
   #scope = newScope();
+  /** What this worker put off although it waits for something under way, and until when: drain() waits for it. */
+  readonly #postponed = new Postponed();
   #unlisten: (() => void) | null = null;
   #saidIdle = false;
 
@@ -140,7 +147,7 @@ class OutboxWorker implements Worker {
     const { engine, defaults } = services;
     this.#engine = engine;
     this.#leased = { engine, defaults, lanes: new Lanes(engine.services.ledger.store, defaults.secret) };
-    this.#lines = new Lines(this.#leased, settings.concurrency);
+    this.#lines = new Lines(this.#leased, settings.concurrency, (key) => this.#postponed.has(key));
     this.#doubts = new DoubtSettler(engine, settings.concurrency, () => this.#awake());
     this.#bells = new Doorbells(engine.services.ledger.store, () => this.#awake());
   }
@@ -170,6 +177,7 @@ class OutboxWorker implements Worker {
     if (this.#state === "stopped") return { stillRunning: this.#running };
     this.#state = "stopping";
     this.#pumping = false;
+    this.#postponed.stop();
     this.#rest();
     this.#unlisten?.();
     this.#unlisten = null;
@@ -197,13 +205,24 @@ class OutboxWorker implements Worker {
   async drain(): Promise<WorkerStatus> {
     this.#requireNotStopped();
     await this.#ready();
+    // Stopped meanwhile: it must not set itself going again.
+    if (this.#state === "stopping" || this.#state === "stopped") return this.status;
     const before = this.#pumping;
     this.#pumping = true;
-    for (const group of this.#groups) group.idle = false;
-    this.#pump();
-    await this.#untilQuiet();
-    await this.#leased.lanes.settled();
-    this.#pumping = before || this.#state === "running";
+    for (;;) {
+      const { now } = this.#engine.services.ledger.instant();
+      for (const group of this.#groups) group.idle = false;
+      this.#pump();
+      await this.#untilQuiet();
+      await this.#leased.lanes.settled();
+      // What was due by then and was not taken here is somebody else's by now.
+      this.#postponed.forgetUntil(now);
+      const next = this.#postponed.earliest();
+      if (next === null || !this.#pumping) break;
+      await this.#postponed.until(next, this.#engine.services);
+      if (!this.#pumping) break;
+    }
+    if (this.#state === "new" || this.#state === "running") this.#pumping = before || this.#state === "running";
     return this.status;
   }
 
@@ -329,6 +348,7 @@ class OutboxWorker implements Worker {
     const { record } = stored;
     const definition = this.#definitions.get(record.action) as Definition;
     this.#running += 1;
+    this.#postponed.begun(record.key);
     const listener = {
       ended: (ending: Ending) => {
         // What nobody looks at takes no way round by way of the worker's own async context: it is in every job.
@@ -374,6 +394,7 @@ class OutboxWorker implements Worker {
         break;
       case "given-back":
         this.#counts.givenBack += 1;
+        if (ending.soon) this.#postponed.add(record.key, ending.at);
         this.#lookAgainAt(ending.at);
         break;
       case "moved":

@@ -4,10 +4,11 @@
  * the step before it is done and long enough ago.
  */
 import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
-import { configError, noSuchOption, notSent, rejected } from "../core/errors.ts";
+import { configError, noSuchOption, notSent, rejected, yieldingPlace } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
 import { deriveKey } from "../core/key.ts";
 import { type NoteName, readNote, writeNote } from "../core/ledger-note.ts";
+import { isSettled } from "../core/order.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { type PolicyOptions, resolvePolicy } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
@@ -233,9 +234,11 @@ class Drip<I, R> implements Sequence<I, R> {
     const { afterMs } = this.#planned[place] as Planned;
     const dueAt = done ? (stored?.record.settledAt ?? 0) + afterMs : ledger.instant().now + afterMs;
     if (done && dueAt <= ledger.instant().now) return undefined;
-    throw notSent(new Error(`${afterMs} ms after ${JSON.stringify(before.step)} have not passed`), {
+    const early = notSent(new Error(`${afterMs} ms after ${JSON.stringify(before.step)} have not passed`), {
       retryAfter: new Date(dueAt),
     });
+    // The step before it was brought back and stands behind this one in the order: this one has to let it pass.
+    throw stored === null || isSettled(stored.record) ? early : yieldingPlace(early);
   }
 
   // ---- the ledger ----
