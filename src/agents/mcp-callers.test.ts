@@ -34,7 +34,9 @@ async function tracker(toolsOf: (who: string) => readonly Tool[] = () => [{ name
     const own = issues.get(who) ?? [];
     issues.set(who, own);
     const answer = (result: object) =>
-      response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ jsonrpc: "2.0", id, result }));
+      response
+        .writeHead(200, { "content-type": "application/json" })
+        .end(JSON.stringify({ jsonrpc: "2.0", id, result }));
     if (method === "tools/list") return answer({ tools: toolsOf(who) });
     asked.push(`${params.name} by ${who}`);
     if (params.name === "list") {
@@ -150,7 +152,7 @@ it("a record holds no credentials, only their digest: keyed where there is a sec
   const server = await tracker();
   server.answering();
   const scopes = await Promise.all(
-    [undefined, "a secret"].map(async (secret) => {
+    [undefined, "a secret of 16 bytes or more"].map(async (secret) => {
       const { store, call } = await proxied(server.url, {}, secret);
       await call("Bearer ada-s-token", "create", "Printer burns");
       const { items } = await store.list({ limit: 10 });

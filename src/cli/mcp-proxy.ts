@@ -9,6 +9,7 @@ import { httpProxy } from "../agents/mcp-http.ts";
 import { stdioProxy } from "../agents/mcp-stdio.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
 import { messageOf } from "../core/errors.ts";
+import { deriveKey } from "../core/key.ts";
 import type { EncryptOption } from "../core/seal.ts";
 import { type Nevertwice, nevertwice } from "../nevertwice.ts";
 import type { Context, Streams } from "./command.ts";
@@ -102,6 +103,8 @@ export function refuseFlags({ args }: Context, flags: readonly string[], why: st
 export function ledgerOptions({ args, io }: Context): { tenant?: string; secret?: string; encrypt?: EncryptOption } {
   const tenant = args.text("tenant");
   const [secret, encrypt] = [fromEnv("secret-env", args, io.env), fromEnv("encrypt-env", args, io.env)];
+  // A secret that is too short fails here, and not at each call.
+  asUsage(() => deriveKey({ tenant: "", action: "mcp", version: 1, scope: null, parts: ["check"], secret }));
   return {
     ...(tenant !== undefined && { tenant }),
     ...(secret !== undefined && { secret }),
