@@ -4,6 +4,7 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Readable, Writable } from "node:stream";
+import { classify } from "../core/classify.ts";
 import { messageOf } from "../core/errors.ts";
 import type { McpGuard } from "./mcp-guard.ts";
 import { onLines } from "./mcp-lines.ts";
@@ -108,7 +109,7 @@ class HttpServer {
       ...(version !== null && { "mcp-protocol-version": version }),
       // Since protocol revision 2026-07-28 these stand in headers too.
       ...(typeof stated === "string" && message?.method !== undefined && { "mcp-method": message.method }),
-      ...(typeof stated === "string" && typeof name === "string" && { "mcp-name": name }),
+      ...(typeof stated === "string" && typeof name === "string" && { "mcp-name": headerText(name) }),
     };
   }
 
@@ -118,12 +119,9 @@ class HttpServer {
       this.#session = (answer.headers["mcp-session-id"] as string | undefined) ?? null;
     if (status >= 300) {
       const said = (await bodyOf(answer)).toString("utf8").slice(0, 500);
-      // A 4xx was refused before anything ran.
-      return this.#fail(
-        asked,
-        status < 500 ? INVALID_REQUEST : -32_603,
-        `HTTP ${status}${said === "" ? "" : `: ${said}`}`,
-      );
+      // A 4xx was refused before anything ran, and so was what is to be sent again elsewhere; another redirect may be a receipt.
+      const unrun = status === 307 || status === 308 || classify({ status }, 0).kind !== "doubt";
+      return this.#fail(asked, unrun ? INVALID_REQUEST : -32_603, `HTTP ${status}${said === "" ? "" : `: ${said}`}`);
     }
     if (isEventStream(answer)) return this.#stream(answer, asked);
     const text = (await bodyOf(answer)).toString("utf8").trim();
@@ -136,8 +134,8 @@ class HttpServer {
     let answer = first;
     for (let resumes = 0; resumes < MOST_RESUMES; resumes += 1) {
       try {
-        for await (const { raw, data } of eventsOf(answer)) {
-          last = /^id: ?(.*)$/m.exec(raw)?.[1] ?? last;
+        for await (const { data, id } of eventsOf(answer)) {
+          last = id ?? last;
           if (data !== "" && this.#came(data, asked)) return;
         }
       } catch (error) {
@@ -174,8 +172,8 @@ class HttpServer {
       try {
         const answer = await this.#get(last);
         if (answer.statusCode !== 200 || !isEventStream(answer)) return void answer.resume();
-        for await (const { raw, data } of eventsOf(answer)) {
-          last = /^id: ?(.*)$/m.exec(raw)?.[1] ?? last;
+        for await (const { data, id } of eventsOf(answer)) {
+          last = id ?? last;
           turns = 0;
           if (data !== "") this.#came(data, null);
         }
@@ -210,4 +208,10 @@ class HttpServer {
       () => {},
     );
   }
+}
+
+/** What does not fit into a header stands in it as =?base64?…?=. */
+function headerText(text: string): string {
+  const fits = /^[\x21-\x7e]+(?:[ \t]+[\x21-\x7e]+)*$/.test(text) && !text.startsWith("=?base64?");
+  return fits ? text : `=?base64?${Buffer.from(text).toString("base64")}?=`;
 }

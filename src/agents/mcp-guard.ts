@@ -1,12 +1,15 @@
 /** The guards of one MCP server's tools, made as the calls come: what the proxy's transports share. */
-import { createHash } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import { isNevertwiceError } from "../core/errors.ts";
-import { unstorableIn } from "../core/storable-text.ts";
 import { type AttemptContext, currentAttempt } from "../engine/context.ts";
+import type { ProbeContext } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
+import { Callers } from "./mcp-callers.ts";
 import { DEFAULT_WINDOW, type ProxyConfig, type ProxyToolConfig } from "./mcp-config.ts";
-import { INVALID_PARAMS, isRefusedUnrun, RpcFailure, type ToolCall, type ToolInfo } from "./mcp-message.ts";
+import { HttpFailure } from "./mcp-http-failure.ts";
+import { INVALID_PARAMS, isRefusedUnrun, type RpcError, type ToolCall, type ToolInfo } from "./mcp-message.ts";
 import { mcpCodec, mcpErrorMeaning, type ToolResult } from "./mcp-result.ts";
+import { spelledLike } from "./mcp-tool-name.ts";
 import { type CallTool, verifyCall } from "./mcp-verify.ts";
 import { STATUS_TOOL, statusTool } from "./status-tool.ts";
 import type { Guarding, ToolOptions } from "./tool-options.ts";
@@ -27,6 +30,8 @@ export interface McpGuardOptions {
   readonly server: string;
   /** What tells this server from another of the same name: the command line, the URL. */
   readonly identity: string;
+  /** Makes the digests of identity and principal, which stand in every record, useless for guessing credentials. */
+  readonly secret?: string | undefined;
   /** For the person who wrote the config. */
   readonly note?: (text: string) => void;
 }
@@ -35,12 +40,10 @@ type Arguments = Readonly<Record<string, unknown>>;
 
 export class McpGuard {
   readonly #options: McpGuardOptions;
-  readonly #tools = new Map<string, ToolInfo>();
+  readonly #callers = new Callers();
   readonly #guards = new Map<string, GuardedTool<Arguments, ProxyCall, ToolResult>>();
   readonly #status;
   readonly #noted = new Set<string>();
-  #listed = false;
-  #callTool: CallTool | null = null;
 
   constructor(options: McpGuardOptions) {
     this.#options = options;
@@ -48,55 +51,64 @@ export class McpGuard {
   }
 
   /** From the server's own list, as it passes by; a page that is not its last leaves the rest to be asked for. */
-  learn(tools: unknown, isLast = true): void {
+  learn(tools: unknown, isLast = true, principal = ""): void {
     if (!Array.isArray(tools)) return;
-    for (const tool of tools as ToolInfo[]) if (typeof tool?.name === "string") this.#tools.set(tool.name, tool);
+    const caller = this.#callers.of(this.#scope(principal));
+    for (const tool of tools as ToolInfo[]) if (typeof tool?.name === "string") caller.tools.set(tool.name, tool);
     if (!isLast) return;
-    this.#listed = true;
-    this.#noteUnknown();
+    caller.listed = true;
+    this.#noteUnknown(caller.tools);
   }
 
   /** A misspelled name leaves the tool it meant with the defaults. Not an error: a server may show each client other tools. */
-  #noteUnknown(): void {
+  #noteUnknown(tools: ReadonlyMap<string, ToolInfo>): void {
     const { config, note } = this.#options;
     const named = Object.entries(config.tools ?? {}).flatMap(([tool, { verify }]) => [tool, verify?.tool ?? tool]);
-    const missing = [...new Set(named)].filter((name) => !this.#tools.has(name) && !this.#noted.has(name));
+    const missing = [...new Set(named)].filter((name) => !tools.has(name) && !this.#noted.has(name));
     for (const name of missing) this.#noted.add(name);
     if (missing.length === 0) return;
     note?.(
-      `the config names ${missing.map((name) => JSON.stringify(name)).join(", ")}, and the server has no such tool. It has: ${[...this.#tools.keys()].join(", ") || "none"}.`,
+      `the config names ${missing.map((name) => JSON.stringify(name)).join(", ")}, and the server has no such tool. It has: ${[...tools.keys()].join(", ") || "none"}.`,
     );
   }
 
   /** Its tools may have changed: the next call asks again. */
   forget(): void {
-    this.#listed = false;
+    this.#callers.forgetTools();
   }
 
   /** Whether the server's list has to be asked for before a call of this tool can be judged. */
-  needsList(tool: string): boolean {
-    return !this.#listed && this.#configOf(tool) === undefined;
+  needsList(tool: string, principal = ""): boolean {
+    return this.#configOf(tool) === undefined && !this.#callers.of(this.#scope(principal)).listed;
   }
 
   /** null: the call goes through untouched. */
-  guarded(tool: string): boolean {
+  guarded(tool: string, principal = ""): boolean {
     const own = this.#configOf(tool);
     if (own?.readOnly !== undefined) return !own.readOnly;
-    return own !== undefined || this.#tools.get(tool)?.annotations?.readOnlyHint !== true;
+    const { tools } = this.#callers.of(this.#scope(principal));
+    return own !== undefined || tools.get(tool)?.annotations?.readOnlyHint !== true;
+  }
+
+  /** What cannot be guarded, whatever the tool does; null: nothing stands against it. */
+  refusal({ params: { name } }: ToolCall, inexact: string | null, principal = ""): RpcError | null {
+    const { tools } = this.#callers.of(this.#scope(principal));
+    const known = [...tools.keys(), ...Object.keys(this.#options.config.tools ?? {})];
+    const meant = known.includes(name) ? null : spelledLike(name, known);
+    if (meant !== null) {
+      return invalid(`the server has no tool of that name, only ${JSON.stringify(meant)}, written differently`);
+    }
+    if (inexact === null || !this.guarded(name, principal)) return null;
+    return invalid(
+      `the number ${inexact} cannot be told from its neighbours. Send it as a string, if the tool takes one`,
+    );
   }
 
   async answer(call: ProxyCall, callTool: CallTool): Promise<Answer<ToolResult>> {
-    const { name, arguments: args = {} } = call.message.params;
+    const { name, arguments: given } = call.message.params;
+    const args = given ?? {};
     const own = this.#configOf(name);
-    // A client may send any text as a name, and it would be kept as the action's.
-    const unstorable = unstorableIn(name);
-    if (unstorable !== null)
-      throw new RpcFailure({
-        code: INVALID_PARAMS,
-        message: `Not run: the tool's name cannot be kept: ${unstorable}.`,
-      });
-    // A doubt is looked into over the connection of the latest call: an earlier one may be gone.
-    this.#callTool = callTool;
+    this.#callers.of(this.#scope(call.principal)).ask = callTool;
     const guard = this.#guards.get(name) ?? this.#guard(name);
     this.#guards.set(name, guard);
     return guard.answer(own?.keyArgument === undefined ? args : without(args, own.keyArgument), call);
@@ -137,16 +149,16 @@ export class McpGuard {
   #guard(tool: string): GuardedTool<Arguments, ProxyCall, ToolResult> {
     const { nt, config, server } = this.#options;
     const own = this.#configOf(tool);
-    const callTool: CallTool = (verify, args) => (this.#callTool as CallTool)(verify, args);
+    const askOf = (scope: string | null) => this.#callers.find(scope)?.ask ?? null;
     return guardTool<Arguments, ProxyCall, ToolResult>(
       nt,
       {
-        ...toolOptions(own, config, callTool),
+        ...toolOptions(own, config, askOf),
         name: tool,
         action: `${server}/${tool}`,
-        scope: (call) => this.#scope(call),
+        scope: (call) => this.#scope(call.principal),
         ...(config.statusTool === true && { statusTool: STATUS_TOOL }),
-        classify: (error) => (isRefusedUnrun(error) ? "refused" : undefined),
+        classify: (error) => (wasNotRun(error) ? "refused" : undefined),
       },
       (args, call) => {
         const { key } = currentAttempt() as AttemptContext;
@@ -156,24 +168,37 @@ export class McpGuard {
     );
   }
 
-  #scope({ principal }: ProxyCall): string {
-    const { config, identity } = this.#options;
-    return ["mcp", short(identity), short(principal ?? ""), config.scope ?? ""].join(":");
+  /** Whose a record is: nobody gets another's results, and a doubt is looked into with its own caller's connection. */
+  #scope(principal = ""): string {
+    const { config, identity, secret } = this.#options;
+    return ["mcp", short(identity, secret), short(principal, secret), config.scope ?? ""].join(":");
   }
+}
+
+function invalid(what: string): RpcError {
+  return { code: INVALID_PARAMS, message: `Not run: ${what}.` };
+}
+
+function wasNotRun(error: unknown): boolean {
+  return isRefusedUnrun(error) || (error instanceof HttpFailure && error.isUnrunRedirect);
 }
 
 /** A configured tool is guarded as an action is; one without config only for a window, whatever the server answered. */
 function toolOptions(
   own: ProxyToolConfig | undefined,
   config: ProxyConfig,
-  callTool: CallTool,
+  askOf: (scope: string | null) => CallTool | null,
 ): ToolOptions<Arguments, ToolResult> {
   if (own === undefined) {
     return { keep: config.window ?? DEFAULT_WINDOW, retry: { attempts: 1 }, errors: mcpErrorMeaning("answer") };
   }
   const { verify, readOnly, keyArgument, onTimeout, errors, doubt, ...options } = own;
   const settled = typeof doubt === "object" ? doubt : {};
-  const probe = (args: Arguments) => verifyCall(verify as NonNullable<typeof verify>, args, callTool);
+  const probe = (args: Arguments, { scope }: ProbeContext) => {
+    const ask = askOf(scope);
+    // Another caller's credentials may not see what this one has made: "not there" would make it twice.
+    return ask === null ? "unknown" : verifyCall(verify as NonNullable<typeof verify>, args, ask);
+  };
   const policy = verify === undefined ? doubt : { ...settled, probe, quietFor: verify.quietFor };
   return { ...options, ...(policy !== undefined && { doubt: policy }), errors: mcpErrorMeaning(errors) };
 }
@@ -187,8 +212,10 @@ function without(args: Arguments, name: string): Arguments {
   return Object.fromEntries(Object.entries(args).filter(([one]) => one !== name));
 }
 
-function short(text: string): string {
-  return text === "" ? "" : createHash("sha256").update(text).digest("base64url").slice(0, 16);
+function short(text: string, secret: string | undefined): string {
+  if (text === "") return "";
+  const digest = secret === undefined ? createHash("sha256") : createHmac("sha256", secret);
+  return digest.update(text).digest("base64url").slice(0, 16);
 }
 
 /** What the guard itself refused (a key that cannot be made, a store that is down): told to the model, nothing was run. */

@@ -1,10 +1,13 @@
 /** One held call on streamable HTTP: sent on, its stream passed through, its answer kept back until it is settled. */
+import { randomUUID } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { messageOf } from "../core/errors.ts";
 import type { ProxyCall } from "./mcp-guard.ts";
+import { HttpFailure } from "./mcp-http-failure.ts";
+import type { Account } from "./mcp-limits.ts";
 import {
-  borrowedMeta,
   CancelledUnanswered,
+  INVALID_REQUEST,
   idText,
   inRevisionOf,
   isResponse,
@@ -17,7 +20,7 @@ import {
 import type { ToolResult } from "./mcp-result.ts";
 import { bodyOf, eventsOf, forwardable, isEventStream, send, type UpstreamRequest, writeTo } from "./mcp-upstream.ts";
 
-/** By session and request id. */
+/** By caller, session and request id. */
 export type PendingAnswers = Map<string, PendingAnswer>;
 
 export interface PendingAnswer {
@@ -28,10 +31,14 @@ export interface PendingAnswer {
   cancelled(): void;
 }
 
-/** null: there is no session to tell it by. */
-export function pendingKey(headers: IncomingHttpHeaders, id: ToolCall["id"] | null | undefined): string | null {
+/** null: there is no session to tell it by. A session id that another caller sends names nothing of this one's. */
+export function pendingKey(
+  principal: string,
+  headers: IncomingHttpHeaders,
+  id: ToolCall["id"] | null | undefined,
+): string | null {
   const session = headers["mcp-session-id"];
-  return session === undefined ? null : `${String(session)} ${idText(id)}`;
+  return session === undefined ? null : JSON.stringify([principal, session, id ?? null]);
 }
 
 export interface HttpCallOptions {
@@ -41,27 +48,12 @@ export interface HttpCallOptions {
   readonly principal: string;
   readonly pending: PendingAnswers;
   readonly graceMs: number;
+  /** What the answer takes while it is held. */
+  readonly account: Account;
+  /** A client that does not read its answer is cut off after this. */
+  readonly readerMs: number;
   /** Takes the answer of a call that was cancelled and given up. */
   late(key: string, result: ToolResult): void;
-}
-
-/** An HTTP status instead of an answer. */
-export class HttpFailure extends Error {
-  override readonly name = "HttpFailure";
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly #body: Buffer;
-
-  constructor(answer: IncomingMessage, body: Buffer) {
-    super(`the MCP server answered HTTP ${answer.statusCode}`);
-    this.status = answer.statusCode ?? 502;
-    this.headers = answer.headers;
-    this.#body = body;
-  }
-
-  passOn(response: ServerResponse): void {
-    response.writeHead(this.status, forwardable(this.headers)).end(this.#body);
-  }
 }
 
 interface Elsewhere {
@@ -121,23 +113,29 @@ export class HttpCall implements ProxyCall {
     const { request } = this.#options;
     this.#sends += 1;
     this.#came = null;
-    const own = this.#sends > 1 ? { ...message, id: `nevertwice:${idText(message.id)}:${this.#sends}` } : message;
+    // A second attempt of one call may not use its id again.
+    const own = this.#sends > 1 ? { ...message, id: `nevertwice:${randomUUID()}` } : message;
     const body = own === this.message ? request.body : Buffer.from(JSON.stringify(own));
     const elsewhere = this.#elsewhere(own.id);
     try {
       const answer = await send({ ...request, body }, this.#over.signal);
-      if ((answer.statusCode ?? 502) >= 300) throw new HttpFailure(answer, await bodyOf(answer));
-      return isEventStream(answer) ? await this.#fromStream(answer, own.id, elsewhere) : await this.#fromBody(answer);
+      if ((answer.statusCode ?? 502) >= 300) throw new HttpFailure(answer, await bodyOf(answer, this.#options.account));
+      return isEventStream(answer)
+        ? await this.#fromStream(answer, own.id, elsewhere)
+        : await this.#fromBody(answer, own.id);
     } finally {
       elsewhere.cancel();
     }
   }
 
-  async #fromBody(answer: IncomingMessage): Promise<ToolResult> {
-    const { response } = this.#options;
-    const text = (await bodyOf(answer)).toString("utf8");
+  async #fromBody(answer: IncomingMessage, id: ToolCall["id"]): Promise<ToolResult> {
+    const { response, account } = this.#options;
+    const text = (await bodyOf(answer, account)).toString("utf8");
     if (!response.headersSent) this.#head = { status: answer.statusCode ?? 200, headers: forwardable(answer.headers) };
-    return this.#taken(parseMessage(text), text);
+    const message = parseMessage(text);
+    // Another request's answer is no evidence. An error may have no id: then the server could not read the request.
+    const isOwn = message !== null && (message.error !== undefined || idText(message.id) === idText(id));
+    return this.#taken(isOwn ? message : null, text);
   }
 
   #head: { readonly status: number; readonly headers: Record<string, string | string[]> } | null = null;
@@ -148,7 +146,7 @@ export class HttpCall implements ProxyCall {
     let resumable = false;
     let found: { readonly message: RpcMessage; readonly raw: string } | null = null;
     try {
-      for await (const { raw, data, resumable: hasId } of eventsOf(answer)) {
+      for await (const { raw, data, resumable: hasId } of eventsOf(answer, this.#options.account)) {
         resumable ||= hasId;
         const message = parseMessage(data);
         if (message !== null && isResponse(message) && idText(message.id) === idText(id)) {
@@ -161,7 +159,7 @@ export class HttpCall implements ProxyCall {
       if (!resumable) throw error;
     }
     if (found !== null) return this.#taken(found.message, found.raw);
-    if (!resumable || pendingKey(this.#options.request.headers, id) === null)
+    if (!resumable || pendingKey(this.principal, this.#options.request.headers, id) === null)
       throw new Error("the stream ended before the answer came");
     // The client has to notice that its stream is over, to resume it.
     response.end();
@@ -171,9 +169,11 @@ export class HttpCall implements ProxyCall {
   /** The answer may come on the stream a client resumes; it goes to the client there, once the ledger knows. */
   #elsewhere(id: ToolCall["id"]): Elsewhere {
     const { pending, request } = this.#options;
-    const key = pendingKey(request.headers, id);
+    const key = pendingKey(this.principal, request.headers, id);
     // Without a session, ids of different clients cannot be told apart, and there is no stream to resume.
     if (key === null) return { answer: new Promise(() => {}), cancel: () => {} };
+    // On a resumed stream, the answer of one could be taken for the other's.
+    if (pending.has(key)) throw new RpcFailure(ID_IN_USE);
     const cancel = () => pending.delete(key);
     const answer = new Promise<RpcMessage>((resolve) => {
       pending.set(key, {
@@ -190,10 +190,11 @@ export class HttpCall implements ProxyCall {
   }
 
   #taken(message: RpcMessage | null, text: string): ToolResult {
-    if (message === null) throw new Error("the answer is no JSON-RPC message");
+    if (message === null) throw new Error("the answer is no JSON-RPC answer to this call");
     this.#came = this.#sends === 1 ? text : null;
     if (message.error !== undefined) throw new RpcFailure(message.error);
-    return (message.result ?? {}) as ToolResult;
+    if (message.result === undefined) throw new Error("the answer has neither a result nor an error");
+    return message.result as ToolResult;
   }
 
   /** The server's own bytes, where this very call got them. */
@@ -202,7 +203,7 @@ export class HttpCall implements ProxyCall {
     const { response } = this.#options;
     if (this.#came === null) return false;
     if (!response.headersSent && this.#head !== null) response.writeHead(this.#head.status, this.#head.headers);
-    response.end(this.#came);
+    this.#close(this.#came);
     return true;
   }
 
@@ -223,56 +224,19 @@ export class HttpCall implements ProxyCall {
     // Whoever cancelled waits for no answer.
     if (this.#cancelled && response.headersSent) return void response.end();
     const text = JSON.stringify(message);
-    if (response.headersSent) return void response.end(`event: message\ndata: ${text}\n\n`);
-    response.writeHead(200, { "content-type": "application/json" }).end(text);
+    if (response.headersSent) return void this.#close(`event: message\ndata: ${text}\n\n`);
+    response.writeHead(200, { "content-type": "application/json" });
+    this.#close(text);
   }
 
-  // ---- what the proxy asks for itself, with this call's session and credentials
-
-  async listTools(): Promise<unknown[]> {
-    const tools: unknown[] = [];
-    let cursor: unknown;
-    for (let page = 0; page < MOST_PAGES; page += 1) {
-      const result = await this.#ask("tools/list", cursor === undefined ? {} : { cursor });
-      tools.push(...((result.tools as unknown[] | undefined) ?? []));
-      cursor = result.nextCursor;
-      if (cursor === undefined) break;
-    }
-    return tools;
-  }
-
-  async callTool(name: string, args: Readonly<Record<string, unknown>>): Promise<ToolResult> {
-    return this.#ask("tools/call", { name, arguments: args });
-  }
-
-  async #ask(method: string, params: object): Promise<ToolResult> {
-    const { request } = this.#options;
-    const id = `nevertwice:${method}:${idText(this.message.id)}`;
-    const asked = { jsonrpc: "2.0", id, method, params: { ...params, ...borrowedMeta(this.message) } };
-    const headers = { ...request.headers, ...routing(request.headers, method, params) };
-    const answer = await send({ ...request, headers, body: Buffer.from(JSON.stringify(asked)) });
-    if ((answer.statusCode ?? 502) >= 300) throw new HttpFailure(answer, await bodyOf(answer));
-    if (!isEventStream(answer)) return resultOf(parseMessage((await bodyOf(answer)).toString("utf8")));
-    for await (const event of eventsOf(answer)) {
-      const message = parseMessage(event.data);
-      if (message !== null && isResponse(message)) return resultOf(message);
-    }
-    throw new Error("the stream ended before the answer came");
+  #close(text: string): void {
+    const { response, readerMs } = this.#options;
+    response.setTimeout(readerMs, () => response.destroy());
+    response.end(text);
   }
 }
 
-const MOST_PAGES = 100;
-
-/** Since protocol revision 2026-07-28 the method and the name also stand in headers, and must agree with the body. */
-function routing(headers: IncomingHttpHeaders, method: string, params: object): IncomingHttpHeaders {
-  const name = (params as { name?: string }).name;
-  return {
-    ...(headers["mcp-method"] !== undefined && { "mcp-method": method }),
-    ...(headers["mcp-name"] !== undefined && { "mcp-name": name }),
-  };
-}
-
-function resultOf(message: RpcMessage | null): ToolResult {
-  if (message?.error !== undefined) throw new RpcFailure(message.error);
-  return (message?.result ?? {}) as ToolResult;
-}
+const ID_IN_USE = {
+  code: INVALID_REQUEST,
+  message: "Not run: a call with the same id is under way in this session. Give each request an id of its own.",
+};

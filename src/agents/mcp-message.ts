@@ -104,7 +104,7 @@ export class RpcFailure extends Error {
 const METHOD_NOT_FOUND = -32_601;
 export const INVALID_PARAMS = -32_602;
 export const INVALID_REQUEST = -32_600;
-const PARSE_ERROR = -32_700;
+export const PARSE_ERROR = -32_700;
 
 /** Refused before the tool was begun; every other error says nothing certain. */
 export function isRefusedUnrun(error: unknown): boolean {
@@ -113,23 +113,10 @@ export function isRefusedUnrun(error: unknown): boolean {
   );
 }
 
-/**
- * Calls of tools inside a batch, which the protocol had for one revision (2025-03-26). Passed on whole they would slip
- * past the guard, so such a batch is refused. Gives the ids of its requests; none: it is no batch with a call in it.
- */
-export function batchedCalls(text: string): readonly RequestId[] {
-  if (!text.trimStart().startsWith("[")) return [];
-  try {
-    const batch = JSON.parse(text) as readonly RpcMessage[];
-    return batch.some(isToolCall) ? batch.filter(isRequest).map(({ id }) => id) : [];
-  } catch {
-    return [];
-  }
-}
-
 export const NO_BATCHES: RpcError = {
   code: INVALID_REQUEST,
-  message: "Not run: tool calls in a batch cannot be guarded one by one. Send each request by itself.",
+  message:
+    "Not run: a batch with tool calls, cancellations or parts that are no messages cannot be guarded. Send each request by itself.",
 };
 
 const PROTOCOL_VERSION_KEY = "io.modelcontextprotocol/protocolVersion";

@@ -4,8 +4,9 @@ import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { type ProxyConfig, readProxyConfig } from "./mcp-config.ts";
 import { McpGuard } from "./mcp-guard.ts";
+import { incomingText } from "./mcp-incoming.ts";
 import { onLines } from "./mcp-lines.ts";
-import { batchedCalls, onlyGaveUp } from "./mcp-message.ts";
+import { onlyGaveUp } from "./mcp-message.ts";
 import type { ToolResult } from "./mcp-result.ts";
 import { SseReader } from "./mcp-sse.ts";
 import { countMatches, verifyCall } from "./mcp-verify.ts";
@@ -43,11 +44,16 @@ describe("messages", () => {
     expect(onlyGaveUp(cancelled("AbortError: the user pressed stop"))).toBe(false);
   });
 
-  it("a batch is noticed only when a tool is called in it", () => {
+  it("a batch is refused when a tool is called in it, or when a part of it is no message", () => {
     const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "a" } };
-    expect(batchedCalls(JSON.stringify([call, { jsonrpc: "2.0", id: "x", method: "ping" }]))).toEqual([1, "x"]);
-    expect(batchedCalls(JSON.stringify([{ jsonrpc: "2.0", id: 1, method: "ping" }]))).toEqual([]);
-    expect(batchedCalls("[not json")).toEqual([]);
+    const ping = { jsonrpc: "2.0", id: "x", method: "ping" };
+    const read = (parts: unknown[]) => incomingText(JSON.stringify(parts));
+    expect(read([call, ping])).toMatchObject({ kind: "refused", answers: { ids: [1, "x"], isBatch: true } });
+    expect(read([null, call])).toMatchObject({ kind: "refused", answers: { ids: [1] } });
+    expect(read([])).toMatchObject({ kind: "refused", answers: { ids: [null] } });
+    expect(read([[call]])).toMatchObject({ kind: "refused" });
+    expect(read([ping])).toMatchObject({ kind: "batch" });
+    expect(incomingText("[not json")).toMatchObject({ kind: "refused", answers: { ids: [null], isBatch: false } });
   });
 });
 

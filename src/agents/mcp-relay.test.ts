@@ -124,3 +124,75 @@ it.each([
     expect(await make(3)).toBe(1);
   },
 );
+
+/** What a lenient server might take for a call. */
+const NOT_UNDERSTOOD: readonly (readonly [string, string])[] = [
+  ["what is not JSON", "{call}"],
+  ["a byte order mark", `\uFEFF${call(1)}`],
+  ["a call without an id", call(1).replace('"id":1,', "")],
+  ["an id that is no scalar", call(1).replace('"id":1', '"id":[1]')],
+  ["an id beyond 2^53", call(1).replace('"id":1', '"id":9007199254740993')],
+  ["a method that comes twice", call(1).replace('"method"', '"method":"ping","method"')],
+  ["a method in another case", call(1).replace('"method"', '"Method"')],
+  ["a tool that comes twice", call(1).replace('"name"', '"name":"look","name"')],
+  ["params that are a list", '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["send"]}'],
+  ["a batch with a call", `[${call(1)}]`],
+  ["a batch with null and a call", `[null,${call(1)}]`],
+  ["a call behind a carriage return", `{"jsonrpc":"2.0","id":7,"method":"ping"}\r${call(1)}`],
+  ["NUL in a tool's name", call(1).replace('"send"', '"se\\u0000nd"')],
+  ["a tool in another case", call(1).replace('"send"', '"SEND"')],
+  ["a number that cannot be told from its neighbour", call(1).replace('"ada"', "9007199254740993")],
+];
+
+it.each(NOT_UNDERSTOOD)("%s is answered with an error and does not reach the server", async (_, line) => {
+  const { relay, toServer, toClient } = relayed({ tools });
+  relay.fromClient(JSON.stringify({ jsonrpc: "2.0", id: 0, method: "tools/list" }));
+  relay.fromServer(answer(0, { tools: [{ name: "send" }] }));
+  relay.fromClient(line);
+  await relay.idle();
+  expect(toServer.slice(1)).toEqual([]);
+  expect(toClient.slice(1).map((one) => JSON.parse(one).error?.message)).toEqual([expect.stringMatching(/^Not run: /)]);
+});
+
+it("line ends of other programs inside a message are escaped: no part of it is a line of its own", async () => {
+  const { relay, toServer } = relayed({ tools });
+  const inner = call(9);
+  const nested = `{"jsonrpc":"2.0","id":1,"method":"ping","params":\r${inner}\r}`;
+  relay.fromClient(nested);
+  const text = JSON.stringify({
+    jsonrpc: "2.0",
+    id: 2,
+    method: "prompts/get",
+    params: { name: `\u2028${inner}\u2029\u0085` },
+  });
+  relay.fromClient(text);
+  for (const line of toServer) expect(line).not.toMatch(/[\r\u0085\u2028\u2029]/);
+  expect(toServer.map((line) => JSON.parse(line))).toEqual([JSON.parse(nested), JSON.parse(text)]);
+});
+
+it("an id that is under way is not taken again: an answer would settle the wrong call", async () => {
+  const { relay, toServer, toClient } = relayed({ tools });
+  relay.fromClient(call(1));
+  await expect.poll(() => toServer).toHaveLength(1);
+  relay.fromClient(call(1).replace("ada", "bob"));
+  relay.fromClient('{"jsonrpc":"2.0","id":1,"method":"ping"}');
+  expect(toClient.map((line) => JSON.parse(line))).toEqual(
+    Array(2).fill({
+      jsonrpc: "2.0",
+      id: null,
+      error: { code: -32_600, message: expect.stringMatching(/the id 1 belongs to/) },
+    }),
+  );
+  relay.fromServer(answer(1, sent));
+  await relay.idle();
+  expect(toClient.at(-1)).toBe(answer(1, sent));
+  // A request that passes has its id too, until it is answered.
+  relay.fromClient('{"jsonrpc":"2.0","id":2,"method":"ping"}');
+  relay.fromClient(call(2).replace("ada", "bob"));
+  expect(toClient.at(-1)).toMatch(/the id 2 belongs to/);
+  relay.fromServer(answer(2, {}));
+  relay.fromClient(call(2).replace("ada", "bob"));
+  await expect.poll(() => toServer.length).toBe(3);
+  relay.fromServer(answer(2, sent));
+  await relay.idle();
+});

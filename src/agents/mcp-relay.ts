@@ -1,11 +1,13 @@
 /**
  * The guard between one client and one server that exchange single messages (stdio). Only calls of guarded tools are
- * held back; every other message goes through as the very text that came, in both directions and in order.
+ * held back; every other message goes through as the very text that came, in both directions and in order. What is not
+ * understood does not reach the server: it may read there as a call.
  */
+import { randomUUID } from "node:crypto";
 import type { McpGuard, ProxyCall } from "./mcp-guard.ts";
 import { refusalOfError } from "./mcp-guard.ts";
+import { type Incoming, incomingText, refusalsOf } from "./mcp-incoming.ts";
 import {
-  batchedCalls,
   borrowedMeta,
   CANCEL_GRACE_MS,
   CancelledUnanswered,
@@ -13,10 +15,9 @@ import {
   INVALID_REQUEST,
   idText,
   inRevisionOf,
+  isRequest,
   isResponse,
-  isToolCall,
   LATE_ANSWER_MS,
-  NO_BATCHES,
   onlyGaveUp,
   parseMessage,
   type RequestId,
@@ -61,6 +62,10 @@ export class McpRelay {
   readonly #late = new Map<string, Held>();
   /** Lists the client asked for, whose answers get the added tools. */
   readonly #lists = new Set<string>();
+  /** Requests that were passed on and are not answered yet: a call with the same id would get their answers. */
+  readonly #open = new Set<string>();
+  /** Of the proxy's own requests: no id of a client's. */
+  readonly #ownIds = `nevertwice:${randomUUID()}`;
   #listing: Promise<void> | null = null;
   #closed: Error | null = null;
   #count = 0;
@@ -70,22 +75,51 @@ export class McpRelay {
   }
 
   fromClient(line: string): void {
-    const batched = batchedCalls(line);
-    if (batched.length > 0) return void this.#refuseBatch(batched);
-    const message = parseMessage(line);
-    if (message !== null && isToolCall(message)) return void this.#hold(message, line);
-    if (message?.method === "tools/list") this.#lists.add(idText(message.id));
-    const cancelled = cancelledId(message);
+    const incoming = incomingText(line);
+    if (incoming.kind === "refused") {
+      for (const answer of refusalsOf(incoming.answers)) this.#options.toClient(JSON.stringify(answer));
+      return;
+    }
+    const messages = incoming.kind === "batch" ? incoming.messages : [incoming.message];
+    const taken = messages.find((message) => this.#isTaken(message, incoming.kind === "call"));
+    if (taken !== undefined) return void this.#refuseId(taken);
+    if (incoming.kind === "call") return void this.#hold(incoming, line);
+    for (const message of messages) this.#passes(message);
+    const cancelled = incoming.kind === "message" ? cancelledId(incoming.message) : undefined;
     if (cancelled !== undefined && this.#held.has(cancelled))
-      return void this.#cancel(cancelled, message as RpcMessage, line);
-    this.#options.toServer(line);
+      return void this.#cancel(cancelled, messages[0] as RpcMessage, line);
+    this.#options.toServer(oneLine(line));
+  }
+
+  /** An answer under this id could be another's: it would settle a call with what it did not do. */
+  #isTaken(message: RpcMessage, isCall: boolean): boolean {
+    if (!isRequest(message)) return false;
+    const id = idText(message.id);
+    return this.#held.has(id) || this.#late.has(id) || this.#waiting.has(id) || (isCall && this.#open.has(id));
+  }
+
+  /** Without the id: an answer under it belongs to the request that has it. */
+  #refuseId({ id }: RpcMessage): void {
+    const message = `Not run: the id ${idText(id)} belongs to a request that is under way. Give each request an id of its own.`;
+    this.#options.toClient(JSON.stringify({ jsonrpc: "2.0", id: null, error: { code: INVALID_REQUEST, message } }));
+  }
+
+  #passes(message: RpcMessage): void {
+    const cancelled = cancelledId(message);
+    if (cancelled !== undefined) this.#open.delete(cancelled);
+    if (!isRequest(message)) return;
+    const id = idText(message.id);
+    if (message.method === "tools/list") this.#lists.add(id);
+    this.#open.add(id);
+    // A server that leaves requests unanswered must not fill the memory.
+    if (this.#open.size > MOST_OPEN) this.#open.delete(this.#open.values().next().value as string);
   }
 
   #cancel(id: string, message: RpcMessage, line: string): void {
     const held = this.#held.get(id) as Held;
     held.cancelled = true;
     if (onlyGaveUp(message) && this.#options.guard.finishes(held.tool)) return;
-    this.#options.toServer(line);
+    this.#options.toServer(oneLine(line));
     setTimeout(() => this.#giveUp(id, held), this.#options.graceMs ?? CANCEL_GRACE_MS).unref();
   }
 
@@ -109,6 +143,7 @@ export class McpRelay {
       this.#waiting.delete(id);
       return void waiting.resolve({ message, line });
     }
+    this.#open.delete(id);
     this.#settleLate(id, message);
     this.#options.toClient(this.#lists.delete(id) ? this.#listed(message, line) : line);
   }
@@ -136,7 +171,7 @@ export class McpRelay {
     await Promise.all([...this.#held.values()].map(({ sent }) => sent));
   }
 
-  #hold(message: ToolCall, line: string): void {
+  #hold({ message, inexact }: Extract<Incoming, { kind: "call" }>, line: string): void {
     let leave = () => {};
     const sent = new Promise<void>((left) => {
       leave = left;
@@ -144,7 +179,7 @@ export class McpRelay {
     const held: Held = { tool: message.params.name, cancelled: false, key: null, line: null, sent, leave };
     const id = idText(message.id);
     this.#held.set(id, held);
-    const call = this.#call(message, line, held)
+    const call = this.#call(message, inexact, oneLine(line), held)
       .catch((error: unknown) => this.#answerError(message, error))
       .finally(() => {
         held.leave();
@@ -154,13 +189,19 @@ export class McpRelay {
     this.#calls.add(call);
   }
 
-  async #call(message: ToolCall, line: string, held: Held): Promise<void> {
+  async #call(message: ToolCall, inexact: string | null, line: string, held: Held): Promise<void> {
     const { guard, toServer } = this.#options;
     const { name } = message.params;
     const status = await guard.status(message);
     if (status !== null) return void this.#answer(message, status);
     if (guard.needsList(name)) await this.#learnTools(message);
-    if (!guard.guarded(name)) return void (held.cancelled || toServer(line));
+    const refused = guard.refusal(message, inexact);
+    if (refused !== null) throw new RpcFailure(refused);
+    if (!guard.guarded(name)) {
+      if (held.cancelled) return;
+      this.#passes(message);
+      return toServer(line);
+    }
     let sends = 0;
     const call: ProxyCall = {
       message,
@@ -255,17 +296,26 @@ export class McpRelay {
     this.#options.toClient(JSON.stringify({ jsonrpc: "2.0", id, error: shown }));
   }
 
-  #refuseBatch(requests: readonly RequestId[]): void {
-    for (const id of requests) this.#options.toClient(JSON.stringify({ jsonrpc: "2.0", id, error: NO_BATCHES }));
-  }
-
   #ownId(): string {
     this.#count += 1;
-    return `nevertwice:${this.#count}`;
+    return `${this.#ownIds}:${this.#count}`;
   }
 }
 
 const MOST_PAGES = 100;
+const MOST_OPEN = 10_000;
+
+/**
+ * Many a server reads lines that end with other characters too (Node's readline does): between those, a text in a message
+ * would be a message of its own. JSON has an escape for each that can stand in a string; a CR is white space in it.
+ */
+function oneLine(line: string): string {
+  return /[\r\u0085\u2028\u2029]/.test(line)
+    ? line
+        .replace(/\r/g, " ")
+        .replace(/[\u0085\u2028\u2029]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`)
+    : line;
+}
 
 /** The client took its request back before it was sent on. */
 class CancelledUnsent extends RpcFailure {
@@ -276,5 +326,6 @@ class CancelledUnsent extends RpcFailure {
 
 function resultOf(message: RpcMessage): ToolResult {
   if (message.error !== undefined) throw new RpcFailure(message.error);
-  return (message.result ?? {}) as ToolResult;
+  if (message.result === undefined) throw new Error("the answer has neither a result nor an error");
+  return message.result as ToolResult;
 }

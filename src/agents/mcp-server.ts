@@ -1,6 +1,7 @@
 /** A small MCP server on lines of JSON: tools and nothing else. */
 import { messageOf } from "../core/errors.ts";
-import { isRequest, isToolCall, parseMessage, type RequestId, type RpcMessage } from "./mcp-message.ts";
+import { incomingText, refusalsOf } from "./mcp-incoming.ts";
+import { isRequest, isToolCall, type RequestId, type RpcMessage } from "./mcp-message.ts";
 
 export interface ServedTool {
   readonly name: string;
@@ -21,8 +22,13 @@ const KNOWN_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /** The answer to one line; null: it wants none. */
 export async function serveLine(line: string, tools: readonly ServedTool[], info: ServedInfo): Promise<string | null> {
-  const message = parseMessage(line);
-  if (message === null || !isRequest(message)) return null;
+  const incoming = incomingText(line);
+  if (incoming.kind === "refused") {
+    const answers = refusalsOf(incoming.answers);
+    return JSON.stringify(incoming.answers.isBatch ? answers : answers[0]);
+  }
+  if (incoming.kind === "batch" || !isRequest(incoming.message)) return null;
+  const { message } = incoming;
   const answer = (body: object) => JSON.stringify({ jsonrpc: "2.0", id: message.id as RequestId, ...body });
   switch (message.method) {
     case "initialize":

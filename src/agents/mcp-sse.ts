@@ -1,4 +1,7 @@
-/** Server-sent events, read one by one and kept as they came, so that they can be passed on unchanged. */
+/**
+ * Server-sent events, read one by one and kept as they came, so that they can be passed on unchanged. Each character is looked
+ * at once, however the stream is cut: an event may be long and come in many pieces.
+ */
 
 export interface SseEvent {
   /** The event's text, blank line included. */
@@ -6,38 +9,81 @@ export interface SseEvent {
   readonly data: string;
   /** Has an id: the stream can be resumed after it. */
   readonly resumable: boolean;
+  readonly id: string | undefined;
 }
 
 const LONGEST_EVENT = 64 * 1024 * 1024;
 
 export class SseReader {
-  #rest = "";
+  /** Pieces of the event that is not complete yet. */
+  #raw: string[] = [];
+  #size = 0;
+  #data: string[] = [];
+  #id: string | undefined;
+  /** Pieces of the line that is not complete yet. */
+  #line: string[] = [];
+  /** The last character was a CR: an LF right behind it belongs to the same line end. */
+  #afterCr = false;
+  #first = true;
 
   /** The events that are complete now. */
   push(chunk: string): SseEvent[] {
-    this.#rest += chunk;
     const events: SseEvent[] = [];
-    for (let end = boundary(this.#rest); end !== null; end = boundary(this.#rest)) {
-      events.push(eventOf(this.#rest.slice(0, end)));
-      this.#rest = this.#rest.slice(end);
+    const ends = /\r\n|\n|\r/g;
+    let [lineFrom, rawFrom] = [0, 0];
+    if (this.#afterCr && chunk.startsWith("\n")) {
+      lineFrom = 1;
+      ends.lastIndex = 1;
     }
-    if (this.#rest.length > LONGEST_EVENT) throw new Error(`an event is longer than ${LONGEST_EVENT} characters`);
+    if (chunk !== "") this.#afterCr = false;
+    for (let end = ends.exec(chunk); end !== null; end = ends.exec(chunk)) {
+      this.#line.push(chunk.slice(lineFrom, end.index));
+      lineFrom = ends.lastIndex;
+      this.#afterCr = end[0] === "\r" && lineFrom === chunk.length;
+      if (!this.#isLastLine()) continue;
+      this.#raw.push(chunk.slice(rawFrom, lineFrom));
+      rawFrom = lineFrom;
+      events.push(this.#event());
+    }
+    this.#line.push(chunk.slice(lineFrom));
+    this.#raw.push(chunk.slice(rawFrom));
+    this.#size += chunk.length - rawFrom;
+    if (this.#size > LONGEST_EVENT) throw new Error(`an event is longer than ${LONGEST_EVENT} characters`);
     return events;
   }
 
   /** What came after the last complete event. */
   get rest(): string {
-    return this.#rest;
+    return this.#raw.join("");
   }
-}
 
-function boundary(text: string): number | null {
-  const found = /\r\n\r\n|\n\n|\r\r/.exec(text);
-  return found === null ? null : found.index + found[0].length;
-}
+  /** How many characters that is. */
+  get size(): number {
+    return this.#size;
+  }
 
-function eventOf(raw: string): SseEvent {
-  const lines = raw.split(/\r\n|\n|\r/);
-  const data = lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5).replace(/^ /, ""));
-  return { raw, data: data.join("\n"), resumable: lines.some((line) => line.startsWith("id:")) };
+  /** Takes the line that has just ended; true: it was blank, and the event is complete. */
+  #isLastLine(): boolean {
+    let line = this.#line.join("");
+    this.#line = [];
+    // A byte order mark may stand before the first line.
+    if (this.#first && line.startsWith("\uFEFF")) line = line.slice(1);
+    this.#first = false;
+    if (line === "") return true;
+    const colon = line.indexOf(":");
+    const field = colon === -1 ? line : line.slice(0, colon);
+    const value = colon === -1 ? "" : line.slice(colon + 1).replace(/^ /, "");
+    if (field === "data") this.#data.push(value);
+    if (field === "id") this.#id = value;
+    return false;
+  }
+
+  #event(): SseEvent {
+    const [raw, data, id] = [this.#raw.join(""), this.#data.join("\n"), this.#id];
+    this.#raw = [];
+    this.#size = 0;
+    this.#data = [];
+    this.#id = undefined;
+    return { raw, data, resumable: id !== undefined, id };
+  }
 }

@@ -1,5 +1,6 @@
 /** `nevertwice mcp`: the proxy, put together. */
 import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { stdioToHttp } from "../agents/mcp-bridge.ts";
 import { type ProxyConfig, readProxyConfig } from "../agents/mcp-config.ts";
@@ -7,8 +8,11 @@ import { McpGuard } from "../agents/mcp-guard.ts";
 import { httpProxy } from "../agents/mcp-http.ts";
 import { stdioProxy } from "../agents/mcp-stdio.ts";
 import { commandName } from "../core/command-name.ts";
+import { type Duration, durationMs } from "../core/duration.ts";
 import { messageOf } from "../core/errors.ts";
 import { parseForeignJson } from "../core/foreign-json.ts";
+import { deriveKey } from "../core/key.ts";
+import type { EncryptOption } from "../core/seal.ts";
 import { type Nevertwice, nevertwice } from "../nevertwice.ts";
 import type { Context, Streams } from "./command.ts";
 import { asUsage, EXIT, UsageError } from "./exit.ts";
@@ -27,29 +31,40 @@ export async function runProxy(context: Context): Promise<number> {
   const config = configOf(context);
   const streams = io.takeOver?.();
   if (streams === undefined) throw new UsageError("mcp runs as a program of its own, not inside another.");
-  const tenant = args.text("tenant");
-  const nt = nevertwice({ store: openLedger(args.text("store"), io), ...(tenant !== undefined && { tenant }) });
+  const options = ledgerOptions(context);
+  const store = openLedger(args.text("store"), io);
+  const nt = asUsage(() => nevertwice({ store, ...options }));
   try {
-    if (url !== undefined) return await onHttp(context, nt, config, urlOf(url), streams);
+    const { secret } = options;
+    if (url !== undefined) return await onHttp(context, { nt, secret }, config, urlOf(url), streams);
     const identity = JSON.stringify(command);
     const note = (text: string) => context.note(oneLine(text));
-    const guard = new McpGuard({ nt, config, server: config.name ?? commandName(command), identity, note });
+    const server = config.name ?? commandName(command);
+    const guard = new McpGuard({ nt, config, server, identity, secret, note });
     return await stdioProxy({ guard, command, env: io.env, cwd: io.cwd, ...streams });
   } finally {
     await nt.close();
   }
 }
 
-async function onHttp(context: Context, nt: Nevertwice, config: ProxyConfig, url: URL, streams: Streams) {
+interface Keeping {
+  readonly nt: Nevertwice;
+  readonly secret?: string | undefined;
+}
+
+async function onHttp(context: Context, { nt, secret }: Keeping, config: ProxyConfig, url: URL, streams: Streams) {
   const listen = context.args.text("listen");
   const headers = headersOf(context);
   // Who calls with other credentials is somebody else, and gets nobody's results.
   const identity = JSON.stringify([url.href, headers]);
   const note = (text: string) => context.note(oneLine(text));
-  const guard = new McpGuard({ nt, config, server: config.name ?? url.host, identity, note });
-  if (listen === undefined) return stdioToHttp({ guard, url, headers, ...streams });
+  const guard = new McpGuard({ nt, config, server: config.name ?? url.host, identity, secret, note });
+  if (listen === undefined) {
+    refuseFlags(context, LISTEN_FLAGS, "belong to --listen: without it, the client is on stdio");
+    return stdioToHttp({ guard, url, headers, ...streams });
+  }
   const ended = new Promise<void>((end) => streams.onSignal(() => end()));
-  const proxy = await httpProxy({ guard, config, url, ...listenOf(listen) });
+  const proxy = await httpProxy({ guard, config, url, ...listenOf(listen), ...doorOf(context) });
   context.note(`guarding ${url.href}; clients connect to ${proxy.url}`);
   await ended;
   await proxy.close();
@@ -78,6 +93,61 @@ function refuseFlagsOfUrl({ args }: Context): void {
   throw new UsageError(
     "--listen and --header belong to --url: a server that is a command is reached on stdio. Leave them out, or name the server's URL.",
   );
+}
+
+/** Dropped in silence, they would leave a door open, or shut, that its operator takes for the opposite. */
+export function refuseFlags({ args }: Context, flags: readonly string[], why: string): void {
+  const given = flags.filter((flag) => args.text(flag) !== undefined);
+  if (given.length > 0) throw new UsageError(`${given.map((flag) => `--${flag}`).join(", ")} ${why}. Leave them out.`);
+}
+
+/** Secrets come in the environment: a command line is shown by ps. */
+export function ledgerOptions({ args, io }: Context): { tenant?: string; secret?: string; encrypt?: EncryptOption } {
+  const tenant = args.text("tenant");
+  const [secret, encrypt] = [fromEnv("secret-env", args, io.env), fromEnv("encrypt-env", args, io.env)];
+  // A secret that is too short fails here, and not at each call.
+  asUsage(() => deriveKey({ tenant: "", action: "mcp", version: 1, scope: null, parts: ["check"], secret }));
+  return {
+    ...(tenant !== undefined && { tenant }),
+    ...(secret !== undefined && { secret }),
+    ...(encrypt !== undefined && { encrypt: encrypt.split(",").map((key) => key.trim()) as [string, ...string[]] }),
+  };
+}
+
+function fromEnv(flag: string, args: Context["args"], env: Context["io"]["env"]): string | undefined {
+  const variable = args.text(flag);
+  if (variable === undefined) return undefined;
+  const value = env[variable];
+  if (value !== undefined && value.trim() !== "") return value;
+  throw new UsageError(`--${flag} ${oneLine(variable)}: that variable is not set.`);
+}
+
+const LISTEN_FLAGS = ["allow-host", "allow-origin", "max-body", "max-held", "body-timeout"];
+const MiB = 1024 * 1024;
+
+function doorOf({ args }: Context) {
+  const [body, held, timeout] = [args.count("max-body"), args.count("max-held"), args.text("body-timeout")];
+  const bodyMs = timeout === undefined ? undefined : asUsage(() => durationMs(timeout as Duration, "--body-timeout"));
+  return {
+    allowHosts: args.all("allow-host").map(hostName),
+    allowOrigins: args.all("allow-origin").map(originOf),
+    limits: {
+      ...(body !== undefined && { bodyBytes: body * MiB }),
+      ...(held !== undefined && { requestBytes: held * MiB, answerBytes: held * MiB }),
+      ...(bodyMs !== undefined && { bodyMs }),
+    },
+  };
+}
+
+function hostName(text: string): string {
+  if (/^[a-z0-9_.-]+$/i.test(text) || isIP(text) !== 0) return text;
+  throw new UsageError(`--allow-host ${oneLine(text)}: it takes a host name without a port, such as proxy.internal.`);
+}
+
+/** By name: a pattern, or "null" (a sandboxed page, a file), would let in pages that nobody named. */
+function originOf(text: string): string {
+  if (/^[a-z][a-z0-9+.-]*:\/\/[a-z0-9_.-]+(?::\d{1,5})?$/i.test(text)) return text;
+  throw new UsageError(`--allow-origin ${oneLine(text)}: it takes an origin by name, such as https://app.example.com.`);
 }
 
 function parsed(path: string, shown: string): unknown {

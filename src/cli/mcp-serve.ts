@@ -3,6 +3,7 @@ import { onLines } from "../agents/mcp-lines.ts";
 import { type ServedTool, serveLine } from "../agents/mcp-server.ts";
 import type { Context, Io } from "./command.ts";
 import { EXIT, ProblemError, UsageError } from "./exit.ts";
+import { refuseFlags } from "./mcp-proxy.ts";
 import { packageVersion } from "./package-version.ts";
 import { run } from "./run.ts";
 
@@ -14,6 +15,7 @@ const INSTRUCTIONS =
   "The ledger of side effects that happen once. Look with nevertwice_list and nevertwice_show. What is unknown may have happened: look at the provider before anybody settles it.";
 
 export async function runServe(context: Context): Promise<number> {
+  refuseFlags(context, PROXY_FLAGS, "belong to the proxy: mcp serve speaks on stdio alone, with the ledger as it is");
   const streams = context.io.takeOver?.();
   if (streams === undefined) throw new UsageError("mcp serve runs as a program of its own, not inside another.");
   const tools = toolsOf(context);
@@ -35,6 +37,9 @@ export async function runServe(context: Context): Promise<number> {
   await Promise.all(busy);
   return EXIT.ok;
 }
+
+const PROXY_FLAGS =
+  "url listen header allow-host allow-origin max-body max-held body-timeout secret-env encrypt-env config".split(" ");
 
 function toolsOf(context: Context): ServedTool[] {
   const { args } = context;

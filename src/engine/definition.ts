@@ -13,6 +13,8 @@ export type Probe<I, R> = (input: I, context: ProbeContext) => ProbeAnswer<R> | 
 
 export interface ProbeContext {
   readonly key: string;
+  /** The record's scope: a run, session or thread id, or whose the record is. */
+  readonly scope: string | null;
   readonly attempt: number;
   /** Epoch ms: the first and the last time the effect may have left. */
   readonly firstSentAt: number;

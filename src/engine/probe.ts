@@ -19,6 +19,7 @@ export async function askProbe(services: ExecutionServices, call: Call, record: 
   const abort = new AbortController();
   const context: ProbeContext = {
     key: record.key,
+    scope: record.scope,
     attempt: record.attempt,
     firstSentAt: record.firstSentAt ?? record.updatedAt,
     lastSentAt: record.lastSentAt ?? record.updatedAt,

@@ -26,6 +26,27 @@ export const mcp: Command = {
       value: "port",
       about: "with --url: clients connect over HTTP too, to [host:]port; 0: a free one. Without it: on stdio",
     },
+    "allow-host": {
+      takes: "values",
+      value: "name",
+      about: "with --listen: a further host name clients may call it by (default: addresses and localhost)",
+    },
+    "allow-origin": {
+      takes: "values",
+      value: "origin",
+      about: "with --listen: web pages of this origin may call it, such as https://app.example.com (default: none)",
+    },
+    "max-body": { takes: "value", value: "MiB", about: "with --listen: the longest request (default: 64)" },
+    "max-held": {
+      takes: "value",
+      value: "MiB",
+      about: "with --listen: requests, and answers, held in memory at a time (default: 256 each)",
+    },
+    "body-timeout": {
+      takes: "value",
+      value: "duration",
+      about: "with --listen: a request's body has to be there by then (default: 60s)",
+    },
     header: { takes: "values", value: "name: value", about: "with --url, on stdio: sent along, such as credentials" },
     name: { takes: "value", value: "name", about: "the server's name in the ledger" },
     scope: {
@@ -41,6 +62,12 @@ export const mcp: Command = {
         "finish: a client that stopped waiting does not stop the call, and the next one gets its answer (default: cancel)",
     },
     "status-tool": { takes: "nothing", about: "add the tool nevertwice_status to the server's own" },
+    "secret-env": { takes: "value", value: "variable", about: "the environment variable with nevertwice({ secret })" },
+    "encrypt-env": {
+      takes: "value",
+      value: "variable",
+      about: "the environment variable with nevertwice({ encrypt }): a key, or several with commas, the newest first",
+    },
     call: { takes: "values", value: "tool=json", about: "probe: call this tool with these arguments, three times" },
     "allow-resolve": { takes: "nothing", about: "serve: resolve and retry too, not only look" },
     "allow-resend": { takes: "nothing", about: "serve: resend too; needs --actions" },

@@ -107,7 +107,7 @@ export async function mailServerOnHttp(provider: string): Promise<string> {
   return `http://127.0.0.1:${found}/mcp`;
 }
 
-export async function httpProxyOf(url: string, inFolder: string, config?: object) {
+export async function httpProxyOf(url: string, inFolder: string, config?: object, flags: readonly string[] = []) {
   const file = join(inFolder, "tools.json");
   if (config !== undefined) writeFileSync(file, JSON.stringify(config));
   const given = config === undefined ? [] : ["--config", file];
@@ -121,6 +121,7 @@ export async function httpProxyOf(url: string, inFolder: string, config?: object
     url,
     "--listen",
     "127.0.0.1:0",
+    ...flags,
   ];
   const { child, found } = await started(argv, {}, "stderr", /connect to (\S+)/);
   return { child, url: found };

@@ -1,0 +1,45 @@
+/**
+ * What the proxy knows of each caller: the tools the server shows it, and a connection to ask with. A server may show each
+ * caller other tools, and what one caller's credentials find says nothing about what another's have done.
+ */
+import type { ToolInfo } from "./mcp-message.ts";
+import type { CallTool } from "./mcp-verify.ts";
+
+export interface Caller {
+  readonly tools: Map<string, ToolInfo>;
+  /** Whether these are all its tools. */
+  listed: boolean;
+  /** Over the connection of its latest call: an earlier one may be gone. null: it has made none here. */
+  ask: CallTool | null;
+}
+
+// The least recent are forgotten: their tools are asked for again, and their doubts wait until they call again.
+const MOST_CALLERS = 1_000;
+
+export class Callers {
+  readonly #known = new Map<string, Caller>();
+  readonly #most: number;
+
+  constructor(most = MOST_CALLERS) {
+    this.#most = most;
+  }
+
+  /** By the scope of its records. */
+  of(scope: string): Caller {
+    const caller = this.#known.get(scope) ?? { tools: new Map<string, ToolInfo>(), listed: false, ask: null };
+    this.#known.delete(scope);
+    this.#known.set(scope, caller);
+    if (this.#known.size > this.#most) this.#known.delete(this.#known.keys().next().value as string);
+    return caller;
+  }
+
+  /** null: nobody with this scope has called here. */
+  find(scope: string | null): Caller | null {
+    return scope === null ? null : (this.#known.get(scope) ?? null);
+  }
+
+  /** The server's tools have changed, for everybody. */
+  forgetTools(): void {
+    for (const caller of this.#known.values()) caller.listed = false;
+  }
+}
