@@ -8,7 +8,7 @@ import { type PolicyOptions, policyWarnings } from "./core/policy.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
 import type { Store } from "./core/store.ts";
 import { type Action, createAction } from "./engine/action.ts";
-import type { CallOptions } from "./engine/call.ts";
+import type { CallDefaults, CallOptions } from "./engine/call.ts";
 import { systemClock } from "./engine/clock.ts";
 import { type AttemptContext, type Logger, silentLogger } from "./engine/context.ts";
 import { type ActionOptions, type Definition, defineAction, type Probe } from "./engine/definition.ts";
@@ -21,6 +21,7 @@ import { Heart } from "./engine/pulse.ts";
 import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all.ts";
 import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
 import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
+import { checkTenantChoice, onlyOf, type TenantChoice, tenantOf } from "./engine/tenancy.ts";
 import { Untold } from "./engine/untold.ts";
 import { openStore } from "./open-store.ts";
 import { createQueue, type QueueOptions, type WorkQueue } from "./outbox/work-queue.ts";
@@ -34,8 +35,13 @@ import { createJob, type Job, type JobOptions, type JobServices } from "./schedu
 export interface NevertwiceOptions {
   /** A store, or where one is: "sqlite:app.db", "memory:". Default: $NEVERTWICE_STORE, else SQLite at .nevertwice/ledger.db. */
   readonly store?: string | Store;
-  /** Part of every key; a call may name another. */
+  /**
+   * Part of every key; a call may name another. Everything else keeps to this tenant's records: workers, queues, sweeps,
+   * retryAll, and what is looked up or settled by key.
+   */
   readonly tenant?: string;
+  /** With `tenant`: workers, queues, sweeps, retryAll and lookups by key serve all tenants; calls still carry `tenant`. */
+  readonly tenants?: "all";
   /** Makes keys unguessable (HMAC). Changing it changes every key. */
   readonly secret?: string | Uint8Array;
   /** Seals stored inputs, drafts and results (AES-256-GCM). A list rotates: the first seals, all open. */
@@ -48,6 +54,8 @@ export interface NevertwiceOptions {
 
 export interface Nevertwice {
   readonly store: Store;
+  /** The tenant whose records alone it touches; undefined: everybody's. */
+  readonly tenant: string | undefined;
   action<S extends StandardSchema<unknown, unknown>, R, D = undefined>(
     name: string,
     options: ActionOptions<InferOutput<S>, R, D> & { readonly input: S },
@@ -80,8 +88,8 @@ export interface Nevertwice {
   worker(options?: WorkerOptions): Worker;
   /** A named queue that agents take tasks from, the longest due first, and hand tasks to each other by. */
   queue<I, R = unknown>(name: string, options?: QueueOptions<I>): WorkQueue<I, R>;
-  /** One pass of the sweeper, now. */
-  sweep(): Promise<SweepReport>;
+  /** One pass of the sweeper, now: over this tenant's records, or those of all where no tenant was given. */
+  sweep(options?: TenantChoice): Promise<SweepReport>;
   /** Everything that happens, for metrics and alerts. Returns the way to stop listening. */
   on(listener: EventListener): () => void;
   /** Waits for what runs, tells the ledger what it does not know yet, closes the store. */
@@ -92,7 +100,8 @@ export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
 } & CallOptions;
 
-const OPTIONS = new Set("store tenant secret encrypt logger onWarning sweep".split(" "));
+const OPTIONS = new Set("store tenant tenants secret encrypt logger onWarning sweep".split(" "));
+const SWEEP_OPTIONS = new Set(["tenant", "tenants"]);
 const OWNER = Symbol.for("nevertwice.owner");
 const DEFAULT_SWEEP = "30s";
 // A sweep reads the ledger: more often than this it would be a load of its own.
@@ -109,18 +118,19 @@ function checkOptions(options: NevertwiceOptions): void {
       throw noSuchOption("nevertwice()", option, OPTIONS);
     }
   }
-  const { tenant } = options;
-  if (tenant !== undefined && (typeof tenant !== "string" || tenant.trim() === "")) {
-    throw configError(
-      `nevertwice(): tenant is ${JSON.stringify(tenant)}; give a name that is not blank, or leave it out.`,
-    );
-  }
+  checkTenantChoice(definedOf(options), "nevertwice()");
+}
+
+/** A tenant that is undefined counts as left out here. */
+function definedOf({ tenant, tenants }: NevertwiceOptions): TenantChoice {
+  return { ...(tenant !== undefined && { tenant }), ...(tenants !== undefined && { tenants }) };
 }
 
 class Instance implements Nevertwice {
   readonly store: Store;
+  readonly tenant: string | undefined;
   readonly #engine: Engine;
-  readonly #defaults: { readonly tenant: string; readonly secret: string | Uint8Array | undefined };
+  readonly #defaults: CallDefaults;
   readonly #definitions = new Map<string, Definition>();
   readonly #adHoc = new Map<string, Definition>();
   readonly #sweeper: Sweeper;
@@ -133,7 +143,9 @@ class Instance implements Nevertwice {
 
   constructor(options: NevertwiceOptions) {
     this.store = openStore(options.store);
-    this.#defaults = { tenant: options.tenant ?? "", secret: options.secret };
+    const { tenant, tenants, secret } = options;
+    this.#defaults = { tenant: tenant ?? "", confinedTo: tenants === "all" ? undefined : tenant, secret };
+    this.tenant = this.#defaults.confinedTo;
     const events = new Events();
     const clock = systemClock;
     const random = Math.random;
@@ -255,19 +267,19 @@ class Instance implements Nevertwice {
   }
 
   status({ key }: { readonly key: string }) {
-    return this.#engine.status(key, this.#defaults.tenant);
+    return this.#engine.status(key, this.#defaults.confinedTo);
   }
 
   resolve({ key }: { readonly key: string }, resolution: Resolution<unknown>) {
-    return resolveDoubt(this.#engine, { key, tenant: this.#defaults.tenant }, resolution);
+    return resolveDoubt(this.#engine, { key, tenant: this.#defaults.confinedTo ?? "" }, resolution);
   }
 
   retry({ key }: { readonly key: string }, signature: Signature) {
-    return retryFailed(this.#engine, { key, tenant: this.#defaults.tenant }, signature);
+    return retryFailed(this.#engine, { key, tenant: this.#defaults.confinedTo ?? "" }, signature);
   }
 
   retryAll(filter: RetryFilter, signature: Signature): Promise<RetryReport> {
-    return retryAll(this.#engine, filter, signature);
+    return retryAll(this.#engine, filter, signature, this.#defaults.confinedTo);
   }
 
   queue<I, R = unknown>(name: string, options: QueueOptions<I> = {}): WorkQueue<I, R> {
@@ -282,8 +294,11 @@ class Instance implements Nevertwice {
     return worker;
   }
 
-  sweep(): Promise<SweepReport> {
-    return this.#sweeper.tick();
+  async sweep(options: TenantChoice = {}): Promise<SweepReport> {
+    for (const option of Object.keys(options)) {
+      if (!SWEEP_OPTIONS.has(option)) throw noSuchOption("sweep()", option, SWEEP_OPTIONS);
+    }
+    return this.#sweeper.tick(onlyOf(tenantOf(options, this.#defaults.confinedTo, "sweep()")));
   }
 
   on(listener: EventListener): () => void {

@@ -39,7 +39,10 @@ export interface Call {
 }
 
 export interface CallDefaults {
+  /** Of calls that name none. */
   readonly tenant: string;
+  /** The tenant whose records alone may be touched; undefined: everybody's. */
+  readonly confinedTo: string | undefined;
   readonly secret: string | Uint8Array | undefined;
 }
 

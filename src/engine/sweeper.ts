@@ -11,6 +11,7 @@ import type { Clock, Timer } from "./clock.ts";
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
 import { parseInput } from "./standard-schema.ts";
+import { onlyOf } from "./tenancy.ts";
 
 export interface SweepReport {
   /** Holders that fell silent: now `unknown`. */
@@ -25,12 +26,14 @@ export interface SweepReport {
 const LAPSED_A_PASS = 500;
 const DOUBTS_A_PASS = 100;
 const REMOVED_A_PASS = 1_000;
+// Beyond this many actions and tenants, passes begin anew.
+const MOST_CURSORS = 10_000;
 
 export class Sweeper {
   readonly #engine: Engine;
   readonly #definitions: ReadonlyMap<string, Definition>;
   readonly #defaults: CallDefaults;
-  // Where the last pass over an action's doubts ended, so that unsettleable ones do not block those behind them.
+  // Where the last pass over an action's doubts (of one tenant, or of all) ended, so that unsettleable ones do not block those behind them.
   readonly #cursors = new Map<string, string>();
 
   constructor(engine: Engine, definitions: ReadonlyMap<string, Definition>, defaults: CallDefaults) {
@@ -39,23 +42,25 @@ export class Sweeper {
     this.#defaults = defaults;
   }
 
-  async tick(): Promise<SweepReport> {
-    const lapsed = await this.#lapse();
+  /** `of`: whose records; those of the tenant that this program keeps to, unless given. */
+  async tick(of: { readonly tenant?: string } = onlyOf(this.#defaults.confinedTo)): Promise<SweepReport> {
+    const lapsed = await this.#lapse(of);
     let settled = 0;
     for (const definition of this.#definitions.values()) {
-      if (definition.policy.doubt.kind !== "hold") settled += await this.#settleAll(definition);
+      if (definition.policy.doubt.kind !== "hold") settled += await this.#settleAll(definition, of);
     }
-    const removed = await this.#engine.services.ledger.store.sweep({ limit: REMOVED_A_PASS });
+    const removed = await this.#engine.services.ledger.store.sweep({ limit: REMOVED_A_PASS, ...of });
     return { lapsed, settled, removed };
   }
 
-  async #lapse(): Promise<number> {
+  async #lapse(of: { readonly tenant?: string }): Promise<number> {
     const { ledger, events } = this.#engine.services;
     const { items } = await ledger.store.list({
       limit: LAPSED_A_PASS,
       states: ["sent"],
       lapsed: true,
       order: "oldest",
+      ...of,
     });
     const applied = await Promise.all(items.map((stored) => ledger.apply(stored, { type: "lapse" })));
     let lapsed = 0;
@@ -68,18 +73,23 @@ export class Sweeper {
     return lapsed;
   }
 
-  async #settleAll(definition: Definition): Promise<number> {
+  async #settleAll(definition: Definition, of: { readonly tenant?: string }): Promise<number> {
     const { store } = this.#engine.services.ledger;
-    const cursor = this.#cursors.get(definition.name);
+    const pass = JSON.stringify([definition.name, of.tenant ?? null]);
+    const cursor = this.#cursors.get(pass);
     const page = await store.list({
       limit: DOUBTS_A_PASS,
       states: ["unknown"],
       action: definition.name,
       order: "oldest",
+      ...of,
       ...(cursor !== undefined && { cursor }),
     });
-    if (page.cursor === null) this.#cursors.delete(definition.name);
-    else this.#cursors.set(definition.name, page.cursor);
+    if (page.cursor === null) this.#cursors.delete(pass);
+    else {
+      if (this.#cursors.size >= MOST_CURSORS) this.#cursors.clear();
+      this.#cursors.set(pass, page.cursor);
+    }
     const ends = await Promise.all(page.items.map((stored) => this.#settleOne(definition, stored)));
     return ends.filter(Boolean).length;
   }
