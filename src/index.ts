@@ -42,6 +42,7 @@ export type {
   Page,
   Put,
   PutResult,
+  StatsQuery,
   Store,
   Stored,
   StoreTraits,
@@ -70,8 +71,9 @@ export type { Resolution, Signature } from "./engine/operate.ts";
 export type { RetryFilter, RetryReport } from "./engine/retry-all.ts";
 export type { StandardSchema } from "./engine/standard-schema.ts";
 export type { SweepReport } from "./engine/sweeper.ts";
+export type { TenantChoice } from "./engine/tenancy.ts";
 export { type Nevertwice, type NevertwiceOptions, nevertwice, type OnceOptions } from "./nevertwice.ts";
-export type { QueueOptions, Task, WorkQueue } from "./outbox/work-queue.ts";
+export type { QueueOptions, TakeOptions, Task, WorkQueue } from "./outbox/work-queue.ts";
 export type { Worker, WorkerEvent, WorkerStatus } from "./outbox/worker.ts";
 export type { WorkerOptions } from "./outbox/worker-options.ts";
 export type { RunId, RunOptions } from "./runs/run.ts";

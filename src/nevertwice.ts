@@ -9,7 +9,6 @@ import type { Absent, Outcome } from "./core/outcome.ts";
 import { type PolicyOptions, policyWarnings } from "./core/policy.ts";
 import { redact } from "./core/redact.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
-import { unstorableIn } from "./core/storable-text.ts";
 import type { Store } from "./core/store.ts";
 import { type Action, createAction } from "./engine/action.ts";
 import type { CallDefaults, CallOptions } from "./engine/call.ts";
@@ -26,6 +25,7 @@ import { Heart } from "./engine/pulse.ts";
 import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all.ts";
 import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
 import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
+import { checkTenantChoice, onlyOf, type TenantChoice, tenantOf } from "./engine/tenancy.ts";
 import { Untold } from "./engine/untold.ts";
 import { openStore } from "./open-store.ts";
 import { createQueue, type QueueOptions, type WorkQueue } from "./outbox/work-queue.ts";
@@ -39,8 +39,13 @@ import { createJob, type Job, type JobOptions, type JobServices } from "./schedu
 export interface NevertwiceOptions {
   /** A store, or where one is: "sqlite:app.db", "memory:". Default: $NEVERTWICE_STORE, else SQLite at .nevertwice/ledger.db. */
   readonly store?: string | Store;
-  /** Part of every key; a call may name another. */
+  /**
+   * Part of every key; a call may name another. Everything else keeps to this tenant's records: workers, queues, sweeps,
+   * retryAll, and what is looked up or settled by key.
+   */
   readonly tenant?: string;
+  /** With `tenant`: workers, queues, sweeps, retryAll and lookups by key serve all tenants; calls still carry `tenant`. */
+  readonly tenants?: "all";
   /** Makes keys unguessable (HMAC). Changing it changes every key. */
   readonly secret?: string | Uint8Array;
   /**
@@ -56,6 +61,8 @@ export interface NevertwiceOptions {
 
 export interface Nevertwice {
   readonly store: Store;
+  /** The tenant whose records alone it touches; undefined: everybody's. */
+  readonly tenant: string | undefined;
   action<S extends StandardSchema<unknown, unknown>, R, D = undefined>(
     name: string,
     options: ActionOptions<InferOutput<S>, R, D> & { readonly input: S },
@@ -88,8 +95,8 @@ export interface Nevertwice {
   worker(options?: WorkerOptions): Worker;
   /** A named queue that agents take tasks from, the longest due first, and hand tasks to each other by. */
   queue<I, R = unknown>(name: string, options?: QueueOptions<I>): WorkQueue<I, R>;
-  /** One pass of the sweeper, now. */
-  sweep(): Promise<SweepReport>;
+  /** One pass of the sweeper, now: over this tenant's records, or those of all where no tenant was given. */
+  sweep(options?: TenantChoice): Promise<SweepReport>;
   /** Everything that happens, for metrics and alerts. Returns the way to stop listening. */
   on(listener: EventListener): () => void;
   /** Waits for what runs, tells the ledger what it does not know yet, closes the store. */
@@ -100,7 +107,8 @@ export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
 } & CallOptions;
 
-const OPTIONS = new Set("store tenant secret encrypt logger onWarning sweep".split(" "));
+const OPTIONS = new Set("store tenant tenants secret encrypt logger onWarning sweep".split(" "));
+const SWEEP_OPTIONS = new Set(["tenant", "tenants"]);
 const OWNER = Symbol.for("nevertwice.owner");
 const DEFAULT_SWEEP = "30s";
 // A sweep reads the ledger: more often than this it would be a load of its own.
@@ -121,20 +129,14 @@ function checkOptions(options: NevertwiceOptions): void {
       throw noSuchOption("nevertwice()", option, OPTIONS);
     }
   }
-  requireGiven("nevertwice()", options, ["encrypt", "secret", "tenant"]);
+  requireGiven("nevertwice()", options, ["encrypt", "secret"]);
   if (options.secret !== undefined) checkSecret(options.secret);
-  const { tenant } = options;
-  if (tenant !== undefined && (typeof tenant !== "string" || tenant.trim() === "")) {
-    throw configError(
-      `nevertwice(): tenant is ${JSON.stringify(tenant)}; give a name that is not blank, or leave it out.`,
-    );
-  }
-  const unstorable = tenant === undefined ? null : unstorableIn(tenant);
-  if (unstorable !== null) throw configError(`nevertwice(): tenant ${JSON.stringify(tenant)}: ${unstorable}.`);
+  checkTenantChoice(options, "nevertwice()");
 }
 
 class Instance implements Nevertwice {
   readonly store: Store;
+  readonly tenant: string | undefined;
   readonly #engine: Engine;
   readonly #defaults: CallDefaults;
   readonly #definitions = new Map<string, Definition>();
@@ -149,12 +151,15 @@ class Instance implements Nevertwice {
 
   constructor(options: NevertwiceOptions) {
     this.store = openStore(options.store);
+    const { tenant, tenants, secret } = options;
     const seals = options.encrypt === undefined ? null : sealer(options.encrypt);
     this.#defaults = {
-      tenant: options.tenant ?? "",
-      secret: options.secret,
+      tenant: tenant ?? "",
+      confinedTo: tenants === "all" ? undefined : tenant,
+      secret,
       ...(seals !== null && { digestKeys: seals.digestKeys }),
     };
+    this.tenant = this.#defaults.confinedTo;
     const events = new Events();
     const clock = systemClock;
     const random = Math.random;
@@ -288,19 +293,19 @@ class Instance implements Nevertwice {
   }
 
   status({ key }: { readonly key: string }) {
-    return this.#engine.status(key, this.#defaults.tenant);
+    return this.#engine.status(key, this.#defaults.confinedTo);
   }
 
   resolve({ key }: { readonly key: string }, resolution: Resolution<unknown>) {
-    return resolveDoubt(this.#engine, { key, tenant: this.#defaults.tenant }, resolution);
+    return resolveDoubt(this.#engine, { key, tenant: this.#defaults.confinedTo ?? "" }, resolution);
   }
 
   retry({ key }: { readonly key: string }, signature: Signature) {
-    return retryFailed(this.#engine, { key, tenant: this.#defaults.tenant }, signature);
+    return retryFailed(this.#engine, { key, tenant: this.#defaults.confinedTo ?? "" }, signature);
   }
 
   retryAll(filter: RetryFilter, signature: Signature): Promise<RetryReport> {
-    return retryAll(this.#engine, filter, signature);
+    return retryAll(this.#engine, filter, signature, this.#defaults.confinedTo);
   }
 
   queue<I, R = unknown>(name: string, options: QueueOptions<I> = {}): WorkQueue<I, R> {
@@ -315,8 +320,11 @@ class Instance implements Nevertwice {
     return worker;
   }
 
-  sweep(): Promise<SweepReport> {
-    return this.#sweeper.tick();
+  async sweep(options: TenantChoice = {}): Promise<SweepReport> {
+    for (const option of Object.keys(options)) {
+      if (!SWEEP_OPTIONS.has(option)) throw noSuchOption("sweep()", option, SWEEP_OPTIONS);
+    }
+    return this.#sweeper.tick(onlyOf(tenantOf(options, this.#defaults.confinedTo, "sweep()")));
   }
 
   on(listener: EventListener): () => void {

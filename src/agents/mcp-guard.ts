@@ -1,13 +1,21 @@
 /** The guards of one MCP server's tools, made as the calls come: what the proxy's transports share. */
 import { createHash, createHmac } from "node:crypto";
 import { isNevertwiceError } from "../core/errors.ts";
+import { unstorableIn } from "../core/storable-text.ts";
 import { type AttemptContext, currentAttempt } from "../engine/context.ts";
 import type { ProbeContext } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
 import { Callers } from "./mcp-callers.ts";
 import { DEFAULT_WINDOW, type ProxyConfig, type ProxyToolConfig } from "./mcp-config.ts";
 import { HttpFailure } from "./mcp-http-failure.ts";
-import { INVALID_PARAMS, isRefusedUnrun, type RpcError, type ToolCall, type ToolInfo } from "./mcp-message.ts";
+import {
+  INVALID_PARAMS,
+  isRefusedUnrun,
+  type RpcError,
+  RpcFailure,
+  type ToolCall,
+  type ToolInfo,
+} from "./mcp-message.ts";
 import { mcpCodec, mcpErrorMeaning, type ToolResult } from "./mcp-result.ts";
 import { spelledLike } from "./mcp-tool-name.ts";
 import { type CallTool, verifyCall } from "./mcp-verify.ts";
@@ -108,6 +116,13 @@ export class McpGuard {
     const { name, arguments: given } = call.message.params;
     const args = given ?? {};
     const own = this.#configOf(name);
+    // A client may send any text as a name, and it would be kept as the action's.
+    const unstorable = unstorableIn(name);
+    if (unstorable !== null)
+      throw new RpcFailure({
+        code: INVALID_PARAMS,
+        message: `Not run: the tool's name cannot be kept: ${unstorable}.`,
+      });
     this.#callers.of(this.#scope(call.principal)).ask = callTool;
     const guard = this.#guards.get(name) ?? this.#guard(name);
     this.#guards.set(name, guard);

@@ -11,15 +11,23 @@ const bells = new Map<string, string>();
 // Action names are few; a program that makes them up gets its bells derived again.
 const MOST_BELLS = 1_000;
 
-export function doorbellOf(action: string): string {
-  let bell = bells.get(action);
+/** `tenant`: for work of this tenant alone; for everybody's where undefined. */
+export function doorbellOf(action: string, tenant?: string): string {
+  const name = tenant === undefined ? action : JSON.stringify([action, tenant]);
+  let bell = bells.get(name);
   if (bell === undefined) {
-    const key = deriveKey({ tenant: "", action: "nevertwice.due", version: 1, scope: null, parts: [action] });
+    const parts = tenant === undefined ? [action] : [action, tenant];
+    const key = deriveKey({ tenant: "", action: "nevertwice.due", version: 1, scope: null, parts });
     bell = `${key.slice(PREFIX.length)}${MARK}`;
     if (bells.size >= MOST_BELLS) bells.clear();
-    bells.set(action, bell);
+    bells.set(name, bell);
   }
   return bell;
+}
+
+/** The bells that this record's work rings: for those who serve everybody, and for those who serve its tenant. */
+export function bellsOf({ action, tenant }: LedgerRecord): readonly string[] {
+  return tenant === "" ? [doorbellOf(action)] : [doorbellOf(action), doorbellOf(action, tenant)];
 }
 
 export function isDoorbell(key: string): boolean {

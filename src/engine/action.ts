@@ -204,7 +204,8 @@ class Calls {
   }
 
   async targetOf(target: unknown, options: CallOptions): Promise<Target> {
-    const tenant = options.tenant ?? this.#services.defaults.tenant;
+    const { confinedTo } = this.#services.defaults;
+    const tenant = options.tenant ?? confinedTo ?? "";
     const key = (target as { key?: unknown } | null)?.key;
     if (typeof key === "string" && isKey(key) && Object.keys(target as object).length === 1) return { key, tenant };
     return { key: (await this.make(target, options)).key, tenant };

@@ -40,7 +40,10 @@ export interface Call {
 }
 
 export interface CallDefaults {
+  /** Of calls that name none. */
   readonly tenant: string;
+  /** The tenant whose records alone may be touched; undefined: everybody's. */
+  readonly confinedTo: string | undefined;
   readonly secret: string | Uint8Array | undefined;
   /** With `encrypt`: what the digests of inputs are made with. */
   readonly digestKeys?: readonly DigestKey[];

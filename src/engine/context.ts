@@ -15,6 +15,8 @@ export const silentLogger: Logger = { debug: nothing, info: nothing, warn: nothi
 export interface AttemptContext {
   /** The intent's key: hand it to a provider that honours idempotency keys. */
   readonly key: string;
+  /** Whose intent it is; "" where it has no tenant. A worker of all tenants passes it on to the calls it makes. */
+  readonly tenant: string;
   readonly attempt: number;
   readonly fence: number;
   /** Aborted when the attempt times out or loses its lease. */
@@ -42,7 +44,7 @@ export function runAs<A extends unknown[], T>(context: AttemptContext, work: (..
 
 /** What an attempt's context is made of. */
 export interface AttemptParts {
-  readonly attempt: Pick<AttemptContext, "key" | "attempt" | "fence">;
+  readonly attempt: Pick<AttemptContext, "key" | "tenant" | "attempt" | "fence">;
   readonly deadline: number;
   readonly log: Logger;
   /** Asked for its signal when somebody wants it. */
@@ -53,6 +55,7 @@ export interface AttemptParts {
 /** A class, not a literal: a getter in a literal makes every object of its own kind, slow to make and five times the size. */
 class Context implements AttemptContext {
   readonly key: string;
+  readonly tenant: string;
   readonly attempt: number;
   readonly fence: number;
   declare readonly signal: AbortSignal;
@@ -70,8 +73,9 @@ class Context implements AttemptContext {
     },
   };
 
-  constructor({ attempt: { key, attempt, fence }, deadline, log, pulse, sent }: AttemptParts) {
+  constructor({ attempt: { key, tenant, attempt, fence }, deadline, log, pulse, sent }: AttemptParts) {
     this.key = key;
+    this.tenant = tenant;
     this.attempt = attempt;
     this.fence = fence;
     this.providerKey = (format) => providerKey(key, format);

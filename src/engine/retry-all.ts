@@ -5,10 +5,10 @@ import type { LedgerRecord } from "../core/record.ts";
 import type { Page, Stored } from "../core/store.ts";
 import type { Engine } from "./engine.ts";
 import { checkSignature, retryFailed, type Signature } from "./operate.ts";
+import { onlyOf, type TenantChoice, tenantOf } from "./tenancy.ts";
 
-export interface RetryFilter {
+export interface RetryFilter extends TenantChoice {
   readonly action?: string;
-  readonly tenant?: string;
   readonly scope?: string;
   /** Which of them, by what the record says: `({ error }) => error?.code === "EXPIRED"`. */
   readonly where?: (record: LedgerRecord) => boolean;
@@ -28,14 +28,20 @@ export interface RetryReport {
 const PAGE = 200;
 
 /** Oldest first, page by page: what fails again meanwhile lies behind the cursor, so that this ends. */
-export async function retryAll(engine: Engine, filter: RetryFilter, signature: Signature): Promise<RetryReport> {
+export async function retryAll(
+  engine: Engine,
+  filter: RetryFilter,
+  signature: Signature,
+  confinedTo: string | undefined,
+): Promise<RetryReport> {
   checkSignature(signature, "retryAll");
-  const { where = () => true, limit = Number.POSITIVE_INFINITY, dryRun = false, action, tenant, scope } = filter;
+  const tenant = tenantOf(filter, confinedTo, "retryAll");
+  const { where = () => true, limit = Number.POSITIVE_INFINITY, dryRun = false, action, scope } = filter;
   if (limit !== Number.POSITIVE_INFINITY && !(Number.isSafeInteger(limit) && limit > 0))
     throw configError(`retryAll: limit is ${String(limit)}; it takes a whole number above zero.`);
   const picks = {
     ...(action !== undefined && { action }),
-    ...(tenant !== undefined && { tenant }),
+    ...onlyOf(tenant),
     ...(scope !== undefined && { scope }),
   };
   const retried: string[] = [];

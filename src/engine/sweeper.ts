@@ -12,6 +12,7 @@ import type { Clock, Timer } from "./clock.ts";
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
 import { parseInput } from "./standard-schema.ts";
+import { onlyOf } from "./tenancy.ts";
 
 export interface SweepReport {
   /** Holders that fell silent: now `unknown`. */
@@ -28,12 +29,14 @@ export interface SweepReport {
 const LAPSED_A_PASS = 500;
 const DOUBTS_A_PASS = 100;
 const REMOVED_A_PASS = 1_000;
+// Beyond this many actions and tenants, passes begin anew.
+const MOST_CURSORS = 10_000;
 
 export class Sweeper {
   readonly #engine: Engine;
   readonly #definitions: ReadonlyMap<string, Definition>;
   readonly #defaults: CallDefaults;
-  // Where the last pass over an action's doubts ended, so that unsettleable ones do not block those behind them.
+  // Where the last pass over an action's doubts (of one tenant, or of all) ended, so that unsettleable ones do not block those behind them.
   readonly #cursors = new Map<string, string>();
   /** The keys of the damaged records that the present pass has met. */
   #damaged = new Set<string>();
@@ -44,24 +47,26 @@ export class Sweeper {
     this.#defaults = defaults;
   }
 
-  async tick(): Promise<SweepReport> {
+  /** `of`: whose records; those of the tenant that this program keeps to, unless given. */
+  async tick(of: { readonly tenant?: string } = onlyOf(this.#defaults.confinedTo)): Promise<SweepReport> {
     this.#damaged = new Set();
-    const lapsed = await this.#lapse();
+    const lapsed = await this.#lapse(of);
     let settled = 0;
     for (const definition of this.#definitions.values()) {
-      if (definition.policy.doubt.kind !== "hold") settled += await this.#settleAll(definition);
+      if (definition.policy.doubt.kind !== "hold") settled += await this.#settleAll(definition, of);
     }
-    const removed = await this.#engine.services.ledger.store.sweep({ limit: REMOVED_A_PASS });
+    const removed = await this.#engine.services.ledger.store.sweep({ limit: REMOVED_A_PASS, ...of });
     return { lapsed, settled, removed, damaged: this.#damaged.size };
   }
 
-  async #lapse(): Promise<number> {
+  async #lapse(of: { readonly tenant?: string }): Promise<number> {
     const { ledger, events } = this.#engine.services;
     const page = await ledger.list({
       limit: LAPSED_A_PASS,
       states: ["sent"],
       lapsed: true,
       order: "oldest",
+      ...of,
     });
     const items = this.#readable(page);
     const applied = await Promise.all(
@@ -98,18 +103,23 @@ export class Sweeper {
     this.#engine.services.ledger.reportDamage(error);
   }
 
-  async #settleAll(definition: Definition): Promise<number> {
+  async #settleAll(definition: Definition, of: { readonly tenant?: string }): Promise<number> {
     const { ledger } = this.#engine.services;
-    const cursor = this.#cursors.get(definition.name);
+    const pass = JSON.stringify([definition.name, of.tenant ?? null]);
+    const cursor = this.#cursors.get(pass);
     const page = await ledger.list({
       limit: DOUBTS_A_PASS,
       states: ["unknown"],
       action: definition.name,
       order: "oldest",
+      ...of,
       ...(cursor !== undefined && { cursor }),
     });
-    if (page.cursor === null) this.#cursors.delete(definition.name);
-    else this.#cursors.set(definition.name, page.cursor);
+    if (page.cursor === null) this.#cursors.delete(pass);
+    else {
+      if (this.#cursors.size >= MOST_CURSORS) this.#cursors.clear();
+      this.#cursors.set(pass, page.cursor);
+    }
     const ends = await Promise.all(this.#readable(page).map((stored) => this.#settleOne(definition, stored)));
     return ends.filter(Boolean).length;
   }

@@ -152,6 +152,7 @@ function contextOf(engine: Engine, call: Call, record: LedgerRecord): AttemptCon
   const { ledger, logger } = engine.services;
   return {
     key: call.key,
+    tenant: record.tenant,
     attempt: record.attempt,
     fence: record.fence,
     // Nothing interrupts it: the transaction's owner decides when it ends.

@@ -8,10 +8,10 @@ import { verdictOn } from "./verdict.ts";
 
 export async function runUnguarded(services: ExecutionServices, call: Call): Promise<Outcome<unknown>> {
   const { events, ledger } = services;
-  const { definition, key, input } = call;
+  const { definition, key, tenant, input } = call;
   events.emit({ type: "bypassed", action: definition.name, key });
   const context = contextOf({
-    attempt: { key, attempt: 1, fence: 0 },
+    attempt: { key, tenant, attempt: 1, fence: 0 },
     deadline: ledger.instant().now + definition.policy.timeoutMs,
     log: services.logger,
     pulse: new AbortController(),

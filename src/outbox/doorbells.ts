@@ -15,10 +15,12 @@ export class Doorbells {
     this.#rung = rung;
   }
 
-  watch(actions: readonly string[]): void {
+  /** For work of one tenant, or of all. */
+  watch(actions: readonly string[], tenant: string | undefined): void {
     this.unwatch();
     if (this.#store.watch === undefined || actions.length > MOST) return;
-    this.#unwatch = actions.map((action) => (this.#store as Required<Store>).watch(doorbellOf(action), this.#rung));
+    const { watch } = this.#store;
+    this.#unwatch = actions.map((action) => watch.call(this.#store, doorbellOf(action, tenant), this.#rung));
   }
 
   unwatch(): void {

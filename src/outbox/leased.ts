@@ -2,6 +2,7 @@
 import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { LaneAnswer, Limit } from "../core/limit.ts";
 import type { LedgerRecord } from "../core/record.ts";
+import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { Hold } from "../core/transition.ts";
@@ -184,6 +185,8 @@ function laneOf({ lanes }: LeasedServices, call: Call, by: Limit["by"]): LaneKey
     throw refuse("returned a promise");
   }
   if (typeof destination !== "string" || destination.trim() === "") throw refuse("named no destination");
+  const unstorable = unstorableIn(destination);
+  if (unstorable !== null) throw refuse(`named a destination that cannot be kept (${unstorable})`);
   try {
     return lanes.keyOf({ tenant, action, destination });
   } catch (error) {

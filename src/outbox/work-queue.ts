@@ -22,6 +22,7 @@ import { isEnqueued } from "../engine/events.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
 import { Pulse } from "../engine/pulse.ts";
 import { parseInput, type StandardSchema } from "../engine/standard-schema.ts";
+import { type TenantChoice, tenantOf } from "../engine/tenancy.ts";
 import { lookAgainAt } from "../engine/turn.ts";
 import { Doorbells } from "./doorbells.ts";
 import { Lanes } from "./lanes.ts";
@@ -44,12 +45,19 @@ export interface WorkQueue<I, R> {
   add(task: I, options?: EnqueueOptions): Promise<Enqueued<R>>;
   addMany(tasks: Inputs<I>, options?: EnqueueOptions): Promise<Enqueued<R>[]>;
   /** The task that has been due the longest, or null: none is, not within `wait` either. */
-  take(options?: { readonly wait?: Duration; readonly tenant?: string }): Promise<Task<I, R> | null>;
+  take(options?: TakeOptions): Promise<Task<I, R> | null>;
   status(task: I | { readonly key: string }, options?: CallOptions): Promise<Outcome<R> | Absent>;
+}
+
+export interface TakeOptions extends TenantChoice {
+  /** How long to wait for a task where none is due; not at all unless given. */
+  readonly wait?: Duration;
 }
 
 export interface Task<I, R> {
   readonly key: string;
+  /** Whose task it is; "" where it has no tenant. */
+  readonly tenant: string;
   readonly input: I;
   readonly attempt: number;
   /** Aborted when the task is lost to another holder: stop working on it. */
@@ -62,6 +70,7 @@ export interface Task<I, R> {
   giveBack(options?: { readonly delay?: Duration }): Promise<void>;
 }
 
+const TAKE_OPTIONS = new Set(["wait", "tenant", "tenants"]);
 const OPTIONS = new Set(["input", "key", "free", "keep", "lease", "retry"]);
 // Tasks that turn out to be stale, unreadable or not the first of their line, before it says that there is none.
 const MOST_PASSED_OVER = 100;
@@ -112,7 +121,13 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
     return this.#action.status(task, options);
   }
 
-  async take({ wait = 0, tenant }: { wait?: Duration; tenant?: string } = {}): Promise<Task<I, R> | null> {
+  async take(options: TakeOptions = {}): Promise<Task<I, R> | null> {
+    for (const option of Object.keys(options)) {
+      if (!TAKE_OPTIONS.has(option)) throw noSuchOption(`${this.queueName}.take`, option, TAKE_OPTIONS);
+    }
+    const { wait = 0 } = options;
+    const { wait: _, ...choice } = options;
+    const tenant = tenantOf(choice, this.#services.defaults.confinedTo, `${this.queueName}.take`);
     this.#services.used();
     const { clock, ledger } = this.#services.engine.services;
     const admission = ledger.admits(this.#definition.policy.doubt.kind);
@@ -122,7 +137,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
       const task = await this.#takeNow(tenant);
       const leftMs = until - clock.monotonic();
       if (task !== null || leftMs <= 0) return task;
-      await this.#news(Math.min(leftMs, POLL_MS));
+      await this.#news(Math.min(leftMs, POLL_MS), tenant);
     }
   }
 
@@ -178,7 +193,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
   }
 
   /** Until something may have been added, or for this long. */
-  #news(ms: number): Promise<void> {
+  #news(ms: number, tenant: string | undefined): Promise<void> {
     const { clock, events, ledger } = this.#services.engine.services;
     return new Promise((done) => {
       const over = () => {
@@ -192,13 +207,14 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
         if (isEnqueued(event) && event.action === this.queueName) over();
       });
       const timer = clock.after(ms, over);
-      bells.watch([this.queueName]);
+      bells.watch([this.queueName], tenant);
     });
   }
 }
 
 class TakenTask<I, R> implements Task<I, R> {
   readonly key: string;
+  readonly tenant: string;
   readonly input: I;
   readonly attempt: number;
   readonly #services: ActionServices;
@@ -212,6 +228,7 @@ class TakenTask<I, R> implements Task<I, R> {
     this.#pulse = pulse;
     this.input = input;
     this.key = pulse.stored.record.key;
+    this.tenant = pulse.stored.record.tenant;
     this.attempt = pulse.stored.record.attempt;
   }
 

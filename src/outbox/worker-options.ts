@@ -2,14 +2,13 @@
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, noSuchOption } from "../core/errors.ts";
 import type { Definition } from "../engine/definition.ts";
+import { type TenantChoice, tenantOf } from "../engine/tenancy.ts";
 
-export interface WorkerOptions {
+export interface WorkerOptions extends TenantChoice {
   /** The actions it runs, or their names; all that are defined by the time it starts, unless given. */
   readonly actions?: readonly (string | { readonly actionName: string })[];
   /** Intents under way at once in this process; 20 unless given. */
   readonly concurrency?: number;
-  /** Only intents of this tenant. */
-  readonly tenant?: string;
   /** How often it looks for work that nobody announced; "500ms" unless given. */
   readonly poll?: Duration;
 }
@@ -21,16 +20,18 @@ export interface WorkerSettings {
   readonly pollMs: number;
 }
 
-const OPTIONS = new Set(["actions", "concurrency", "tenant", "poll"]);
+const OPTIONS = new Set(["actions", "concurrency", "tenant", "tenants", "poll"]);
 const MOST_AT_ONCE = 10_000;
 const SHORTEST_POLL_MS = 5;
 
-export function readWorkerOptions(options: WorkerOptions): WorkerSettings {
+/** `confinedTo`: the tenant that the nevertwice() behind it keeps to. */
+export function readWorkerOptions(options: WorkerOptions, confinedTo: string | undefined): WorkerSettings {
   for (const option of Object.keys(options)) {
     if (OPTIONS.has(option)) continue;
     throw noSuchOption("worker", option, OPTIONS);
   }
-  const { actions, concurrency = 20, tenant, poll = "500ms" } = options;
+  const tenant = tenantOf(options, confinedTo, "worker");
+  const { actions, concurrency = 20, poll = "500ms" } = options;
   if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > MOST_AT_ONCE)
     throw configError(
       `worker: concurrency is ${String(concurrency)}; it takes a whole number from 1 to ${MOST_AT_ONCE}.`,

@@ -106,7 +106,7 @@ function newScope(): AsyncResource {
 function nobodyWaits(): void {}
 
 export function createWorker(options: WorkerOptions, services: WorkerServices): Worker {
-  return new OutboxWorker(readWorkerOptions(options), services);
+  return new OutboxWorker(readWorkerOptions(options, services.defaults.confinedTo), services);
 }
 
 class OutboxWorker implements Worker {
@@ -475,7 +475,7 @@ class OutboxWorker implements Worker {
   #perhapsIdle(): void {
     if (this.#running > 0 || this.#leasing > 0) return;
     if (this.#state === "running") {
-      this.#bells.watch([...this.#definitions.keys()]);
+      this.#bells.watch([...this.#definitions.keys()], this.#settings.tenant);
       this.#arm();
     }
     if (!this.#saidIdle) this.#emit({ type: "idle" });

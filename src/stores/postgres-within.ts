@@ -1,5 +1,5 @@
 /** The ledger inside the caller's own transaction: the same reads and swaps, on the caller's connection. */
-import { doorbellOf, ringsBell } from "../core/doorbell.ts";
+import { bellsOf, ringsBell } from "../core/doorbell.ts";
 import { configError } from "../core/errors.ts";
 import type { Put, TransactionView } from "../core/store.ts";
 import type { ServerClock } from "./postgres-clock.ts";
@@ -59,7 +59,7 @@ export function transactionView(options: ViewOptions): TransactionView {
 }
 
 function ring(wakes: Wakes | null, puts: readonly Put[]) {
-  return wakes?.waitedFor ? wakes.movedWithin(puts.map(({ record }) => keyHex(doorbellOf(record.action)))) : null;
+  return wakes?.waitedFor ? wakes.movedWithin(puts.flatMap(({ record }) => bellsOf(record).map(keyHex))) : null;
 }
 
 async function guardedSavepoint<T>(tx: object, connection: Connection, work: () => Promise<T>): Promise<T> {

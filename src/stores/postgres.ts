@@ -3,7 +3,7 @@
  * is enough (every write names the revision it replaces), and nothing is kept in a session.
  */
 import { performance } from "node:perf_hooks";
-import { doorbellOf, ringsBell } from "../core/doorbell.ts";
+import { bellsOf, ringsBell } from "../core/doorbell.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import type { Instant } from "../core/record.ts";
 import { checkLimit } from "../core/scan.ts";
@@ -398,7 +398,7 @@ async function andMore(leased: Stored[], more: () => Promise<Stored[]>): Promise
 
 function letGo(wakes: Wakes, { record }: Put): void {
   if (record.lease === null) wakes.moved(keyHex(record.key));
-  if (ringsBell(record)) wakes.moved(keyHex(doorbellOf(record.action)));
+  if (ringsBell(record)) for (const bell of bellsOf(record)) wakes.moved(keyHex(bell));
 }
 
 // Compiling a statement takes longer (50 to 300 ms) than these take to run; the planner does not know how few rows they see.

@@ -4,7 +4,7 @@
  * would have to say at length (a time, a score, what an index says about a record) is mostly the same in all of them: it is
  * an argument, once, and the line has its number.
  */
-import { doorbellOf, ringsBell } from "../core/doorbell.ts";
+import { bellsOf, ringsBell } from "../core/doorbell.ts";
 import type { Put } from "../core/store.ts";
 import { bucketOf, type Names } from "./redis-buckets.ts";
 import { aboutOf, queueScore, scoreOf, stateScore } from "./redis-index.ts";
@@ -52,7 +52,7 @@ export class Batch {
     const { key } = record;
     this.#ascending &&= key > this.#lastKey;
     this.#lastKey = key;
-    if (record.queued && ringsBell(record)) this.#rings(doorbellOf(record.action));
+    if (record.queued && ringsBell(record)) for (const bell of bellsOf(record)) this.#rings(bell);
     const rows = this.#rows;
     if (expected === null) rows.text(NO_VERSION);
     else rows.padded(expected, VERSION_DIGITS);

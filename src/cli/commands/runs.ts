@@ -1,5 +1,6 @@
 import type { LedgerRecord } from "../../core/record.ts";
 import { instantOf, type Store } from "../../core/store.ts";
+import { onlyOf } from "../../engine/tenancy.ts";
 import { runAction } from "../../runs/run.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT } from "../exit.ts";
@@ -74,10 +75,12 @@ async function newest(
 ): Promise<ListedRun[]> {
   const names =
     name === undefined
-      ? (await store.stats()).actions.map(({ action }) => action).filter((action) => action.startsWith(RUN_PREFIX))
+      ? (await store.stats(onlyOf(tenant))).actions
+          .map(({ action }) => action)
+          .filter((action) => action.startsWith(RUN_PREFIX))
       : [runAction(name)];
   const pages = [];
-  for (const action of names) pages.push(await store.list({ action, limit, ...(tenant !== undefined && { tenant }) }));
+  for (const action of names) pages.push(await store.list({ action, limit, ...onlyOf(tenant) }));
   const records = pages.flatMap(({ items }) => items.map(({ record }) => record));
   records.sort((a, b) => b.createdAt - a.createdAt);
   const listed: ListedRun[] = [];

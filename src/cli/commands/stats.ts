@@ -14,7 +14,7 @@ export const stats: Command = {
   summary: "counts per action and state, the oldest doubt, the oldest waiting work",
   usage: [""],
   about:
-    "Counts go by the state in the ledger's rows. A holder that fell silent is still counted as claimed or sent there, and once more in its own line. With --tenant the records are read one by one, which takes a while in a large ledger.",
+    "Counts go by the state in the ledger's rows. A holder that fell silent is still counted as claimed or sent there, and once more in its own line.",
   flags: {},
   operands: 0,
   examples: [

@@ -1,7 +1,8 @@
 import type { Store } from "../../core/store.ts";
+import { onlyOf } from "../../engine/tenancy.ts";
 import { nevertwice } from "../../nevertwice.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT, UsageError } from "../exit.ts";
+import { EXIT } from "../exit.ts";
 import { plural } from "../format.ts";
 import { ledgerJson, noLedgerYet } from "../ledger.ts";
 import { endProgress, showProgress } from "../progress.ts";
@@ -14,7 +15,7 @@ export const sweep: Command = {
   summary: "make silent holders visible as doubts, remove what is past its keep",
   usage: [""],
   about:
-    "What the background sweep of a running program does, now and until nothing is left to do. Only confirmed and failed records past their keep are removed; doubts and waiting work never are. It runs no action and settles no doubt.",
+    "What the background sweep of a running program does, now and until nothing is left to do. Only confirmed and failed records past their keep are removed; doubts and waiting work never are. It runs no action and settles no doubt. With --tenant it keeps to the records of that tenant.",
   flags: {},
   operands: 0,
   examples: [
@@ -31,9 +32,6 @@ interface Counts {
 }
 
 async function run(context: Context): Promise<number> {
-  if (context.args.on("tenant")) {
-    throw new UsageError("sweep goes over the whole ledger: it takes no --tenant. Leave it out.");
-  }
   const ledger = context.ledger();
   const counts = ledger.exists ? await sweepAll(context, ledger.store) : { lapsed: 0, removed: 0, damaged: 0 };
   if (context.args.on("json")) context.json({ ledger: ledgerJson(ledger), ...counts });
@@ -42,12 +40,13 @@ async function run(context: Context): Promise<number> {
   return EXIT.ok;
 }
 
-async function sweepAll({ io }: Context, store: Store): Promise<Counts> {
+async function sweepAll({ io, args }: Context, store: Store): Promise<Counts> {
   const nt = nevertwice({ store, sweep: false, onWarning: () => {} });
   const counts = { lapsed: 0, removed: 0, damaged: 0 };
+  const of = onlyOf(args.text("tenant"));
   try {
     for (let pass = 0; pass < MOST_PASSES; pass += 1) {
-      const { lapsed, removed, damaged } = await nt.sweep();
+      const { lapsed, removed, damaged } = await nt.sweep(of);
       // The same ones are met at each pass.
       counts.damaged = Math.max(counts.damaged, damaged);
       counts.lapsed += lapsed;

@@ -1,4 +1,5 @@
 import { messageOf } from "../../core/errors.ts";
+import { onlyOf } from "../../engine/tenancy.ts";
 import type { Worker, WorkerStatus } from "../../outbox/worker.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, UsageError } from "../exit.ts";
@@ -52,7 +53,7 @@ async function run(context: Context): Promise<number> {
     ...(concurrency !== undefined && { concurrency }),
     ...(tenant !== undefined && { tenant }),
   });
-  const view = new View(context, work, () => owner.store.stats());
+  const view = new View(context, work, () => owner.store.stats(onlyOf(tenant ?? owner.tenant)));
   try {
     if (!args.on("json")) context.line(`worker on ${oneLine(owner.store.name)}: ${names.map(oneLine).join(", ")}`);
     await (args.on("until-idle") ? work.drain() : untilAsked(context, work));
