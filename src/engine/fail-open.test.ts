@@ -40,6 +40,14 @@ describe("the store is down", () => {
     expect(events).toContainEqual(expect.objectContaining({ type: "store_down", store: "memory" }));
   });
 
+  it("O10: run without the ledger, the action's own classify counts as it does with one", async () => {
+    const { nt, faults } = withFaults();
+    const run = async (_job: Job) => Promise.reject(new Error("invalid email"));
+    const send = nt.action("send", { whenStoreDown: "run", classify: () => "refused", run });
+    faults.down = true;
+    expect(await send.attempt({ id: "1" })).toMatchObject({ status: "failed", final: false });
+  });
+
   it("O10: fails open too where repeats are the rule and the ledger is read first", async () => {
     const { nt, faults } = withFaults();
     let runs = 0;
