@@ -151,6 +151,8 @@ eachStore("encrypt, against who can write to the store", (open) => {
       );
       expect(error.code).toBe("STORE_UNAVAILABLE");
     }
+    const unguarded = another({ encrypt: key(1) }).action("mail", { ...once(runs), whenStoreDown: "run" });
+    await expect(unguarded(mail)).rejects.toThrow(/not sealed/);
     expect(runs.count).toBe(1);
   });
 
