@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { nevertwice } from "nevertwice";
 import { guardTool } from "nevertwice/agents";
 import { guardAiTool, guardAiTools } from "nevertwice/agents/ai-sdk";
+import { postgresStore } from "nevertwice/postgres";
 import { sqliteStore } from "nevertwice/sqlite";
 import { describe, expect, it } from "vitest";
 import { eachStore, openMemory, temporaryFolder } from "../../test/support/each-store.ts";
@@ -150,6 +151,8 @@ eachStore("encrypt, against who can write to the store", (open) => {
       );
       expect(error.code).toBe("STORE_UNAVAILABLE");
     }
+    const unguarded = another({ encrypt: key(1) }).action("mail", { ...once(runs), whenStoreDown: "run" });
+    await expect(unguarded(mail)).rejects.toThrow(/not sealed/);
     expect(runs.count).toBe(1);
   });
 
@@ -241,6 +244,11 @@ describe("an option that is there without a value", () => {
     const ai = { execute: async () => "sent" };
     expect(() => guardAiTool(nt, "mail", ai, tool)).toThrow(/tenant is undefined/);
     expect(() => guardAiTools(nt, { mail: ai }, { tenant: unset })).toThrow(/tenant is undefined/);
+  });
+
+  it("a tenant of a PostgreSQL store is refused as well", () => {
+    const url = "postgres://127.0.0.1:1/app";
+    expect(() => postgresStore({ url, tenant: unset })).toThrow(/tenant is undefined.*may not be set/);
   });
 
   it("a secret that is too short is refused when nevertwice() is made", () => {

@@ -495,6 +495,15 @@ export function asItIs(outcome: Outcome<unknown>): Outcome<unknown> {
   return outcome;
 }
 
+/**
+ * The record's digests belong to an encryption key that is not given. Answers that run nothing and show no result need
+ * no comparison: a result that is sealed, and a doubt that this call will not run again with its own input.
+ */
+function isSafeUncompared({ state, result }: LedgerRecord, { definition }: Call): boolean {
+  if (state === "confirmed") return result !== null && !("json" in result);
+  return (state === "sent" || state === "unknown") && definition.policy.doubt.kind !== "retry";
+}
+
 interface Driven {
   readonly landed: (outcome: Outcome<unknown>) => void;
   readonly crashed: (error: unknown) => void;
@@ -535,12 +544,3 @@ interface Caller<T> {
 }
 
 type Turned = { readonly outcome: Outcome<unknown> } | { readonly stored: Stored | null; readonly fresh: boolean };
-
-/**
- * The record's digests belong to an encryption key that is not given. Answers that run nothing and show no result need
- * no comparison: a result that is sealed, and a doubt that this call will not run again with its own input.
- */
-function isSafeUncompared({ state, result }: LedgerRecord, { definition }: Call): boolean {
-  if (state === "confirmed") return result !== null && !("json" in result);
-  return (state === "sent" || state === "unknown") && definition.policy.doubt.kind !== "retry";
-}

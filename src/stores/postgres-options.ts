@@ -2,6 +2,7 @@
 
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, messageOf } from "../core/errors.ts";
+import { requireGiven } from "../core/given-option.ts";
 import { redact } from "../core/redact.ts";
 import type { DriverSource, PgClient, PgPool, PostgresJs, SupabaseClient } from "./postgres-driver.ts";
 import { isPostgresJs, isPostgresJsTransaction } from "./postgres-driver-js.ts";
@@ -58,6 +59,8 @@ export function checkOptions(options: PostgresStoreOptions): Settings {
     );
   }
   checkClients(options);
+  // "" is a tenant here: row-level security then shows the records that have none.
+  if (tenant === undefined) requireGiven("postgresStore", options, ["tenant"]);
   const parsed = url === undefined ? null : parseUrl(url);
   const schema = options.schema ?? parsed?.schema ?? DEFAULT_SCHEMA;
   if (typeof schema !== "string" || schema.trim() === "" || Buffer.byteLength(schema) > 63)
