@@ -46,6 +46,8 @@ export interface McpGuardOptions {
 
 type Arguments = Readonly<Record<string, unknown>>;
 
+const MOST_UNLISTED = 1_000;
+
 export class McpGuard {
   readonly #options: McpGuardOptions;
   readonly #callers = new Callers();
@@ -105,6 +107,11 @@ export class McpGuard {
     const meant = known.includes(name) ? null : spelledLike(name, known);
     if (meant !== null) {
       return invalid(`the server has no tool of that name, only ${JSON.stringify(meant)}, written differently`);
+    }
+    // Each name is an action of its own, for as long as the proxy runs.
+    const isNew = !known.includes(name) && !this.#guards.has(name);
+    if (isNew && this.#guards.size >= known.length + MOST_UNLISTED) {
+      return invalid("the server lists no such tool, and too many names that it does not list were called");
     }
     if (inexact === null || !this.guarded(name, principal)) return null;
     return invalid(

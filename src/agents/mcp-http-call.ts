@@ -54,6 +54,8 @@ export interface HttpCallOptions {
   readonly readerMs: number;
   /** Takes the answer of a call that was cancelled and given up. */
   late(key: string, result: ToolResult): void;
+  /** Is given work that outlives the call. */
+  lasts(work: Promise<unknown>): void;
 }
 
 interface Elsewhere {
@@ -94,11 +96,10 @@ export class HttpCall implements ProxyCall {
     try {
       return await Promise.race([work, this.#givenUp]);
     } catch (error) {
-      if (error instanceof CancelledUnanswered)
-        work.then(
-          (result) => this.#options.late(key, result),
-          () => {},
-        );
+      if (error instanceof CancelledUnanswered) {
+        const late = work.then((result) => this.#options.late(key, result));
+        this.#options.lasts(late.catch(() => {}));
+      }
       throw error;
     }
   }

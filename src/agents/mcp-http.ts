@@ -103,6 +103,8 @@ interface Exchange {
   readonly principal: string;
   readonly account: Account;
   readonly upstream: UpstreamRequest;
+  /** Goes on after the client has its answer: a call that was cancelled may still be answered. */
+  readonly lasting: Promise<unknown>[];
 }
 
 class Front {
@@ -142,6 +144,7 @@ class Front {
     response.on("error", () => {});
     request.on("error", () => {});
     const [asked, held] = [this.#requests.account(), this.#answers.account()];
+    const lasting: Promise<unknown>[] = [];
     try {
       const admitted = this.#door.admit(request);
       if (admitted.kind === "refused") return refuse(response, admitted.status, admitted.message, admitted.headers);
@@ -154,15 +157,16 @@ class Front {
       const { url } = this.#options;
       const upstream = { url, path: admitted.path, method, headers, body };
       const principal = this.#principal(request, admitted);
-      await this.#exchange({ request, response, admitted, principal, account: held, upstream });
+      await this.#exchange({ request, response, admitted, principal, account: held, upstream, lasting });
     } catch (error) {
       if (error instanceof BodyRefused) return refuseBody(response, error);
       refuse(response, 502, `the MCP server behind the proxy could not be reached: ${messageOf(error)}`);
     } finally {
-      asked.free();
       // An answer is held until the client has read it, or has gone.
-      if (response.writableFinished || response.destroyed) held.free();
-      else response.once("close", () => held.free());
+      const isRead = response.writableFinished || response.destroyed;
+      const read = isRead ? null : new Promise((end) => response.once("close", end).once("finish", end));
+      void Promise.allSettled(lasting).then(() => asked.free());
+      void Promise.allSettled([...lasting, read]).then(() => held.free());
     }
   }
 
@@ -227,6 +231,7 @@ class Front {
       account,
       readerMs: this.limits.readerMs,
       late: (key, result) => guard.settleLate(name, key, result),
+      lasts: (work) => exchange.lasting.push(work),
     });
     const ask = new HttpAsk(upstream, message);
     try {
@@ -270,7 +275,10 @@ class Front {
     try {
       const body = list ? await bodyOf(answer, exchange.account) : null;
       response.writeHead(answer.statusCode ?? 502, forwardable(answer.headers));
-      if (body !== null) return void response.end(this.#withAddedTools(body, exchange));
+      if (body !== null) {
+        response.setTimeout(this.limits.readerMs, () => response.destroy());
+        return void response.end(this.#withAddedTools(body, exchange));
+      }
       response.flushHeaders();
       if (isEventStream(answer)) await this.#passEvents(answer, exchange, asked);
       else await pipeline(answer, response);

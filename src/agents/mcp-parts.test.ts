@@ -151,4 +151,18 @@ describe("the server's tools", () => {
     guard.learn([{ name: "second", annotations: { readOnlyHint: true } }]);
     expect([guard.needsList("second"), guard.guarded("second"), guard.guarded("first")]).toEqual([false, false, true]);
   });
+
+  it("names that the server does not list are bounded: each would be an action for good", async () => {
+    const { guard } = guardOf({});
+    guard.learn([{ name: "send" }]);
+    const call = (name: string) => ({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name } }) as const;
+    const forward = async () => ({ content: [] });
+    for (let names = 0; names < 1_001; names += 1) {
+      const message = call(`unlisted_${names}`);
+      if (guard.refusal(message, null) === null) await guard.answer({ message, forward }, async () => ({}));
+    }
+    expect(guard.refusal(call("one_more"), null)?.message).toMatch(/too many names that it does not list/);
+    expect(guard.refusal(call("unlisted_1"), null)).toBe(null);
+    expect(guard.refusal(call("send"), null)).toBe(null);
+  });
 });
