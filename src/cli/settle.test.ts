@@ -3,6 +3,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CliLedger, keyLike } from "../../test/support/cli.ts";
+import { DatabaseSync } from "../../test/support/database-sync.ts";
+import { deriveKey } from "../core/key.ts";
 
 let ledger: CliLedger;
 beforeEach(() => {
@@ -195,6 +197,73 @@ describe("sweep and doctor", () => {
     expect(elsewhere.filter(({ level }: { level: string }) => level === "problem")).toEqual([]);
     expect(code).toBe(json.healthy ? 0 : 1);
     expect(json.traits).toMatchObject({ hosts: "one", survives: "power-loss" });
+  });
+
+  describe("a record that cannot be read", () => {
+    const bad = keyLike("bad00001");
+    const damaged = async () => {
+      await ledger.put({ key: keyLike("done0001"), state: "confirmed" });
+      await ledger.put({ key: bad, state: "unknown" });
+      const db = new DatabaseSync(ledger.path);
+      db.exec(`UPDATE nevertwice_records SET doc = doc || ' ' WHERE key = '${bad}'`);
+      db.close();
+    };
+
+    it("is a problem that doctor names, and ls and sweep show, beside all the others", async () => {
+      await damaged();
+      const { out, code } = await ledger.run(["doctor"]);
+      expect(code).toBe(1);
+      expect(out).toMatch(/✗ damaged {9}1 record cannot be read:/);
+      expect(out.replace(/\s+/g, " ")).toContain(`doctor --quarantine ${bad}`);
+      const listed = await ledger.run(["ls"]);
+      expect(listed.out).toContain(
+        `1 damaged record: there, and cannot be read. Calls for them are refused.\n  ${bad}\n`,
+      );
+      expect(listed.out).toContain("nt1_done0001");
+      expect((await ledger.run(["ls", "--json"])).json).toMatchObject({
+        records: [{ state: "confirmed" }],
+        damaged: [{ key: bad, message: expect.stringMatching(/is damaged/) }],
+      });
+      expect((await ledger.run(["show", bad])).err).toMatch(/is damaged: its row does not match its checksum/);
+      expect((await ledger.run(["sweep", "--json"])).json).toMatchObject({ lapsed: 0, removed: 0 });
+      expect((await ledger.run(["stats", "--json"])).json).toMatchObject({ total: 2 });
+    });
+
+    it("is set aside by its key alone, with what that means, and doctor is content", async () => {
+      await damaged();
+      const sound = await ledger.run(["doctor", "--quarantine", keyLike("done0001")]);
+      expect(sound.code).not.toBe(0);
+      expect(sound.err).toMatch(/can be read, and guards its key/);
+      const none = await ledger.run(["doctor", "--quarantine", keyLike("none0001")]);
+      expect(none.err).toMatch(/there is no record with the key/);
+      const { out, code } = await ledger.run(["doctor", "--quarantine", bad]);
+      expect(code).toBe(0);
+      expect(out).toContain(`${bad}: set aside. Its bytes are in the table nevertwice_quarantine of ${ledger.path}.`);
+      expect(out).toContain("These intents are guarded no more: the next call of each runs it.");
+      const { json } = await ledger.run(["doctor", "--json"]);
+      expect(json.checks).toContainEqual(expect.objectContaining({ name: "damaged", value: "none", level: "ok" }));
+      const db = new DatabaseSync(ledger.path);
+      expect(db.prepare("SELECT key, state, quarantined_at > 0 AS dated FROM nevertwice_quarantine").all()).toEqual([
+        expect.objectContaining({ key: bad, state: "unknown", dated: 1 }),
+      ]);
+      db.close();
+    });
+
+    it("stops no import: it is counted, and the other rows are imported", async () => {
+      const key = deriveKey({ tenant: "", action: "old", version: 1, scope: null, parts: ["b"] });
+      await ledger.put({ key, action: "old", state: "confirmed" });
+      const db = new DatabaseSync(ledger.path);
+      db.exec(`UPDATE nevertwice_records SET doc = doc || ' ' WHERE key = '${key}'`);
+      db.close();
+      writeFileSync(join(ledger.folder, "rows.jsonl"), '{"key":"a"}\n{"key":"b"}\n{"key":"c"}\n');
+      for (const dry of [["--dry-run"], []]) {
+        const { json } = await ledger.run(["import", "rows.jsonl", "--action", "old", "--json", ...dry]);
+        expect(json).toMatchObject({ imported: 2, known: 0, damaged: 1 });
+      }
+      writeFileSync(join(ledger.folder, "odd.jsonl"), '{"key":"z","kind":"a\\u0000b"}\n');
+      const odd = await ledger.run(["import", "odd.jsonl", "--action-column", "kind"]);
+      expect(odd.err).toMatch(/row 1: action: it contains the character U\+0000.*Nothing was imported/);
+    });
   });
 
   it("doctor names doubts and silent holders as problems, dead letters as a note", async () => {

@@ -59,7 +59,7 @@ export function decodeIntact<R, T>(
   const intact: T[] = [];
   for (const row of rows) {
     const decoded = decodedOrError(() => decode(row));
-    if (decoded instanceof NevertwiceError) report(describeDamage(decoded));
+    if (isDamagedRecord(decoded)) report(describeDamage(decoded));
     else intact.push(decoded);
   }
   return intact;

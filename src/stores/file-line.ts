@@ -57,7 +57,7 @@ const HEX: readonly (number | undefined)[] = Array.from({ length: 103 }, (_, cod
   return value === -1 ? undefined : value;
 });
 /** `,"crc":"` + 8 digits + `"}`; the newline is not counted. */
-const TAIL_BYTES = CRC.length + 8 + 2;
+export const TAIL_BYTES = CRC.length + 8 + 2;
 const NEWLINE = 10;
 const ZERO = 48;
 const BRACE = 125;

@@ -28,6 +28,7 @@ import {
   type Span,
 } from "./file-line.ts";
 import { createMark, MarkFile, writeWhole } from "./file-mark.ts";
+import { withBitFlippedBack } from "./file-repair.ts";
 import { type Scanned, scanLines } from "./file-scan.ts";
 
 export type Addition = { readonly put: LedgerRecord } | { readonly gone: readonly string[] };
@@ -176,7 +177,9 @@ export class FileLog {
       const open = this.#open;
       const { header, from } = this.#header(open.file);
       const found = await scanLines({ ...this.#scanFrom(open.file, header, from), to: open.end, apply: () => {} });
-      return found.damage ?? (found.end === open.end ? null : `line ${found.lines + 1} does not match its checksum`);
+      if (found.damage !== null) return found.damage;
+      if (found.end !== open.end) return `line ${found.lines + 1} does not match its checksum`;
+      return found.flipped === 0 ? null : `a bit is flipped in ${found.flipped} of its lines; the others can be read`;
     });
   }
 
@@ -336,7 +339,7 @@ export class FileLog {
     throw damagedRecord({ key: entry.record.key, where: this.path, what: "its line does not match its checksum" });
   }
 
-  /** Byte for byte, checksums checked: damage is not carried over. */
+  /** Byte for byte, checksums checked. A damaged line is carried over where it will be known for whose it is. */
   async #copyLive(file: number): Promise<void> {
     const { index, id, lastRev } = this.#open;
     const live = [...index.all()].sort((a, b) => a.at - b.at);
@@ -352,7 +355,9 @@ export class FileLog {
       bytes = 0;
     };
     for (const entry of live) {
-      pending.push(this.#line(entry), NEWLINE);
+      const line = this.bytesOf(entry);
+      const known = isIntact(spanOf(line)) || withBitFlippedBack(spanOf(line)) !== null;
+      pending.push(known ? line : this.#line(entry), NEWLINE);
       bytes += entry.length + 1;
       if (bytes < COPY_BYTES) continue;
       flush();

@@ -6,6 +6,7 @@
 
 import type { Disk } from "./file-disk.ts";
 import { type Change, decodeChange, isIntact, lineEnd, type Span } from "./file-line.ts";
+import { withBitFlippedBack } from "./file-repair.ts";
 
 export interface ScanOptions {
   readonly disk: Disk;
@@ -30,6 +31,8 @@ export interface Scanned {
   readonly lines: number;
   /** Bytes behind `end`: torn, or beyond `upTo`. */
   readonly left: "nothing" | "beyond" | "torn";
+  /** Lines with one flipped bit. Whose they are is known: that record is damaged, and the others are not. */
+  readonly flipped: number;
   /** What is wrong where no crash can have made it so. */
   readonly damage: string | null;
 }
@@ -60,6 +63,7 @@ class Scan {
   #lastRev: number;
   #lines = 0;
   #badAt: number | null = null;
+  #flipped = 0;
   #damage: string | null = null;
   over = false;
 
@@ -92,13 +96,30 @@ class Scan {
   }
 
   result(left: Scanned["left"]): Scanned {
-    return { end: this.#end, lastRev: this.#lastRev, lines: this.#lines, left, damage: this.#damage };
+    return {
+      end: this.#end,
+      lastRev: this.#lastRev,
+      lines: this.#lines,
+      left,
+      flipped: this.#flipped,
+      damage: this.#damage,
+    };
   }
 
   #line(line: Span, at: number): void {
-    if (!isIntact(line)) this.#bad(at);
-    else if (this.#badAt !== null) this.#behindBad(decodeChange(line), at);
-    else this.#good(decodeChange(line), at, line.to - line.from);
+    const change = isIntact(line) ? decodeChange(line) : this.#changeOfFlipped(line);
+    if (change === null) this.#bad(at);
+    else if (this.#badAt !== null) this.#behindBad(change, at);
+    else this.#good(change, at, line.to - line.from);
+  }
+
+  /** Only of a record's line: that records are gone is not believed on the word of a line that was changed. */
+  #changeOfFlipped(line: Span): Change | null {
+    const written = withBitFlippedBack(line);
+    const change = written === null ? null : decodeChange(written);
+    if (change?.kind !== "put") return null;
+    this.#flipped += 1;
+    return change;
   }
 
   #bad(at: number): void {

@@ -348,3 +348,52 @@ describe("F11: the disk refuses", () => {
     },
   );
 });
+
+describe("one flipped bit in a line", () => {
+  const keys = ["nt1_a", "nt1_b", "nt1_c", "nt1_d"];
+
+  it("costs that record alone, wherever the bit is; the line can be set aside", async () => {
+    const path = join(temporaryFolder(), "ledger.jsonl");
+    const first = fileStore({ path });
+    for (const key of keys) await first.write([put(key)]);
+    await first.close();
+    const sound = readFileSync(path);
+    const start = sound.indexOf('"key":"nt1_b"');
+    // In the key itself, in what queries look at, in the rest, in the checksum.
+    for (const at of [start + 11, start + 30, sound.indexOf('"fence"', start), sound.indexOf('"crc"', start) + 9]) {
+      const bytes = Buffer.from(sound);
+      bytes[at] = (bytes[at] as number) ^ 2;
+      writeFileSync(path, bytes);
+      const store = fileStore({ path });
+      await expect(store.read(["nt1_b"])).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", key: "nt1_b" });
+      expect((await store.read(["nt1_a", "nt1_c", "nt1_d"])).map((one) => one?.record.key)).toEqual([
+        "nt1_a",
+        "nt1_c",
+        "nt1_d",
+      ]);
+      expect(await store.list({ limit: 10 })).toMatchObject({ items: { length: 3 }, damaged: [{ key: "nt1_b" }] });
+      expect(await store.inspect?.()).toContainEqual(expect.objectContaining({ name: "checksums", ok: false }));
+      await store.close();
+    }
+    const store = fileStore({ path });
+    await store.quarantine?.("nt1_b");
+    expect(await store.read(keys)).toMatchObject([{}, null, {}, {}]);
+    await store.close();
+    const again = fileStore({ path });
+    expect(await again.list({ limit: 10 })).not.toHaveProperty("damaged");
+    await again.close();
+  });
+
+  it("is carried over by a compaction, and still known for whose it is", async () => {
+    const path = join(temporaryFolder(), "ledger.jsonl");
+    const store = fileStore({ path, compactAfterLines: -1_000_000 });
+    onTestFinished(() => store.close());
+    await store.write([put("nt1_a")]);
+    damage(path, "nt1_a");
+    for (const key of ["nt1_b", "nt1_c"]) await store.write([put(key)]);
+    const other = fileStore({ path });
+    onTestFinished(() => other.close());
+    await expect(other.read(["nt1_a"])).rejects.toMatchObject({ key: "nt1_a" });
+    expect(await other.read(["nt1_b", "nt1_c"])).toMatchObject([{}, {}]);
+  });
+});

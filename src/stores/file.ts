@@ -6,7 +6,7 @@
 
 import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
-import { type DamagedRecord, decodedOrError, decodeIntact } from "../core/damaged-record.ts";
+import { type DamagedRecord, decodedOrError, decodeIntact, isDamagedRecord } from "../core/damaged-record.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import { dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
@@ -194,7 +194,7 @@ class FileStore implements Store {
     return this.#exclusively(async () => {
       const entry = this.#log.index.get(key);
       if (entry === undefined) return null;
-      if (!(decodedOrError(() => this.#log.stored(entry)) instanceof NevertwiceError))
+      if (!isDamagedRecord(decodedOrError(() => this.#log.stored(entry))))
         throw configError(
           `quarantine: the record ${key} can be read, and guards its key. Only a damaged one is set aside.`,
         );

@@ -1,6 +1,6 @@
 /** Setting a damaged row aside: into a table of its own, byte for byte, in one transaction with its removal. */
-import { decodedOrError } from "../core/damaged-record.ts";
-import { configError, NevertwiceError } from "../core/errors.ts";
+import { decodedOrError, isDamagedRecord } from "../core/damaged-record.ts";
+import { configError, type NevertwiceError } from "../core/errors.ts";
 import type { Quarantined, Stored } from "../core/store.ts";
 import type { Driver } from "./postgres-connection.ts";
 import { keyHex } from "./postgres-key.ts";
@@ -23,7 +23,7 @@ export async function quarantineRow(
   return driver.transaction(async ({ query }) => {
     const rows = await query(`SELECT ${selectList("r")} ${found} FOR UPDATE`, [hex]);
     if (rows.length === 0) return null;
-    if (rows.every((row) => !(decodedOrError(() => decode(row)) instanceof NevertwiceError))) throw isSound(key);
+    if (rows.every((row) => !isDamagedRecord(decodedOrError(() => decode(row))))) throw isSound(key);
     await query(
       `CREATE TABLE IF NOT EXISTS ${schema}.quarantine AS SELECT now() AS quarantined_at, r.* FROM ${schema}.records r WITH NO DATA`,
     );

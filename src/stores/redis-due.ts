@@ -3,8 +3,7 @@
  * other's way; core's own claim decides what the record becomes, and the swap makes it so. The rules stand in one place,
  * and a worker that dies between the two delays its records by that moment, no more.
  */
-import { describeDamage } from "../core/damaged-record.ts";
-import { NevertwiceError } from "../core/errors.ts";
+import { describeDamage, isDamagedRecord } from "../core/damaged-record.ts";
 import type { Instant } from "../core/record.ts";
 import { checkLimit } from "../core/scan.ts";
 import type { LeaseQuery, Put, Stored } from "../core/store.ts";
@@ -63,7 +62,7 @@ export class RedisDue {
     if (gone.length > 0) await this.#upkeep.tidy(gone.map(({ entry }) => entry));
     const sound: Stored[] = [];
     for (const row of rows) {
-      if (row instanceof NevertwiceError) query.damaged?.(describeDamage(row));
+      if (isDamagedRecord(row)) query.damaged?.(describeDamage(row));
       else if (row !== null) sound.push(row);
     }
     const leased = await this.#claim(sound, query);

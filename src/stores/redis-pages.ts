@@ -2,8 +2,7 @@
  * Listing. What is indexed by creation is merged until the page is full; what is open (claimed, sent) is indexed by its lease
  * and sorted here: there is only as much of it as is under way.
  */
-import { type DamagedRecord, describeDamage } from "../core/damaged-record.ts";
-import { NevertwiceError } from "../core/errors.ts";
+import { type DamagedRecord, describeDamage, isDamagedRecord } from "../core/damaged-record.ts";
 import { type Instant, type LedgerRecord, leaseAlive } from "../core/record.ts";
 import { checkLimit, decodeCursor, encodeCursor, type Position } from "../core/scan.ts";
 import type { ListQuery, Page, Stored } from "../core/store.ts";
@@ -46,7 +45,7 @@ export class RedisPages {
   async #read(keys: readonly string[], damaged: Map<string, DamagedRecord>): Promise<Stored[]> {
     const sound: Stored[] = [];
     for (const row of await this.#rows.readEach(keys)) {
-      if (row instanceof NevertwiceError) damaged.set(row.key ?? "", describeDamage(row));
+      if (isDamagedRecord(row)) damaged.set(row.key ?? "", describeDamage(row));
       // Null: it expired, and its entry waits to be tidied up.
       else if (row !== null) sound.push(row);
     }

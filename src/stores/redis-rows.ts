@@ -1,6 +1,6 @@
 /** Reading and swapping rows: on a cluster a batch is cut by slot, sent side by side, and put together in the order asked. */
-import { decodedOrError } from "../core/damaged-record.ts";
-import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { decodedOrError, isDamagedRecord } from "../core/damaged-record.ts";
+import { configError, isNevertwiceError, type NevertwiceError } from "../core/errors.ts";
 import type { Put, PutResult, Stored } from "../core/store.ts";
 import { Batch, type Swap } from "./redis-batch.ts";
 import { bucketOf, type Names } from "./redis-buckets.ts";
@@ -45,7 +45,7 @@ export class RedisRows {
   async quarantine(key: string): Promise<string | null> {
     const [row] = await this.readEach([key]);
     if (row === null || row === undefined) return null;
-    const damaged = row instanceof NevertwiceError && row.code === "STORE_UNAVAILABLE";
+    const damaged = isDamagedRecord(row) && row.code === "STORE_UNAVAILABLE";
     if (!damaged) {
       throw configError(
         `quarantine: the record ${key} can be read, or will be by another release. Only a damaged one is set aside.`,

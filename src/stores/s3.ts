@@ -191,7 +191,7 @@ class S3Store implements Store {
     const object = await this.#client.get(name);
     if (object === null) return null;
     const damage = decodedOrError(() => decodeBody(object.text, key, this.name));
-    if (!(damage instanceof NevertwiceError) || damage.code !== "STORE_UNAVAILABLE")
+    if (!isDamagedRecord(damage) || damage.code !== "STORE_UNAVAILABLE")
       throw configError(
         `quarantine: the record ${key} can be read, or will be by another release. Only a damaged one is set aside.`,
       );

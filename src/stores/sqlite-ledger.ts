@@ -5,7 +5,7 @@
  * A row just written is never read with `.get()`: it steps once and resets, and an error of the commit that happens at
  * the reset is swallowed. `.run()` and `.all()` step to the end.
  */
-import { type DamagedRecord, decodedOrError, decodeIntact } from "../core/damaged-record.ts";
+import { type DamagedRecord, decodedOrError, decodeIntact, isDamagedRecord } from "../core/damaged-record.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import { type Instant, STATES, type State } from "../core/record.ts";
 import type {
@@ -386,7 +386,7 @@ export class SqliteLedger {
   quarantine(key: string, now: number): boolean {
     const [row] = this.readRows([key]);
     if (row === null || row === undefined) return false;
-    if (!(decodedOrError(() => decodeRow(row, this.#where)) instanceof NevertwiceError)) throw readable(key);
+    if (!isDamagedRecord(decodedOrError(() => decodeRow(row, this.#where)))) throw readable(key);
     this.#db.exec(
       `CREATE TABLE IF NOT EXISTS ${QUARANTINE_TABLE} AS SELECT 0 AS quarantined_at, * FROM nevertwice_records WHERE 0`,
     );

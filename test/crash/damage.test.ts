@@ -224,10 +224,32 @@ describe("altered", () => {
     }
   });
 
-  it("an empty text turned into an empty blob by one bit is refused", async () => {
+  it("an empty text turned into an empty blob by one bit: that record is refused, and the others are as they were", async () => {
     const ledger = copyWith(original);
     withDatabase(ledger, (db) => db.exec("UPDATE nevertwice_records SET tenant = x'' WHERE id = 7"));
-    await expectRefused(ledger, /does not match its checksum/);
+    const damaged = expected[6]?.key as string;
+    const nt = nevertwice({ store: `sqlite:${ledger}`, sweep: false });
+    const message = /does not match its checksum/;
+    await expect(nt.status({ key: damaged })).rejects.toMatchObject({
+      code: "STORE_UNAVAILABLE",
+      key: damaged,
+      message,
+    });
+    const others = expected.filter(({ key }) => key !== damaged);
+    expect(await nt.store.read(others.map(({ key }) => key))).toEqual(others.map(({ stored }) => stored));
+    const { items, ...page } = await nt.store.list({ limit: RECORDS + 10, order: "oldest" });
+    expect(items).toEqual(others.map(({ stored }) => stored));
+    expect(page.damaged).toMatchObject([{ key: damaged, message }]);
+    // Of all calls only those for its key are refused; it is never run again.
+    const ran: string[] = [];
+    const note = nt.action("note", { key: ["id"], run: (_: { id: string }, { key }) => ran.push(key) });
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: RECORDS }, (_, i) => note.attempt({ id: `n${i}` }).then((outcome) => outcome.key)),
+    );
+    const refused = outcomes.flatMap((one) => (one.status === "rejected" ? [(one.reason as { key: string }).key] : []));
+    expect(refused).toEqual([damaged]);
+    expect(ran).not.toContain(damaged);
+    await nt.close();
   });
 
   it.each(["300", "9", "x", ""])("the mark of watched claims changed to %j hides no claim", async (mark) => {

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { askAround } from "../../core/damaged-record.ts";
+import { askAround, isDamagedRecord } from "../../core/damaged-record.ts";
 import { type Duration, durationMs } from "../../core/duration.ts";
-import { isNevertwiceError, messageOf, NevertwiceError } from "../../core/errors.ts";
+import { isNevertwiceError, messageOf } from "../../core/errors.ts";
 import { printInput, toFingerprint } from "../../core/fingerprint.ts";
 import { DEEPEST_JSON, isTooDeep } from "../../core/foreign-json.ts";
 import { deriveKey } from "../../core/key.ts";
@@ -296,19 +296,18 @@ async function write({ args, io }: Context, plans: readonly Plan[], store: Store
   counts.past = plans.length - live.length;
   for (let from = 0; from < live.length; from += BATCH) {
     const batch = live.slice(from, from + BATCH);
-    const answers = await askAround(
-      batch,
-      ({ record }) => record.key,
-      async (some) =>
-        args.on("dry-run")
-          ? (await store.read(some.map(({ record }) => record.key))).map((found) => ({ ok: found === null }))
-          : store.write(some.map(({ record }) => ({ record, expected: null }))),
-    );
-    answers.forEach((answer, i) => {
-      if (answer instanceof NevertwiceError) counts.damaged += 1;
-      else if (!answer.ok) counts.known += 1;
+    // Looked at first: a batch with a damaged record in it would be written and refused at once.
+    const keyOf = ({ record }: Plan) => record.key;
+    const seen = await askAround(batch, keyOf, (some) => store.read(some.map(keyOf)));
+    const sound = batch.filter((_, i) => !isDamagedRecord(seen[i]));
+    counts.damaged += batch.length - sound.length;
+    const results = args.on("dry-run")
+      ? seen.filter((one) => !isDamagedRecord(one)).map((found) => ({ ok: found === null }))
+      : await store.write(sound.map(({ record }) => ({ record, expected: null })));
+    results.forEach(({ ok }, i) => {
+      if (!ok) counts.known += 1;
       else {
-        const { as } = batch[i] as Plan;
+        const { as } = sound[i] as Plan;
         counts.imported += 1;
         counts.states[as] = (counts.states[as] ?? 0) + 1;
       }

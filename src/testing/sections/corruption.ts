@@ -170,6 +170,27 @@ export const corruption: readonly Case[] = [
     },
   },
   {
+    name: "a ledger with a damaged record in it opens again, and the others work",
+    needs: "corrupt",
+    body: async (bench) => {
+      await seed(bench.store, [sampleRecord({ key: "nt1_a" }), filledRecord(), sampleRecord({ key: "nt1_b" })]);
+      await damage(bench);
+      const again = await bench.second();
+      await assertRefused(again.read([DAMAGED]), null, "reading a damaged record after opening again");
+      assert.deepEqual(sortedKeys((await again.read(["nt1_a", "nt1_b"])).filter((row) => row !== null)), [
+        "nt1_a",
+        "nt1_b",
+      ]);
+      await insert(again, sampleRecord({ key: "nt1_new" }));
+      const { items, damaged = [] } = await again.list({ limit: 10 });
+      assert.deepEqual(sortedKeys(items), ["nt1_a", "nt1_b", "nt1_new"]);
+      assert.deepEqual(
+        damaged.map(({ key }) => key),
+        [DAMAGED],
+      );
+    },
+  },
+  {
     name: "a damaged record is set aside by name alone; what can be read is not",
     needs: "corrupt",
     body: async (bench) => {
