@@ -56,6 +56,26 @@ describe("worker", () => {
     expect(sent()).toEqual(["ada", "bob", "cyd"]);
   });
 
+  it("--tenant runs that tenant's work alone, and is refused where the module belongs to another", async () => {
+    for (const tenant of ["acme", "globex"]) {
+      const send = ledger.program().action("send_mail", { key: ["to"], run: (_: { to: string }) => null });
+      await send.enqueue({ to: tenant }, { tenant });
+    }
+    const module = actions();
+    const { code } = await ledger.run(["worker", module, "--until-idle", "--tenant", "acme"]);
+    expect([code, sent()]).toEqual([0, ["acme"]]);
+    const own = readFileSync(join(ledger.folder, module), "utf8").replace(
+      "sweep: false",
+      'tenant: "globex", sweep: false',
+    );
+    writeFileSync(join(ledger.folder, "globex.mjs"), own);
+    const refused = await ledger.run(["worker", "./globex.mjs", "--until-idle", "--tenant", "acme"]);
+    expect(refused.code).not.toBe(0);
+    expect(refused.err).toContain('confined to "globex"');
+    await ledger.run(["worker", "./globex.mjs", "--until-idle"]);
+    expect(sent()).toEqual(["acme", "globex"]);
+  });
+
   it("runs only what it is told to, and says by its exit code that somebody is needed", async () => {
     await queue("send_mail", "ada", "nobody", "lost");
     await queue("send_sms", "cyd");

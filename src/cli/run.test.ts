@@ -61,7 +61,6 @@ describe("a wrong command line exits 2 and says what was meant", () => {
     [["retry", K, "--all-failed", "--reason", "r"], /not both/],
     [["retry", K, "--dry-run"], /goes with --all-failed/],
     [["retry", "--all-failed"], /--reason is missing/],
-    [["sweep", "--tenant", "acme"], /takes no --tenant/],
     [["ls", "--store", "nope:x"], /there is no store "nope:"/],
     [["ls", "--store", "sqlite:"], /names no file/],
     [["run", "--job", "x", "--per", "day", "--store", "flie:x", "--", "true"], /there is no store "flie:"/],

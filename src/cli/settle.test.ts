@@ -185,6 +185,24 @@ describe("sweep and doctor", () => {
     expect((await ledger.run(["ls", "--json"])).json.records).toMatchObject([{ state: "unknown" }]);
   });
 
+  it("sweep --tenant keeps to that tenant's records", async () => {
+    const past = { state: "confirmed", settledAt: 1, expiresAt: 2 } as const;
+    for (const tenant of ["acme", "globex"]) {
+      await ledger.put({ key: keyLike(`past${tenant}`), tenant, ...past });
+      await ledger.put({ key: keyLike(`gone${tenant}`), tenant, ...silent });
+    }
+    const { json } = await ledger.run(["sweep", "--tenant", "acme", "--json"]);
+    expect(json).toMatchObject({ lapsed: 1, removed: 1 });
+    const left = await ledger.run(["ls", "--tenant", "globex", "--json"]);
+    expect(left.json.records.map(({ state }: { state: string }) => state).sort()).toEqual(["confirmed", "sent"]);
+    expect((await ledger.run(["stats", "--tenant", "globex", "--json"])).json).toMatchObject({ total: 2, lapsed: 1 });
+    expect((await ledger.run(["stats", "--tenant", "acme", "--json"])).json).toMatchObject({ total: 1, lapsed: 0 });
+    await ledger.put({ key: keyLike("failedglobex"), tenant: "globex", state: "failed" });
+    const retry = (tenant: string) => ledger.run(["retry", "--all-failed", "--tenant", tenant, "--dry-run", "--json"]);
+    expect((await retry("acme")).json.retried).toEqual([]);
+    expect((await retry("globex")).json.retried).toHaveLength(1);
+  });
+
   it("doctor is content with a sound ledger", async () => {
     await ledger.put({ key: keyLike("done0001"), state: "confirmed" });
     const { json, code } = await ledger.run(["doctor", "--json"]);

@@ -8,19 +8,23 @@ import type { LedgerRecord } from "./record.ts";
 const PREFIX = "nt1_";
 const MARK = ".due";
 const bells = new Map<string, string>();
+const tenantBells = new Map<string, string>();
 // Action names are few; a program that makes them up gets its bells derived again.
 const MOST_BELLS = 1_000;
 
 /** `tenant`: for work of this tenant alone; for everybody's where undefined. */
 export function doorbellOf(action: string, tenant?: string): string {
-  const name = tenant === undefined ? action : JSON.stringify([action, tenant]);
-  let bell = bells.get(name);
+  if (tenant === undefined) return bellOf(bells, action, [action]);
+  return bellOf(tenantBells, JSON.stringify([action, tenant]), [action, tenant]);
+}
+
+function bellOf(known: Map<string, string>, name: string, parts: readonly string[]): string {
+  let bell = known.get(name);
   if (bell === undefined) {
-    const parts = tenant === undefined ? [action] : [action, tenant];
     const key = deriveKey({ tenant: "", action: "nevertwice.due", version: 1, scope: null, parts });
     bell = `${key.slice(PREFIX.length)}${MARK}`;
-    if (bells.size >= MOST_BELLS) bells.clear();
-    bells.set(name, bell);
+    if (known.size >= MOST_BELLS) known.clear();
+    known.set(name, bell);
   }
   return bell;
 }
