@@ -10,7 +10,7 @@ import type { Store } from "./core/store.ts";
 import { type Action, createAction } from "./engine/action.ts";
 import type { CallOptions } from "./engine/call.ts";
 import { systemClock } from "./engine/clock.ts";
-import { type AttemptContext, type Logger, silentLogger } from "./engine/context.ts";
+import { type AttemptContext, type Logger, outside, silentLogger } from "./engine/context.ts";
 import { type ActionOptions, type Definition, defineAction, type Probe } from "./engine/definition.ts";
 import { Engine } from "./engine/engine.ts";
 import { type EventListener, Events, Warnings } from "./engine/events.ts";
@@ -21,6 +21,7 @@ import { Heart } from "./engine/pulse.ts";
 import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all.ts";
 import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
 import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
+import { UnderWay } from "./engine/under-way.ts";
 import { Untold } from "./engine/untold.ts";
 import { openStore } from "./open-store.ts";
 import { createQueue, type QueueOptions, type WorkQueue } from "./outbox/work-queue.ts";
@@ -84,8 +85,14 @@ export interface Nevertwice {
   sweep(): Promise<SweepReport>;
   /** Everything that happens, for metrics and alerts. Returns the way to stop listening. */
   on(listener: EventListener): () => void;
-  /** Waits for what runs, tells the ledger what it does not know yet, closes the store. */
+  /**
+   * Begins nothing more, waits for what runs, hands back what has not begun, tells the ledger what it does not know yet and
+   * closes the store. Inside an attempt (a run, a prepare, a step, a probe) it cannot wait for that attempt: it returns at
+   * once, and the store is closed when all attempts have ended.
+   */
   close(): Promise<void>;
+  /** `await using nt = nevertwice()`: the same as close(). */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
@@ -97,6 +104,8 @@ const OWNER = Symbol.for("nevertwice.owner");
 const DEFAULT_SWEEP = "30s";
 // A sweep reads the ledger: more often than this it would be a load of its own.
 const SHORTEST_SWEEP_MS = 10;
+// Names of once(), runs and steps whose options were looked at for warnings.
+const MOST_AD_HOC = 1_000;
 
 export function nevertwice(options: NevertwiceOptions = {}): Nevertwice {
   checkOptions(options);
@@ -122,13 +131,13 @@ class Instance implements Nevertwice {
   readonly #engine: Engine;
   readonly #defaults: { readonly tenant: string; readonly secret: string | Uint8Array | undefined };
   readonly #definitions = new Map<string, Definition>();
-  readonly #adHoc = new Map<string, Definition>();
+  readonly #adHoc = new Set<string>();
   readonly #sweeper: Sweeper;
   readonly #loop: SweepLoop | null;
   readonly #services;
   readonly #loops: { stop(): Promise<void> }[] = [];
   readonly #queues = new Set<string>();
-  readonly #workers: Worker[] = [];
+  readonly #workers = new Set<Worker>();
   #closing: Promise<void> | null = null;
 
   constructor(options: NevertwiceOptions) {
@@ -149,6 +158,7 @@ class Instance implements Nevertwice {
       untold: new Untold(ledger, clock),
       heart: new Heart(ledger, clock),
       newHolder: holderIds(),
+      underWay: new UnderWay(),
     });
     this.#sweeper = new Sweeper(this.#engine, this.#definitions, this.#defaults);
     const everyMs = options.sweep === false ? null : sweepInterval(options.sweep ?? DEFAULT_SWEEP);
@@ -250,6 +260,7 @@ class Instance implements Nevertwice {
       payloads,
       tenant: this.#defaults.tenant,
       action: (action, options) => this.#define(action, options),
+      requireOpen: () => this.#engine.requireOpen(),
       once: (action, parts, run, options) => this.once(action, parts, run, options),
     };
   }
@@ -277,13 +288,11 @@ class Instance implements Nevertwice {
   }
 
   worker(options: WorkerOptions = {}): Worker {
-    const worker = createWorker(options, { ...this.#services, definitions: this.#definitions });
-    this.#workers.push(worker);
-    return worker;
+    return createWorker(options, { ...this.#services, definitions: this.#definitions, active: this.#workers });
   }
 
   sweep(): Promise<SweepReport> {
-    return this.#sweeper.tick();
+    return this.#engine.during(() => this.#sweeper.tick());
   }
 
   on(listener: EventListener): () => void {
@@ -291,25 +300,37 @@ class Instance implements Nevertwice {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    this.#closing ??= outside(() => this.#close());
+    if (!this.#engine.services.underWay.inside) return this.#closing;
+    this.#closing.catch((error: unknown) =>
+      process.emitWarning(`nevertwice: close() failed: ${String(error)}`, { type: "NevertwiceWarning" }),
+    );
+    return Promise.resolve();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   async #close(): Promise<void> {
-    await Promise.all(this.#loops.map((loop) => loop.stop()));
-    await Promise.all(this.#workers.map((worker) => worker.stop()));
-    const idle = this.#engine.close();
-    await this.#loop?.stop();
-    await idle;
-    const { untold } = this.#engine.services;
+    const { underWay, untold, clock } = this.#engine.services;
+    underWay.close();
+    const loops = [...this.#loops, ...this.#workers, ...(this.#loop === null ? [] : [this.#loop])];
+    await Promise.allSettled(loops.map((loop) => loop.stop()));
+    await this.#engine.idle();
+    await underWay.release();
+    await underWay.lateAnswers(clock);
+    await this.#engine.idle();
     untold.stop();
     if (untold.size > 0) await untold.tick();
     await this.store.close();
   }
 
+  /** Names may be made at call time: only so many are remembered, and no action with them. */
   #warnOnce(definition: Definition): void {
     if (this.#adHoc.has(definition.name)) return;
-    this.#adHoc.set(definition.name, definition);
+    if (this.#adHoc.size >= MOST_AD_HOC) this.#adHoc.clear();
+    this.#adHoc.add(definition.name);
     for (const warning of policyWarnings(definition.policy, definition.name)) {
       this.#engine.services.warnings.warn(warning.code, definition.name, warning.message);
     }

@@ -27,7 +27,11 @@ export interface RetryReport {
 const PAGE = 200;
 
 /** Oldest first, page by page: what fails again meanwhile lies behind the cursor, so that this ends. */
-export async function retryAll(engine: Engine, filter: RetryFilter, signature: Signature): Promise<RetryReport> {
+export function retryAll(engine: Engine, filter: RetryFilter, signature: Signature): Promise<RetryReport> {
+  return engine.during(() => retryPages(engine, filter, signature));
+}
+
+async function retryPages(engine: Engine, filter: RetryFilter, signature: Signature): Promise<RetryReport> {
   checkSignature(signature, "retryAll");
   const { where = () => true, limit = Number.POSITIVE_INFINITY, dryRun = false, action, tenant, scope } = filter;
   if (limit !== Number.POSITIVE_INFINITY && !(Number.isSafeInteger(limit) && limit > 0))
@@ -41,6 +45,7 @@ export async function retryAll(engine: Engine, filter: RetryFilter, signature: S
   const refused: { key: string; why: string }[] = [];
   let cursor: string | null = null;
   do {
+    engine.requireOpen();
     const from: { cursor?: string } = cursor === null ? {} : { cursor };
     const page: Page = await engine.services.ledger.store.list({
       states: ["failed"],

@@ -42,9 +42,12 @@ export class Sweeper {
   async tick(): Promise<SweepReport> {
     const lapsed = await this.#lapse();
     let settled = 0;
+    const { underWay } = this.#engine.services;
     for (const definition of this.#definitions.values()) {
-      if (definition.policy.doubt.kind !== "hold") settled += await this.#settleAll(definition);
+      if (definition.policy.doubt.kind !== "hold" && !underWay.closed) settled += await this.#settleAll(definition);
     }
+    // What is left of it is for the next one to sweep.
+    if (underWay.closed) return { lapsed, settled, removed: 0 };
     const removed = await this.#engine.services.ledger.store.sweep({ limit: REMOVED_A_PASS });
     return { lapsed, settled, removed };
   }
@@ -85,9 +88,9 @@ export class Sweeper {
   }
 
   async #settleOne(definition: Definition, stored: Stored): Promise<boolean> {
-    const { ledger, payloads, warnings } = this.#engine.services;
+    const { ledger, payloads, warnings, underWay } = this.#engine.services;
     const { record } = stored;
-    if (expired(record, ledger.instant().now)) return false;
+    if (underWay.closed || expired(record, ledger.instant().now)) return false;
     const input = payloads.load(record, "input");
     const sameBytes = input.omitted === undefined && !(record.draft !== null && "omitted" in record.draft);
     const step = nextStep(record, { policy: definition.policy, at: ledger.instant(), newRound: false, sameBytes });
@@ -101,7 +104,7 @@ export class Sweeper {
       // wait 0: one step per pass; what is left is for the next.
       const options = { version, tenant, wait: 0, ...(scope !== null && { scope }) };
       const call = makeCall(definition, input.value, parsed, options, this.#defaults);
-      if (call.key !== record.key) return false;
+      if (call.key !== record.key || underWay.closed) return false;
       const outcome = await this.#engine.settle(call, stored);
       return outcome.status !== "unknown";
     } catch (error) {

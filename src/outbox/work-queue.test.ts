@@ -117,6 +117,8 @@ describe("queue, what it refuses", () => {
     await queue.add({ topic: "rates" });
     const task = await queue.take();
     await task?.done("ok");
-    await expect(task?.done("ok")).rejects.toThrow("ended before");
+    expect(await task?.done("ok")).toMatchObject({ status: "done", replayed: false });
+    await expect(task?.fail(new Error("late"))).rejects.toThrow("ended before, by done()");
+    await expect(task?.giveBack()).rejects.toThrow("ended before, by done()");
   });
 });
