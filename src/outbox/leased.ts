@@ -71,7 +71,10 @@ export function runLeasedThen(
  */
 function markThenRun(services: LeasedServices, call: Call, leased: Stored, listener: LeasedListener): void {
   const { prepare, manual } = call.definition;
-  if (!services.mayBegin()) tell(listener, giveBackNow(services, leased));
+  // Leased to `sent` by a process that then stood still: the record may be unknown by now, and was not begun.
+  const tooLate =
+    leased.record.state === "sent" && !leaseAlive(leased.record, services.engine.services.ledger.instant());
+  if (tooLate || !services.mayBegin()) tell(listener, giveBackNow(services, leased));
   else if (prepare !== undefined || manual || leased.record.state === "sent") begin(services, call, leased, listener);
   else {
     const run = (applied: Applied) => {
