@@ -13,7 +13,7 @@ import type { Store } from "./core/store.ts";
 import { type Action, createAction } from "./engine/action.ts";
 import type { CallDefaults, CallOptions } from "./engine/call.ts";
 import { systemClock } from "./engine/clock.ts";
-import { type AttemptContext, type Logger, silentLogger } from "./engine/context.ts";
+import { type AttemptContext, type Logger, outside, silentLogger } from "./engine/context.ts";
 import { DamageReports } from "./engine/damage-reports.ts";
 import { type ActionOptions, type Definition, defineAction, type Probe } from "./engine/definition.ts";
 import { Engine } from "./engine/engine.ts";
@@ -26,6 +26,7 @@ import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all
 import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
 import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
 import { checkTenantChoice, onlyOf, type TenantChoice, tenantOf } from "./engine/tenancy.ts";
+import { UnderWay } from "./engine/under-way.ts";
 import { Untold } from "./engine/untold.ts";
 import { openStore } from "./open-store.ts";
 import { createQueue, type QueueOptions, type WorkQueue } from "./outbox/work-queue.ts";
@@ -99,8 +100,14 @@ export interface Nevertwice {
   sweep(options?: TenantChoice): Promise<SweepReport>;
   /** Everything that happens, for metrics and alerts. Returns the way to stop listening. */
   on(listener: EventListener): () => void;
-  /** Waits for what runs, tells the ledger what it does not know yet, closes the store. */
+  /**
+   * Begins nothing more, waits for what runs, hands back what has not begun, tells the ledger what it does not know yet and
+   * closes the store. Inside an attempt (a run, a prepare, a step, a probe) it cannot wait for that attempt: it returns at
+   * once, and the store is closed when all attempts have ended.
+   */
   close(): Promise<void>;
+  /** `await using nt = nevertwice()`: the same as close(). */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
@@ -117,6 +124,8 @@ const SHORTEST_SWEEP_MS = 10;
 // switching encryption on, after which everything done before would be done again.
 const ENCRYPT_WITHOUT_SECRET =
   "encrypt is on and there is no secret: keys are plain digests of their parts, so that whoever reads the store can test a guess at a part (an address, a phone number) against them. Give `secret` too. It changes every key: set it before the first record, or when the old records are past their keep.";
+// Names of once(), runs and steps whose options were looked at for warnings.
+const MOST_AD_HOC = 1_000;
 
 export function nevertwice(options: NevertwiceOptions = {}): Nevertwice {
   checkOptions(options);
@@ -140,13 +149,13 @@ class Instance implements Nevertwice {
   readonly #engine: Engine;
   readonly #defaults: CallDefaults;
   readonly #definitions = new Map<string, Definition>();
-  readonly #adHoc = new Map<string, Definition>();
+  readonly #adHoc = new Set<string>();
   readonly #sweeper: Sweeper;
   readonly #loop: SweepLoop | null;
   readonly #services;
   readonly #loops: { stop(): Promise<void> }[] = [];
   readonly #queues = new Set<string>();
-  readonly #workers: Worker[] = [];
+  readonly #workers = new Set<Worker>();
   #closing: Promise<void> | null = null;
 
   constructor(options: NevertwiceOptions) {
@@ -183,6 +192,7 @@ class Instance implements Nevertwice {
       untold: new Untold(ledger, clock),
       heart: new Heart(ledger, clock),
       newHolder: holderIds(),
+      underWay: new UnderWay(),
     });
     if (seals !== null && options.secret === undefined) {
       this.#engine.services.warnings.warn("ENCRYPT_WITHOUT_SECRET", "", ENCRYPT_WITHOUT_SECRET);
@@ -288,6 +298,7 @@ class Instance implements Nevertwice {
       payloads,
       tenant: this.#defaults.tenant,
       action: (action, options) => this.#define(action, options),
+      requireOpen: () => this.#engine.requireOpen(),
       once: (action, parts, run, options) => this.once(action, parts, run, options),
     };
   }
@@ -315,16 +326,15 @@ class Instance implements Nevertwice {
   }
 
   worker(options: WorkerOptions = {}): Worker {
-    const worker = createWorker(options, { ...this.#services, definitions: this.#definitions });
-    this.#workers.push(worker);
-    return worker;
+    return createWorker(options, { ...this.#services, definitions: this.#definitions, active: this.#workers });
   }
 
   async sweep(options: TenantChoice = {}): Promise<SweepReport> {
     for (const option of Object.keys(options)) {
       if (!SWEEP_OPTIONS.has(option)) throw noSuchOption("sweep()", option, SWEEP_OPTIONS);
     }
-    return this.#sweeper.tick(onlyOf(tenantOf(options, this.#defaults.confinedTo, "sweep()")));
+    const of = onlyOf(tenantOf(options, this.#defaults.confinedTo, "sweep()"));
+    return this.#engine.during(() => this.#sweeper.tick(of));
   }
 
   on(listener: EventListener): () => void {
@@ -332,25 +342,37 @@ class Instance implements Nevertwice {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    this.#closing ??= outside(() => this.#close());
+    if (!this.#engine.services.underWay.inside) return this.#closing;
+    this.#closing.catch((error: unknown) =>
+      process.emitWarning(`nevertwice: close() failed: ${String(error)}`, { type: "NevertwiceWarning" }),
+    );
+    return Promise.resolve();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   async #close(): Promise<void> {
-    await Promise.all(this.#loops.map((loop) => loop.stop()));
-    await Promise.all(this.#workers.map((worker) => worker.stop()));
-    const idle = this.#engine.close();
-    await this.#loop?.stop();
-    await idle;
-    const { untold } = this.#engine.services;
+    const { underWay, untold, clock } = this.#engine.services;
+    underWay.close();
+    const loops = [...this.#loops, ...this.#workers, ...(this.#loop === null ? [] : [this.#loop])];
+    await Promise.allSettled(loops.map((loop) => loop.stop()));
+    await this.#engine.idle();
+    await underWay.release();
+    await underWay.lateAnswers(clock);
+    await this.#engine.idle();
     untold.stop();
     if (untold.size > 0) await untold.tick();
     await this.store.close();
   }
 
+  /** Names may be made at call time: only so many are remembered, and no action with them. */
   #warnOnce(definition: Definition): void {
     if (this.#adHoc.has(definition.name)) return;
-    this.#adHoc.set(definition.name, definition);
+    if (this.#adHoc.size >= MOST_AD_HOC) this.#adHoc.clear();
+    this.#adHoc.add(definition.name);
     for (const warning of policyWarnings(definition.policy, definition.name)) {
       this.#engine.services.warnings.warn(warning.code, definition.name, warning.message);
     }

@@ -69,6 +69,36 @@ describe("work handed back before it was begun", () => {
     });
   });
 
+  it("unknown because the lease ran out → pending, and the history says so: only its holder knows that nothing was begun", () => {
+    const silent = transition(
+      sampleRecord({ ...held, queued: true, state: "sent", firstSentAt: 5, lease: null }),
+      { type: "lapse" },
+      AT,
+    );
+    expect(silent).toMatchObject({ ok: true, record: { state: "unknown" } });
+    if (!silent.ok) return;
+    expect(transition(silent.record, giveBack, AT)).toMatchObject({
+      ok: true,
+      record: { state: "pending", attempt: 2, tries: 1, fence: 3, doubtSince: null, doubtMark: null, why: null },
+    });
+    expect(transition(silent.record, { ...giveBack, hold: { fence: 3, holder: "other" } }, AT)).toEqual({
+      ok: false,
+      refusal: "stale",
+    });
+    const change = transition(silent.record, giveBack, AT);
+    expect(change.ok && change.record.history.at(-1)).toMatchObject({
+      event: "not-begun",
+      from: "unknown",
+      to: "pending",
+    });
+  });
+
+  it("an attempt that reported a doubt was begun: its own give-back is refused", () => {
+    const sent = sampleRecord({ ...held, queued: true, state: "sent", firstSentAt: 5 });
+    const doubted = transition(sent, { type: "doubt", hold, why: "no answer", error: null }, AT);
+    expect(doubted.ok && transition(doubted.record, giveBack, AT)).toEqual({ ok: false, refusal: "stale" });
+  });
+
   it("is refused to others, and after a doubt", () => {
     const refused = (overrides: Partial<LedgerRecord>) =>
       transition(sampleRecord({ ...held, state: "sent", ...overrides }), giveBack, AT);

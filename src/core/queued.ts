@@ -1,5 +1,5 @@
 /** What only queued records go through: an enqueue that finds a record, and work handed back before it was begun. */
-import type { Instant, LedgerRecord } from "./record.ts";
+import { HISTORY_LIMIT, type Instant, type LedgerRecord } from "./record.ts";
 import type { Change, LedgerEvent } from "./transition.ts";
 
 type EventOf<T extends LedgerEvent["type"]> = Extract<LedgerEvent, { readonly type: T }>;
@@ -25,13 +25,21 @@ export function queueExisting(current: LedgerRecord, event: EventOf<"enqueue">, 
   return { ok: true, record: { ...waiting, fingerprint, input, keepMs, terms: event.terms ?? null } };
 }
 
-/** Nothing was begun under this lease: the attempt is not counted. The fence is, so that nobody can use it again. */
+/**
+ * Nothing was begun under this lease: the attempt is not counted. The fence is, so that nobody can use it again. Its holder
+ * is believed as long as no attempt came after: also when the lease is over, and when the record is unknown for no other
+ * reason than that.
+ */
 export function giveBack(current: LedgerRecord, { hold, dueAt }: EventOf<"give-back">, at: Instant): Change {
-  const { state, fence, holder, doubted, attempt, tries } = current;
-  const held = (state === "claimed" || state === "sent") && fence === hold.fence && holder === hold.holder;
-  if (!held || doubted) return { ok: false, refusal: "stale" };
-  const record = { ...unsent(current, at, dueAt), attempt: attempt - 1, tries: Math.max(0, tries - 1) };
-  return { ok: true, record };
+  const { state, fence, holder, doubted, attempt, tries, history } = current;
+  const lapsed = state === "unknown" && history.at(-1)?.event === "lapse";
+  const held = state === "claimed" || state === "sent" || lapsed;
+  if (!held || fence !== hold.fence || holder !== hold.holder || doubted) return { ok: false, refusal: "stale" };
+  const back = { ...unsent(current, at, dueAt), attempt: attempt - 1, tries: Math.max(0, tries - 1) };
+  if (!lapsed) return { ok: true, record: back };
+  // Somebody may have seen the doubt: how it went away is kept.
+  const entry = { at: at.now, event: "not-begun", from: state, to: back.state, attempt };
+  return { ok: true, record: { ...back, history: [...history, entry].slice(-HISTORY_LIMIT) } };
 }
 
 /** Pending from `dueAt` on, with nothing left of attempts that surely sent nothing. */
@@ -45,6 +53,9 @@ function unsent(record: LedgerRecord, at: Instant, dueAt: number): LedgerRecord 
     firstSentAt: null,
     lastSentAt: null,
     firstSentMark: null,
+    doubtSince: null,
+    doubtMark: null,
+    why: null,
     settledAt: null,
     expiresAt: null,
     draft: null,

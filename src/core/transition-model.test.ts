@@ -275,7 +275,9 @@ function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord)
   must(before.state !== "confirmed", "a confirmed record changed");
   must(way !== "sent → claimed" && way !== "unknown → claimed", `${way}: what may have happened was called unsent`);
   if (before.state === "unknown") {
-    const settles = ["resend", "probed", "resolve", "confirm"].includes(event.type);
+    // Its own holder says that nothing was begun: believed where nobody but the silence said otherwise.
+    const unbegun = event.type === "give-back" && before.history.at(-1)?.event === "lapse";
+    const settles = unbegun || ["resend", "probed", "resolve", "confirm"].includes(event.type);
     must(settles || next.state === "unknown", `a doubt was left by ${event.type}`);
   }
   if (way === "sent → pending" || way === "sent → failed") {

@@ -132,7 +132,7 @@ function queueing<I, R>(definition: Definition, services: ActionServices, calls:
     const identity = { scope, version, ...("tenant" in options && { tenant }) } as CallOptions;
     const plain = tx === undefined ? null : viewOf(engine, definition.name, tx);
     const view = plain !== null && share ? sharingStatements(plain) : plain;
-    const put = (call: Call) => enqueue(engine, call, terms, { view, secret: defaults.secret });
+    const put = (call: Call) => engine.during(() => enqueue(engine, call, terms, { view, secret: defaults.secret }));
     return { put, make: (input: I) => calls.make(input, identity), inLine: terms.orderKey !== null };
   };
   return {

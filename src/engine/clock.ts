@@ -24,6 +24,14 @@ export const systemClock: Clock = {
   },
 };
 
+/** The work's end, or the end of this time. */
+export function noLongerThan(clock: Clock, work: Promise<unknown>, ms: number): Promise<unknown> {
+  return new Promise((done, fail) => {
+    const timer = clock.after(ms, () => done(undefined));
+    work.then(done, fail).finally(() => timer.cancel());
+  });
+}
+
 export function sleep(clock: Clock, ms: number): Promise<void> {
   return new Promise((done) => {
     clock.after(ms, done);

@@ -30,16 +30,42 @@ export interface AttemptContext {
   readonly log: Logger;
 }
 
-const running = new AsyncLocalStorage<AttemptContext>();
+const running = new AsyncLocalStorage<Context | Probing>();
 
 /** The attempt this code runs in, so that a function deep below can pass its key on; undefined outside of one. */
 export function currentAttempt(): AttemptContext | undefined {
-  return running.getStore();
+  const inside = running.getStore();
+  return inside instanceof Probing ? inside.outer : inside;
 }
 
 /** Arguments, not a closure around them: this is in every call. */
-export function runAs<A extends unknown[], T>(context: AttemptContext, work: (...args: A) => T, ...args: A): T {
+export function runAs<A extends unknown[], T>(context: Context, work: (...args: A) => T, ...args: A): T {
   return running.run(context, work, ...args);
+}
+
+/** A probe is no attempt, but close() waits for it as it does for one. */
+export async function probeAs<T>(owner: object, work: () => T | Promise<T>): Promise<T> {
+  const probing = new Probing(owner, Context.liveAround());
+  try {
+    return await running.run(probing, work);
+  } finally {
+    probing.ended = true;
+  }
+}
+
+/** As if it were called from outside of any attempt. */
+export function outside<A extends unknown[], T>(work: (...args: A) => T, ...args: A): T {
+  return running.getStore() === undefined ? work(...args) : running.exit(work, ...args);
+}
+
+/** Whether this code runs inside an attempt, or a probe, of this owner that has not ended. */
+export function insideAttemptOf(owner: object): boolean {
+  const inside = running.getStore();
+  if (inside instanceof Probing && !inside.ended && inside.owner === owner) return true;
+  for (let one = Context.liveAround(); one !== undefined; one = Context.liveAround(one)) {
+    if (Context.ownerOf(one) === owner) return true;
+  }
+  return false;
 }
 
 /** What an attempt's context is made of. */
@@ -48,12 +74,14 @@ export interface AttemptParts {
   readonly deadline: number;
   readonly log: Logger;
   /** Asked for its signal when somebody wants it. */
-  readonly pulse: { readonly signal: AbortSignal };
+  readonly pulse: { readonly signal: AbortSignal; readonly ended: boolean };
   readonly sent: () => Promise<void>;
+  /** Whose attempt it is: one for each nevertwice(). */
+  readonly owner: object;
 }
 
 /** A class, not a literal: a getter in a literal makes every object of its own kind, slow to make and five times the size. */
-class Context implements AttemptContext {
+export class Context implements AttemptContext {
   readonly key: string;
   readonly tenant: string;
   readonly attempt: number;
@@ -63,7 +91,22 @@ class Context implements AttemptContext {
   readonly deadline: number;
   readonly sent: () => Promise<void>;
   readonly log: Logger;
-  readonly #pulse: { readonly signal: AbortSignal };
+  readonly #pulse: { readonly signal: AbortSignal; readonly ended: boolean };
+  readonly #owner: object;
+  #outer: Context | undefined;
+
+  /** The nearest attempt around this code, or around another, that has not ended. What has ended is unlinked, so that chains stay short. */
+  static liveAround(inner?: Context): Context | undefined {
+    const inside = inner === undefined ? running.getStore() : inner.#outer;
+    let live = inside instanceof Probing ? inside.outer : inside;
+    for (; live !== undefined; live = live.#outer) if (!live.#pulse.ended) break;
+    if (inner !== undefined) inner.#outer = live;
+    return live;
+  }
+
+  static ownerOf(context: Context): object {
+    return context.#owner;
+  }
 
   // On the object itself, where `{ ...ctx }` finds it.
   static readonly #SIGNAL: PropertyDescriptor & ThisType<Context> = {
@@ -73,7 +116,7 @@ class Context implements AttemptContext {
     },
   };
 
-  constructor({ attempt: { key, tenant, attempt, fence }, deadline, log, pulse, sent }: AttemptParts) {
+  constructor({ attempt: { key, tenant, attempt, fence }, deadline, log, pulse, sent, owner }: AttemptParts) {
     this.key = key;
     this.tenant = tenant;
     this.attempt = attempt;
@@ -83,10 +126,25 @@ class Context implements AttemptContext {
     this.sent = sent;
     this.log = log;
     this.#pulse = pulse;
+    this.#owner = owner;
+    this.#outer = Context.liveAround();
+    if (this.#outer !== undefined) Context.liveAround(this.#outer);
     Object.defineProperty(this, "signal", Context.#SIGNAL);
   }
 }
 
-export function contextOf(parts: AttemptParts): AttemptContext {
+/** Stands in an attempt's place while its provider is asked. */
+class Probing {
+  readonly owner: object;
+  readonly outer: Context | undefined;
+  ended = false;
+
+  constructor(owner: object, outer: Context | undefined) {
+    this.owner = owner;
+    this.outer = outer;
+  }
+}
+
+export function contextOf(parts: AttemptParts): Context {
   return new Context(parts);
 }

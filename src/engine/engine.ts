@@ -38,7 +38,6 @@ export class Engine {
   readonly services: EngineServices;
   readonly #flights = new Flights();
   readonly #replays = new ReplayCache();
-  #closed = false;
   /** The share of repeats among the last calls that had to ask the ledger. */
   #repeats = 0;
 
@@ -46,19 +45,27 @@ export class Engine {
     this.services = services;
   }
 
-  /** Begins no call any more, and waits for those under way. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    await this.#flights.idle();
+  /** Until nothing is under way any more. What ends may have begun something else meanwhile. */
+  async idle(): Promise<void> {
+    const { underWay } = this.services;
+    do {
+      await this.#flights.idle();
+      await underWay.ended();
+    } while (!underWay.idle || !this.#flights.none);
   }
 
-  /** A closed store must not be taken for one that is down, which an action may answer by running unguarded. */
   requireOpen(): void {
-    if (!this.#closed) return;
-    throw new NevertwiceError(
-      "STORE_UNAVAILABLE",
-      "this nevertwice() is closed, and nothing was run. Call before close(), or make a new one.",
-    );
+    this.services.underWay.requireOpen();
+  }
+
+  /** What close() waits for, besides calls. */
+  during<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      this.requireOpen();
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return this.services.underWay.during(work());
   }
 
   /** Runs the intent, or joins whoever runs it in this process. `finish` makes of the outcome what the caller gets. */
@@ -91,8 +98,7 @@ export class Engine {
 
   /** What the ledger says, without touching anything. */
   async status(key: string, tenant = ""): Promise<Outcome<unknown> | Absent> {
-    this.requireOpen();
-    const stored = await this.find(key, tenant);
+    const stored = await this.during(() => this.find(key, tenant));
     return stored === null ? { status: "absent", key } : this.describe(stored.record);
   }
 
@@ -111,6 +117,7 @@ export class Engine {
 
   /** Settles a doubt from the ledger alone, as the sweeper does: with the stored input, and only as the policy allows. */
   async settle(call: Call, stored: Stored): Promise<Outcome<unknown>> {
+    this.requireOpen();
     // A caller of this process is at it already, with patience of its own.
     if (this.#flights.get(call.key) !== undefined) return this.describe(stored.record) as Outcome<unknown>;
     return this.#flying(call, () => this.#turns(call, stored, false, new WaitBudget(this.services, 0), true));

@@ -1,5 +1,6 @@
 /** What the engine tells those who watch. No event carries an input, a result or a key part (K6). */
 import { redact } from "../core/redact.ts";
+import { outside } from "./context.ts";
 
 export type EngineEvent =
   | {
@@ -82,7 +83,8 @@ export class Events {
 
   emit(event: EngineEvent): void {
     for (const listener of this.#listeners) {
-      unharmed("an event listener", () => listener(event));
+      // Nobody waits for a listener: what it calls, such as close(), is not called by the attempt it hears of.
+      unharmed("an event listener", () => outside(listener, event));
     }
   }
 }
@@ -122,7 +124,7 @@ export class Warnings {
     this.#said.add(`${code} ${action} ${about}`);
     this.#events.emit({ type: "warning", code, action, message });
     const sink = this.#sink;
-    if (sink) unharmed("onWarning", () => sink({ code, action, message }));
+    if (sink) unharmed("onWarning", () => outside(sink, { code, action, message }));
     else process.emitWarning(message, { type: "NevertwiceWarning", code: `NEVERTWICE_${code}` });
   }
 }

@@ -13,12 +13,13 @@ import { type Hold, type LedgerEvent, transition } from "../core/transition.ts";
 import { isUnclassified, wayOut } from "../core/way-out.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
-import { type AttemptContext, contextOf, type Logger, runAs } from "./context.ts";
+import { type AttemptContext, type Context, contextOf, type Logger, runAs } from "./context.ts";
 import type { Events, Warnings } from "./events.ts";
 import type { Applied, Applying, Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, losesMeaningAsJson, type Payloads } from "./payloads.ts";
 import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./pulse.ts";
 import { sameEffect } from "./same-effect.ts";
+import type { UnderWay } from "./under-way.ts";
 import type { Untold } from "./untold.ts";
 import { verdictOn } from "./verdict.ts";
 
@@ -45,6 +46,7 @@ export interface ExecutionServices {
   readonly logger: Logger;
   readonly untold: Untold;
   readonly heart: Heart;
+  readonly underWay: UnderWay;
 }
 
 /** Whoever waits for an attempt's end. One of these is called, once. */
@@ -433,7 +435,7 @@ class Execution implements Watcher<unknown>, Applying {
 
   /** F26: the caller has gone, the answer came after all. */
   #welcomeLateSuccess(work: Promise<unknown>): void {
-    const { ledger, events, payloads } = this.#services;
+    const { ledger, events, payloads, underWay } = this.#services;
     const { key, definition } = this.#call;
     const hold: Hold = this.#pulse.hold;
     const tell = async (value: unknown) => {
@@ -445,7 +447,7 @@ class Execution implements Watcher<unknown>, Applying {
       }
     };
     // A late failure proves nothing, and a store that is down leaves the doubt standing, where a person sees it.
-    work.then(tell).catch(() => {});
+    underWay.late(work.then(tell).catch(() => {}));
   }
 
   #warnOfOddResult(value: unknown): void {
@@ -487,7 +489,7 @@ class Execution implements Watcher<unknown>, Applying {
     );
   }
 
-  #context(at = this.#services.ledger.instant()): AttemptContext {
+  #context(at = this.#services.ledger.instant()) {
     const { policy, manual } = this.#call.definition;
     return contextOf({
       attempt: this.#record,
@@ -495,6 +497,7 @@ class Execution implements Watcher<unknown>, Applying {
       log: this.#services.logger,
       pulse: this.#pulse,
       sent: manual ? () => this.#markedByHand() : marked,
+      owner: this.#services.underWay,
     });
   }
 
@@ -519,18 +522,14 @@ class Execution implements Watcher<unknown>, Applying {
 /** Without `mark: "manual"` the claim was the mark. */
 async function marked(): Promise<void> {}
 
-function storeIsDown(error: unknown): boolean {
+export function storeIsDown(error: unknown): boolean {
   return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
 }
 
 const NO_WORK: Promise<unknown> = Promise.resolve();
 
 /** A promise of the work, whatever it is made of; a native one is passed on as it is. */
-function begin<A extends unknown[], T>(
-  context: AttemptContext,
-  work: (...args: A) => T | Promise<T>,
-  ...args: A
-): Promise<T> {
+function begin<A extends unknown[], T>(context: Context, work: (...args: A) => T | Promise<T>, ...args: A): Promise<T> {
   try {
     return Promise.resolve(runAs(context, work, ...args));
   } catch (error) {

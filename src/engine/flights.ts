@@ -82,6 +82,10 @@ export class Flights {
     return this.#others.size === 0;
   }
 
+  get none(): boolean {
+    return this.#only === null && this.#others.size === 0;
+  }
+
   get(key: string): Flight | undefined {
     if (this.#only?.key === key) return this.#only;
     return this.#others.size === 0 ? undefined : this.#others.get(key);

@@ -1,5 +1,7 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
-import { eachStore } from "../../test/support/each-store.ts";
+import { eachStore, openMemory } from "../../test/support/each-store.ts";
 
 eachStore("once", (open) => {
   it("O12: wraps one existing function, ad hoc", async () => {
@@ -49,4 +51,20 @@ eachStore("once", (open) => {
     await expect(nt.once("x", [], () => 1)).rejects.toMatchObject({ code: "INVALID_KEY" });
     await expect(nt.once("x", [1], () => 1, { kep: "1d" } as object)).rejects.toThrow(/no option "kep"/);
   });
+});
+
+it("names made at call time keep nothing of their functions alive", async () => {
+  const { nt } = openMemory();
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const held: WeakRef<object>[] = [];
+  for (let i = 0; i < 50; i += 1) {
+    const large = { body: "x".repeat(1_000) };
+    held.push(new WeakRef(large));
+    await nt.once(`welcome-${i}`, [i], () => large.body.length);
+  }
+  await new Promise((turn) => setTimeout(turn, 10));
+  collect();
+  // The last one may still be in the hands of the loop that made it.
+  expect(held.filter((one) => one.deref() !== undefined).length).toBeLessThan(5);
 });

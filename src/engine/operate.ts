@@ -31,7 +31,15 @@ export interface Target {
 
 const SETTLED_AS = { done: "confirmed", "not-done": "pending", failed: "failed" } as const;
 
-export async function resolveDoubt(
+export function resolveDoubt(
+  engine: Engine,
+  target: Target,
+  resolution: Resolution<unknown>,
+): Promise<Outcome<unknown> | Absent> {
+  return engine.during(() => resolveStored(engine, target, resolution));
+}
+
+async function resolveStored(
   engine: Engine,
   target: Target,
   resolution: Resolution<unknown>,
@@ -67,11 +75,11 @@ export async function resolveDoubt(
 }
 
 /** A failed record may be tried again: the next call of its action, or a worker, claims it. */
-export async function retryFailed(
-  engine: Engine,
-  target: Target,
-  signature: Signature,
-): Promise<Outcome<unknown> | Absent> {
+export function retryFailed(engine: Engine, target: Target, signature: Signature): Promise<Outcome<unknown> | Absent> {
+  return engine.during(() => retryStored(engine, target, signature));
+}
+
+async function retryStored(engine: Engine, target: Target, signature: Signature): Promise<Outcome<unknown> | Absent> {
   checkSignature(signature, "retry");
   const { key } = target;
   const stored = await existing(engine, target);

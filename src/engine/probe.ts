@@ -3,6 +3,7 @@ import { configError } from "../core/errors.ts";
 import { providerKey } from "../core/provider-key.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Call } from "./call.ts";
+import { probeAs } from "./context.ts";
 import type { ProbeContext } from "./definition.ts";
 import type { ExecutionServices } from "./execution.ts";
 
@@ -37,7 +38,7 @@ export async function askProbe(services: ExecutionServices, call: Call, record: 
       resolve(answer);
     };
     Promise.resolve()
-      .then(() => probe(call.input, context))
+      .then(() => probeAs(services.underWay, () => probe(call.input, context)))
       // An answer that cannot even be read says nothing either.
       .then((answer) => understood(answer, services, name))
       .then(end, () => end({ as: "unknown" }));

@@ -185,6 +185,20 @@ export class Pulse {
     this.#heart.remove(this);
   }
 
+  /** After an end that could not be written: the lease is kept again, from a heartbeat right now on. */
+  resume(): void {
+    if (!this.#ended || this.#interrupted !== null) return;
+    this.#ended = false;
+    this.#nextBeatAt = this.#heart.clock.monotonic();
+    this.#heart.add(this);
+  }
+
+  /** Aborts the signal without a change to the lease: its owner lets go of it. */
+  abort(reason: unknown): void {
+    this.#abort ??= new AbortController();
+    this.#abort.abort(reason);
+  }
+
   /** The watcher, who hears of one end only. */
   #leaves(): Watcher<never> | null {
     const watcher = this.#watcher;

@@ -28,7 +28,16 @@ export interface RetryReport {
 const PAGE = 200;
 
 /** Oldest first, page by page: what fails again meanwhile lies behind the cursor, so that this ends. */
-export async function retryAll(
+export function retryAll(
+  engine: Engine,
+  filter: RetryFilter,
+  signature: Signature,
+  confinedTo: string | undefined,
+): Promise<RetryReport> {
+  return engine.during(() => retryPages(engine, filter, signature, confinedTo));
+}
+
+async function retryPages(
   engine: Engine,
   filter: RetryFilter,
   signature: Signature,
@@ -48,6 +57,7 @@ export async function retryAll(
   const refused: { key: string; why: string }[] = [];
   let cursor: string | null = null;
   do {
+    engine.requireOpen();
     const from: { cursor?: string } = cursor === null ? {} : { cursor };
     const page: Page = await engine.services.ledger.list({
       states: ["failed"],

@@ -52,10 +52,14 @@ export class Sweeper {
     this.#damaged = new Set();
     const lapsed = await this.#lapse(of);
     let settled = 0;
+    const { underWay } = this.#engine.services;
     for (const definition of this.#definitions.values()) {
-      if (definition.policy.doubt.kind !== "hold") settled += await this.#settleAll(definition, of);
+      if (definition.policy.doubt.kind !== "hold" && !underWay.closed) settled += await this.#settleAll(definition, of);
     }
-    const removed = await this.#engine.services.ledger.store.sweep({ limit: REMOVED_A_PASS, ...of });
+    // What is left of it is for the next one to sweep.
+    const removed = underWay.closed
+      ? 0
+      : await this.#engine.services.ledger.store.sweep({ limit: REMOVED_A_PASS, ...of });
     return { lapsed, settled, removed, damaged: this.#damaged.size };
   }
 
@@ -125,9 +129,9 @@ export class Sweeper {
   }
 
   async #settleOne(definition: Definition, stored: Stored): Promise<boolean> {
-    const { ledger, payloads, warnings } = this.#engine.services;
+    const { ledger, payloads, warnings, underWay } = this.#engine.services;
     const { record } = stored;
-    if (expired(record, ledger.instant().now)) return false;
+    if (underWay.closed || expired(record, ledger.instant().now)) return false;
     // From here on everything may fail for this one record: its input may not open, its schema or key function throw.
     try {
       const input = payloads.load(record, "input");
@@ -142,7 +146,7 @@ export class Sweeper {
       // wait 0: one step per pass; what is left is for the next.
       const options = { version, tenant, wait: 0, ...(scope !== null && { scope }) };
       const call = makeCall(definition, input.value, parsed, options, this.#defaults);
-      if (call.key !== record.key) return false;
+      if (call.key !== record.key || underWay.closed) return false;
       const outcome = await this.#engine.settle(call, stored);
       return outcome.status !== "unknown";
     } catch (error) {

@@ -9,18 +9,21 @@ import { configError, NevertwiceError } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { nextStep } from "../core/plan.ts";
-import { providerKey } from "../core/provider-key.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored, TransactionalStore, TransactionView } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, intentOf, queueAgainOf } from "./call.ts";
-import { type AttemptContext, runAs } from "./context.ts";
+import { contextOf, runAs } from "./context.ts";
 import type { Engine } from "./engine.ts";
 import type { Target } from "./operate.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { swapsWithin, type Turn, turnOf } from "./turn.ts";
 
-export async function runInTransaction(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
+export function runInTransaction(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
+  return engine.during(() => runWithin(engine, call, tx));
+}
+
+async function runWithin(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
   const view = viewOf(engine, call.definition.name, tx);
   const [stored = null] = await view.read([call.key]);
   const standing = standingOutcome(engine, call, stored);
@@ -106,7 +109,7 @@ async function claimRunConfirm(
   stored: Stored | null,
 ): Promise<Outcome<unknown>> {
   const { payloads, newHolder, events } = engine.services;
-  const { definition, key, input } = call;
+  const { definition, key } = call;
   const claimed = await swap(engine, view, stored, {
     type: "claim",
     intent: intentOf(call, stored?.record ?? null, payloads),
@@ -116,11 +119,7 @@ async function claimRunConfirm(
     newRound: true,
     ...(stored?.record.terms?.place !== undefined && { place: stored.record.terms.place }),
   });
-  const context = contextOf(engine, call, claimed.record);
-  const result = await runAs(context, async () => {
-    const draft = definition.prepare ? await definition.prepare(input, context) : undefined;
-    return definition.run(input, context, draft);
-  });
+  const result = await runEffect(engine, call, claimed.record);
   const { tenant, fence, holder, attempt } = claimed.record;
   const confirmed = await swap(engine, view, claimed, {
     type: "confirm",
@@ -148,20 +147,28 @@ async function swap(engine: Engine, view: TransactionView, stored: Stored | null
   return { record: change.record, version: result.version };
 }
 
-function contextOf(engine: Engine, call: Call, record: LedgerRecord): AttemptContext {
-  const { ledger, logger } = engine.services;
-  return {
-    key: call.key,
-    tenant: record.tenant,
-    attempt: record.attempt,
-    fence: record.fence,
-    // Nothing interrupts it: the transaction's owner decides when it ends.
-    signal: new AbortController().signal,
-    providerKey: (format) => providerKey(call.key, format),
-    deadline: ledger.instant().now + call.definition.policy.timeoutMs,
-    sent: async () => {},
+async function runEffect(engine: Engine, call: Call, record: LedgerRecord): Promise<unknown> {
+  const { ledger, logger, underWay } = engine.services;
+  const { definition, input } = call;
+  // Nothing interrupts it: the transaction's owner decides when it ends.
+  const { signal } = new AbortController();
+  const pulse = { signal, ended: false };
+  const context = contextOf({
+    attempt: record,
+    deadline: ledger.instant().now + definition.policy.timeoutMs,
     log: logger,
-  };
+    pulse,
+    sent: async () => {},
+    owner: underWay,
+  });
+  try {
+    return await runAs(context, async () => {
+      const draft = definition.prepare ? await definition.prepare(input, context) : undefined;
+      return definition.run(input, context, draft);
+    });
+  } finally {
+    pulse.ended = true;
+  }
 }
 
 function inFlight(engine: Engine, call: Call): Outcome<unknown> {

@@ -10,12 +10,15 @@ export async function runUnguarded(services: ExecutionServices, call: Call): Pro
   const { events, ledger } = services;
   const { definition, key, tenant, input } = call;
   events.emit({ type: "bypassed", action: definition.name, key });
+  const { signal } = new AbortController();
+  const pulse = { signal, ended: false };
   const context = contextOf({
     attempt: { key, tenant, attempt: 1, fence: 0 },
     deadline: ledger.instant().now + definition.policy.timeoutMs,
     log: services.logger,
-    pulse: new AbortController(),
+    pulse,
     sent: async () => {},
+    owner: services.underWay,
   });
   try {
     const result = await runAs(context, async () => {
@@ -31,5 +34,7 @@ export async function runUnguarded(services: ExecutionServices, call: Call): Pro
     }
     const why = "it failed while the ledger was down, and nothing was recorded";
     return withCause({ status: "unknown", key, since: ledger.instant().now, attempt: 1, why }, error);
+  } finally {
+    pulse.ended = true;
   }
 }

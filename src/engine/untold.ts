@@ -5,7 +5,7 @@ import type { Ledger } from "./ledger.ts";
 
 interface Fact {
   readonly key: string;
-  readonly event: Extract<LedgerEvent, { readonly type: "confirm" | "not-sent" | "doubt" }>;
+  readonly event: Extract<LedgerEvent, { readonly type: "confirm" | "not-sent" | "doubt" | "give-back" }>;
 }
 
 // Beyond this the oldest are dropped: they stay visible in the ledger, as `sent` and then as `unknown`.

@@ -1,7 +1,8 @@
 /** A record as a worker got it: whether it may begin, and how it ends. */
 import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { LaneAnswer, Limit } from "../core/limit.ts";
-import type { LedgerRecord } from "../core/record.ts";
+import { type LedgerRecord, leaseAlive } from "../core/record.ts";
+import type { Refusal } from "../core/refusal.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
@@ -10,7 +11,8 @@ import { type Call, type CallDefaults, printOf } from "../engine/call.ts";
 import { sleep } from "../engine/clock.ts";
 import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
-import { type End, type Ending as ExecutionEnding, execute, executeThen } from "../engine/execution.ts";
+import { type End, type Ending as ExecutionEnding, executeThen, storeIsDown } from "../engine/execution.ts";
+import type { Applied } from "../engine/ledger.ts";
 import { parseInput } from "../engine/standard-schema.ts";
 import { keepOrder, swapsOf, turnOf } from "../engine/turn.ts";
 import type { LaneKey, Lanes } from "./lanes.ts";
@@ -32,6 +34,8 @@ export interface LeasedServices {
   readonly engine: Engine;
   readonly defaults: CallDefaults;
   readonly lanes: Lanes;
+  /** False from stop() or close() on: what has not begun is handed back. */
+  readonly mayBegin: () => boolean;
 }
 
 /** Whoever waits for how it ended. One of these is called, once. */
@@ -51,19 +55,55 @@ export function runLeasedThen(
   stored: Stored,
   listener: LeasedListener,
 ): void {
-  const { schema, limit, prepare, manual } = definition;
+  const { schema, limit } = definition;
   const readied = inputOf(services, stored);
   if ("why" in readied) tell(listener, parkLeased(services, stored, readied.error, readied.why));
   else if (schema !== undefined) tell(listener, runParsed(services, definition, stored, readied.value));
   else {
     const call = new LeasedCall(services, definition, stored.record, { given: readied.value, input: readied.value });
-    const marked = stored.record.state === "sent" || prepare !== undefined || manual;
-    if (limit === null && marked) runPlainly(services, call, stored, listener);
-    else tell(listener, runCall(services, call, stored));
+    if (limit !== null) tell(listener, limited(services, call, stored));
+    else markThenRun(services, call, stored, listener);
   }
 }
 
-function runPlainly({ engine }: LeasedServices, call: Call, stored: Stored, listener: LeasedListener): void {
+/**
+ * The send mark is written right before the effect: what a worker leased and did not begin is known not to be sent. What
+ * prepares, or marks by hand, does so itself.
+ */
+function markThenRun(services: LeasedServices, call: Call, leased: Stored, listener: LeasedListener): void {
+  const { prepare, manual } = call.definition;
+  // Leased to `sent` by a process that then stood still: the record may be unknown by now, and was not begun.
+  const tooLate =
+    leased.record.state === "sent" && !leaseAlive(leased.record, services.engine.services.ledger.instant());
+  if (tooLate || !services.mayBegin()) tell(listener, giveBackNow(services, leased));
+  else if (prepare !== undefined || manual || leased.record.state === "sent") begin(services, call, leased, listener);
+  else {
+    const run = (applied: Applied) => {
+      if (!applied.ok) tell(listener, notMarked(services, leased, applied.refusal));
+      else if (!services.mayBegin()) tell(listener, giveBackNow(services, applied.stored));
+      else begin(services, call, applied.stored, listener);
+    };
+    // A promise of the worker's: the effect runs in the worker's async context, not in that of who shared the write.
+    mark(services, call, leased).then(run, (error: unknown) => {
+      // Written or not, and only the answer is missing: nothing was begun under it.
+      if (storeIsDown(error)) giveBackLater(services, leased);
+      listener.crashed(error);
+    });
+  }
+}
+
+function mark({ engine }: LeasedServices, call: Call, leased: Stored): Promise<Applied> {
+  const { leaseMs, timeoutMs } = call.definition.policy;
+  const event = { type: "mark", hold: holdOf(leased.record), leaseMs, timeoutMs, draft: null } as const;
+  return engine.services.ledger.apply(leased, event);
+}
+
+/** The process stood still past its lease: while nobody else has the record, it need not wait for the lapse to be noticed. */
+function notMarked(services: LeasedServices, leased: Stored, refusal: Refusal): Promise<Ending> {
+  return refusal === "lease-lost" ? giveBackNow(services, leased) : Promise.resolve({ as: "moved" });
+}
+
+function begin({ engine }: LeasedServices, call: Call, stored: Stored, listener: LeasedListener): void {
   try {
     executeThen(engine.services, { call, stored, input: call.input }, new PlainEnding(call, listener));
   } catch (error) {
@@ -132,6 +172,10 @@ function runCall(services: LeasedServices, call: Call, stored: Stored): Promise<
   return call.definition.limit === null ? markAndRun(services, call, stored) : limited(services, call, stored);
 }
 
+function markAndRun(services: LeasedServices, call: Call, stored: Stored): Promise<Ending> {
+  return new Promise((ended, crashed) => markThenRun(services, call, stored, { ended, crashed }));
+}
+
 /** The destination's own word: a begin now, a begin soon, or another time. */
 async function limited(services: LeasedServices, call: Call, stored: Stored): Promise<Ending> {
   const { clock, ledger } = services.engine.services;
@@ -145,10 +189,13 @@ async function limited(services: LeasedServices, call: Call, stored: Stored): Pr
   }
   const id = `${call.key.slice(4, 20)}.${stored.record.fence}`;
   // An attempt prepares and runs no longer than its timeout each; whoever dies keeps its slot no longer than this.
-  const answer: LaneAnswer = await services.lanes.enter(lane, limit, {
-    id,
-    holdMs: 2 * policy.timeoutMs + policy.leaseMs,
-  });
+  let answer: LaneAnswer;
+  try {
+    answer = await services.lanes.enter(lane, limit, { id, holdMs: 2 * policy.timeoutMs + policy.leaseMs });
+  } catch (error) {
+    await giveBackNow(services, stored).catch(() => {});
+    throw error;
+  }
   if (!answer.go) return giveBack(services, stored, answer.at, answer.opensInMs <= WAITED_OUT_MS);
   const waitMs = answer.at - ledger.instant().now;
   if (waitMs > 0) await sleep(clock, waitMs);
@@ -194,20 +241,6 @@ function laneOf({ lanes }: LeasedServices, call: Call, by: Limit["by"]): LaneKey
   }
 }
 
-/** What was leased as claimed is marked right before its effect; what prepares, or marks by hand, does so itself. */
-async function markAndRun(services: LeasedServices, call: Call, leased: Stored): Promise<Ending> {
-  const { definition } = call;
-  let stored = leased;
-  if (stored.record.state === "claimed" && !definition.prepare && !definition.manual) {
-    const { leaseMs, timeoutMs } = definition.policy;
-    const mark = { type: "mark", hold: holdOf(stored.record), leaseMs, timeoutMs, draft: null } as const;
-    const applied = await services.engine.services.ledger.apply(stored, mark);
-    if (!applied.ok) return { as: "moved" };
-    stored = applied.stored;
-  }
-  return endingOf(call, await execute(services.engine.services, { call, stored, input: call.input }));
-}
-
 function endingOf(call: Call, end: End): Ending {
   switch (end.kind) {
     case "done":
@@ -241,8 +274,24 @@ export async function leasedTurn(engine: Engine, leased: Stored): Promise<Leased
 /** `soon`: what it waits for is under way, so that whoever drains the queue waits too. */
 export async function giveBack(services: LeasedServices, stored: Stored, dueAt: number, soon = false): Promise<Ending> {
   const event = { type: "give-back", hold: holdOf(stored.record), dueAt } as const;
-  const applied = await services.engine.services.ledger.apply(stored, event);
-  return applied.ok ? { as: "given-back", at: dueAt, soon } : { as: "moved" };
+  try {
+    const applied = await services.engine.services.ledger.apply(stored, event);
+    return applied.ok ? { as: "given-back", at: dueAt, soon } : { as: "moved" };
+  } catch (error) {
+    if (storeIsDown(error)) giveBackLater(services, stored);
+    throw error;
+  }
+}
+
+function giveBackNow(services: LeasedServices, stored: Stored): Promise<Ending> {
+  return giveBack(services, stored, services.engine.services.ledger.instant().now);
+}
+
+/** The store does not answer: it is told as soon as it does that this was not begun. */
+export function giveBackLater({ engine }: LeasedServices, { record }: Stored): void {
+  const { untold, ledger } = engine.services;
+  const dueAt = ledger.instant().now;
+  untold.add({ key: record.key, event: { type: "give-back", hold: holdOf(record), dueAt } });
 }
 
 /** F45: what cannot be run is put aside, with its reason, and the queue moves on. */

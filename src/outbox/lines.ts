@@ -14,7 +14,6 @@ export class Lines {
   readonly #services: LeasedServices;
   /** Slots that may be taken by those who only wait. */
   readonly #mostWaiting: number;
-  readonly #actions = new Set<string>();
   readonly #underWay = new Map<string, Promise<unknown>>();
   readonly #waiting = new Map<string, number>();
   /** Until when those of a line were put off last: the next goes behind them. */
@@ -30,13 +29,7 @@ export class Lines {
     this.#mostWaiting = Math.floor(concurrency / 2);
   }
 
-  /** Whether records of this action were seen to stand in lines. */
-  has(action: string): boolean {
-    return this.#actions.has(action);
-  }
-
   run(definition: Definition, stored: Stored): Promise<Ending> {
-    this.#actions.add(definition.name);
     const { key } = stored.record;
     const work = this.#run(definition, stored);
     this.#underWay.set(key, work);

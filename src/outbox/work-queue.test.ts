@@ -1,6 +1,9 @@
+import type { Task } from "nevertwice/outbox";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { eachStore, openMemory } from "../../test/support/each-store.ts";
+import { until } from "../../test/support/gate.ts";
+import { type Faults, faulty } from "../../test/support/store-faults.ts";
 
 interface Research {
   topic: string;
@@ -107,6 +110,78 @@ eachStore("queue", (open) => {
   });
 });
 
+describe("queue, a store that does not answer", () => {
+  const settles = {
+    done: { end: (task: Task<Research, string>) => task.done("ok"), state: "confirmed" },
+    fail: { end: (task: Task<Research, string>) => task.fail(new Error("no")), state: "pending" },
+    giveBack: { end: (task: Task<Research, string>) => task.giveBack(), state: "pending" },
+  } as const;
+
+  it.each(["done", "fail", "giveBack"] as const)(
+    "%s may be repeated until it was acknowledged, and is the same afterwards",
+    async (how) => {
+      const faults: Faults = {};
+      const { nt, record } = openMemory({ wrap: (store) => faulty(store, faults) });
+      const queue = nt.queue<Research, string>("research", { key: ["topic"], lease: "60s" });
+      await queue.add({ topic: "rates" });
+      const task = (await queue.take()) as Task<Research, string>;
+      const { end, state } = settles[how];
+      faults.down = true;
+      await expect(end(task)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+      expect(await record(task.key)).toMatchObject({ state: "claimed" });
+      faults.down = false;
+      await until(async () =>
+        end(task).then(
+          () => true,
+          () => false,
+        ),
+      );
+      expect(await record(task.key)).toMatchObject({ state });
+      const after = await record(task.key);
+      await end(task);
+      expect(await record(task.key)).toEqual(after);
+      expect(task.signal.aborted).toBe(false);
+    },
+  );
+
+  it("done() whose reply was lost was ours: repeated, it is no replay", async () => {
+    const faults: Faults = {};
+    const { nt, record } = openMemory({ wrap: (store) => faulty(store, faults) });
+    const queue = nt.queue<Research, string>("research", { key: ["topic"] });
+    await queue.add({ topic: "rates" });
+    const task = (await queue.take()) as Task<Research, string>;
+    faults.afterWrite = () => {
+      faults.down = true;
+      throw new Error("the reply was lost");
+    };
+    await expect(task.done("ok")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    expect(await record(task.key)).toMatchObject({ state: "confirmed" });
+    delete faults.afterWrite;
+    faults.down = false;
+    await until(async () =>
+      task.done("ok").then(
+        () => true,
+        () => false,
+      ),
+    );
+    expect(await task.done("ok")).toMatchObject({ status: "done", replayed: false, result: "ok" });
+  });
+
+  it("its lease is kept by heartbeats while done() cannot be written", async () => {
+    const faults: Faults = {};
+    const { nt, record } = openMemory({ wrap: (store) => faulty(store, faults) });
+    const queue = nt.queue<Research, string>("research", { key: ["topic"], lease: "2s" });
+    await queue.add({ topic: "rates" });
+    const task = (await queue.take()) as Task<Research, string>;
+    faults.down = true;
+    await expect(task.done("ok")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    const before = (await record(task.key)).lease?.until ?? 0;
+    faults.down = false;
+    await until(async () => ((await record(task.key)).lease?.until ?? 0) > before, "a heartbeat");
+    await task.done("ok");
+  });
+});
+
 describe("queue, what it refuses", () => {
   it("its name belongs to it alone, and a task ends once", async () => {
     const { nt } = openMemory();
@@ -117,6 +192,8 @@ describe("queue, what it refuses", () => {
     await queue.add({ topic: "rates" });
     const task = await queue.take();
     await task?.done("ok");
-    await expect(task?.done("ok")).rejects.toThrow("ended before");
+    expect(await task?.done("ok")).toMatchObject({ status: "done", replayed: false });
+    await expect(task?.fail(new Error("late"))).rejects.toThrow("ended before, by done()");
+    await expect(task?.giveBack()).rejects.toThrow("ended before, by done()");
   });
 });

@@ -24,6 +24,7 @@ import { Pulse } from "../engine/pulse.ts";
 import { parseInput, type StandardSchema } from "../engine/standard-schema.ts";
 import { type TenantChoice, tenantOf } from "../engine/tenancy.ts";
 import { lookAgainAt } from "../engine/turn.ts";
+import { closedError } from "../engine/under-way.ts";
 import { Doorbells } from "./doorbells.ts";
 import { Lanes } from "./lanes.ts";
 import { giveBack, type LeasedServices, leasedTurn, parkLeased, staleSince } from "./leased.ts";
@@ -60,9 +61,12 @@ export interface Task<I, R> {
   readonly tenant: string;
   readonly input: I;
   readonly attempt: number;
-  /** Aborted when the task is lost to another holder: stop working on it. */
+  /** Aborted when the task is lost to another holder, or handed back by close(): stop working on it. */
   readonly signal: AbortSignal;
-  /** It is done. If somebody else had it done first, that result stands and comes back as replayed. */
+  /**
+   * It is done. If somebody else had it done first, that result stands and comes back as replayed. When the store does not
+   * answer, this rejects, the task is still held, and done(), fail() or giveBack() may be called again.
+   */
   done(result: R): Promise<Outcome<R>>;
   /** It did not work out: tried again after a pause while there are tries left, otherwise a dead letter. */
   fail(error: unknown, options?: { readonly final?: boolean }): Promise<Outcome<R> | Absent>;
@@ -106,7 +110,8 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
     this.#services = services;
     this.#action = createAction<I, R>(definition, services);
     const { engine, defaults } = services;
-    this.#leased = { engine, defaults, lanes: new Lanes(engine.services.ledger.store, defaults.secret) };
+    const lanes = new Lanes(engine.services.ledger.store, defaults.secret);
+    this.#leased = { engine, defaults, lanes, mayBegin: () => true };
   }
 
   add(task: I, options?: EnqueueOptions): Promise<Enqueued<R>> {
@@ -133,30 +138,37 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
     const admission = ledger.admits(this.#definition.policy.doubt.kind);
     if (admission !== null) await admission;
     const until = clock.monotonic() + durationMs(wait, `${this.queueName}.take: wait`);
+    const { underWay } = this.#services.engine.services;
     for (;;) {
-      const task = await this.#takeNow(tenant);
+      const task = await this.#services.engine.during(() => this.#takeNow(tenant));
       const leftMs = until - clock.monotonic();
-      if (task !== null || leftMs <= 0) return task;
+      if (task !== null || leftMs <= 0 || underWay.closed) return task;
       await this.#news(Math.min(leftMs, POLL_MS), tenant);
+      // Nothing came while it waited, and nothing is taken any more.
+      if (underWay.closed) return null;
     }
   }
 
   async #takeNow(tenant: string | undefined): Promise<Task<I, R> | null> {
-    const { ledger, newHolder } = this.#services.engine.services;
+    const { ledger, newHolder, underWay } = this.#services.engine.services;
     const { leaseMs } = this.#definition.policy;
     const own = tenant === undefined ? {} : { tenant };
     const query = { limit: 1, leaseMs, to: "claimed", actions: [this.queueName], ...own } as const;
     for (let passed = 0; passed < MOST_PASSED_OVER; passed += 1) {
+      if (underWay.closed) return null;
       const [stored] = await ledger.lease({ ...query, holder: newHolder() });
       if (stored === undefined) return null;
       const task = await this.#open(stored);
-      if (task !== null) return task;
+      if (task === null) continue;
+      if (!underWay.closed) return task.held();
+      await task.giveBack();
+      return null;
     }
     return null;
   }
 
   /** Null: not to be worked on now, and out of the way. */
-  async #open(leased: Stored): Promise<Task<I, R> | null> {
+  async #open(leased: Stored): Promise<TakenTask<I, R> | null> {
     const { engine } = this.#services;
     const { ledger, payloads, heart } = engine.services;
     const stored = await this.#atItsTurn(leased);
@@ -194,10 +206,11 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
 
   /** Until something may have been added, or for this long. */
   #news(ms: number, tenant: string | undefined): Promise<void> {
-    const { clock, events, ledger } = this.#services.engine.services;
+    const { clock, events, ledger, underWay } = this.#services.engine.services;
     return new Promise((done) => {
       const over = () => {
         timer.cancel();
+        forget();
         unlisten();
         bells.unwatch();
         done();
@@ -207,9 +220,15 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
         if (isEnqueued(event) && event.action === this.queueName) over();
       });
       const timer = clock.after(ms, over);
+      const forget = underWay.onClose(over);
       bells.watch([this.queueName], tenant);
     });
   }
+}
+
+interface Ended {
+  readonly how: "done" | "fail" | "giveBack" | "close";
+  readonly answer: Promise<unknown>;
 }
 
 class TakenTask<I, R> implements Task<I, R> {
@@ -220,7 +239,8 @@ class TakenTask<I, R> implements Task<I, R> {
   readonly #services: ActionServices;
   readonly #definition: Definition;
   readonly #pulse: Pulse;
-  #over = false;
+  #ended: Ended | null = null;
+  #forget: () => void = () => {};
 
   constructor(services: ActionServices, definition: Definition, pulse: Pulse, input: I) {
     this.#services = services;
@@ -232,28 +252,75 @@ class TakenTask<I, R> implements Task<I, R> {
     this.attempt = pulse.stored.record.attempt;
   }
 
+  /** From now on close() hands it back. */
+  held(): this {
+    this.#forget = this.#services.engine.services.underWay.onClose(() => this.#closed());
+    return this;
+  }
+
   get signal(): AbortSignal {
     return this.#pulse.signal;
   }
 
-  async done(result: R): Promise<Outcome<R>> {
-    this.#end();
+  done(result: R): Promise<Outcome<R>> {
+    return this.#end("done", () => this.#done(result));
+  }
+
+  fail(error: unknown, { final = false }: { final?: boolean } = {}): Promise<Outcome<R> | Absent> {
+    return this.#end("fail", () => this.#fail(error, final));
+  }
+
+  async giveBack({ delay = 0 }: { delay?: Duration } = {}): Promise<void> {
+    const delayMs = durationMs(delay, `${this.#definition.name}: giveBack delay`);
+    return this.#end("giveBack", () => this.#giveBack(delayMs));
+  }
+
+  /**
+   * Written once. A repeat joins the write, or gets the answer it had. One that failed has changed nothing for the holder:
+   * its lease is kept on, and it may be repeated.
+   */
+  #end<T>(how: Ended["how"], write: () => Promise<T>): Promise<T> {
+    const ended = this.#ended;
+    if (ended !== null && ended.how === how) return ended.answer as Promise<T>;
+    if (ended !== null) return Promise.reject(this.#endedBefore(ended.how));
+    this.#pulse.end();
+    const answer = this.#services.engine.during(write);
+    this.#ended = { how, answer };
+    answer.then(this.#forget, () => {
+      this.#ended = null;
+      this.#pulse.resume();
+    });
+    return answer;
+  }
+
+  #endedBefore(how: Ended["how"] | "close"): NevertwiceError {
+    if (how === "close")
+      return closedError(
+        ` The task ${this.#definition.name} was handed back to its queue. Finish tasks before close().`,
+      );
+    return configError(
+      `${this.#definition.name}: this task was ended before, by ${how}(). Nothing was changed. End a task in one way.`,
+    );
+  }
+
+  async #done(result: R): Promise<Outcome<R>> {
     const { ledger, payloads, events } = this.#services.engine.services;
-    const { tenant, fence } = this.#pulse.stored.record;
+    const { tenant, fence, holder } = this.#pulse.stored.record;
     const bound = { tenant, key: this.key, fence };
     const stored = payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, bound);
     const applied = await ledger.apply(this.#pulse.stored, { type: "confirm", hold: this.#pulse.hold, result: stored });
-    if (applied.ok) {
-      const { attempt, settledAt, updatedAt } = applied.stored.record;
-      events.emit({ type: "executed", action: this.#definition.name, key: this.key, attempt, ms: 0 });
-      return { status: "done", key: this.key, result, replayed: false, attempt, at: settledAt ?? updatedAt };
-    }
     if (applied.stored === null) throw this.#lost();
-    return this.#services.engine.describe(applied.stored.record) as Outcome<R>;
+    const { record } = applied.stored;
+    // Ours already: an earlier done() got no answer, and had arrived.
+    const others = record.fence !== fence || record.holder !== holder || record.history.at(-1)?.to === "confirmed";
+    const ours = record.state === "confirmed" && !others;
+    if (!applied.ok && !ours) return this.#services.engine.describe(record) as Outcome<R>;
+    const { attempt, settledAt, updatedAt } = record;
+    events.emit({ type: "executed", action: this.#definition.name, key: this.key, attempt, ms: 0 });
+    return { status: "done", key: this.key, result, replayed: false, attempt, at: settledAt ?? updatedAt };
   }
 
-  async fail(error: unknown, { final = false }: { final?: boolean } = {}): Promise<Outcome<R> | Absent> {
-    this.#end();
+  async #fail(error: unknown, final: boolean): Promise<Outcome<R> | Absent> {
     const { engine } = this.#services;
     const { ledger, random, events } = engine.services;
     const { policy, name } = this.#definition;
@@ -267,19 +334,24 @@ class TakenTask<I, R> implements Task<I, R> {
     return engine.describe(applied.stored.record) as Outcome<R> | Absent;
   }
 
-  async giveBack({ delay = 0 }: { delay?: Duration } = {}): Promise<void> {
-    const delayMs = durationMs(delay, `${this.#definition.name}: giveBack delay`);
-    this.#end();
+  async #giveBack(delayMs: number): Promise<void> {
     const { ledger } = this.#services.engine.services;
     const dueAt = ledger.instant().now + delayMs;
     await ledger.apply(this.#pulse.stored, { type: "give-back", hold: this.#pulse.hold, dueAt });
   }
 
-  #end(): void {
-    if (this.#over)
-      throw configError(`${this.#definition.name}: this task was ended before. Call done, fail or giveBack once.`);
-    this.#over = true;
+  /** Nobody knows when its holder will be done with it: the next one may have it at once. */
+  #closed(): void {
+    if (this.#ended !== null) return;
+    const { underWay, ledger, untold } = this.#services.engine.services;
     this.#pulse.end();
+    this.#ended = { how: "close", answer: Promise.resolve() };
+    this.#pulse.abort(this.#endedBefore("close"));
+    const later = () => {
+      const event = { type: "give-back", hold: this.#pulse.hold, dueAt: ledger.instant().now } as const;
+      untold.add({ key: this.key, event });
+    };
+    void underWay.during(this.#giveBack(0).catch(later));
   }
 
   #lost(): NevertwiceError {

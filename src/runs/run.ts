@@ -19,6 +19,7 @@ import { type ActionOptions, defineAction } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
 import { Pulse } from "../engine/pulse.ts";
+import { closedError, type Holding } from "../engine/under-way.ts";
 import { WaitBudget } from "../engine/wait-budget.ts";
 import { type Run, StepSequence } from "./steps.ts";
 
@@ -66,7 +67,7 @@ export async function startRun<R>(
   check(name, id, body, options);
   services.used();
   const call = runCall(services, name, id, options);
-  const taken = await take(services, call);
+  const taken = await services.engine.during(() => take(services, call));
   if ("outcome" in taken) {
     if (taken.outcome.status === "done") return taken.outcome.result as R;
     throw errorForOutcome(taken.outcome, `run ${name}`);
@@ -120,6 +121,7 @@ async function take({ engine }: RunServices, call: Call): Promise<Taken> {
   const answer = (stored: Stored): Taken => ({ outcome: engine.describe(stored.record) as Outcome<unknown> });
   let stored = await ledger.read(call.key);
   for (let turn = 0; turn < MAX_TURNS; turn += 1) {
+    engine.requireOpen();
     const step: Step = nextStep(stored?.record ?? null, {
       policy,
       at: ledger.instant(),
@@ -175,13 +177,16 @@ async function take({ engine }: RunServices, call: Call): Promise<Taken> {
   throw configError(`run ${call.definition.name}: its record kept changing under this call. Call again.`);
 }
 
-class RunExecution<R> {
+class RunExecution<R> implements Holding {
   readonly #services: RunServices;
   readonly #call: Call;
   readonly #name: string;
   readonly #options: RunOptions;
   readonly #pulse: Pulse;
   #hasEnded = false;
+  /** Handed back by close(). */
+  #released: NevertwiceError | null = null;
+  #ended: Promise<unknown> = Promise.resolve();
 
   constructor(services: RunServices, call: Call, stored: Stored, name: string, options: RunOptions) {
     this.#services = services;
@@ -198,11 +203,44 @@ class RunExecution<R> {
   }
 
   async run(body: (run: Run) => R | Promise<R>): Promise<R> {
-    const { clock, events } = this.#services.engine.services;
+    const forget = this.#services.engine.services.underWay.hold(this);
+    const ended = this.#run(body);
+    this.#ended = ended;
+    try {
+      return await ended;
+    } finally {
+      forget();
+    }
+  }
+
+  /**
+   * close() has waited for the steps under way. A body that ends now is waited for; one that does something else in between
+   * is not, since nobody knows for how long: its record is handed back, and whoever calls the run next goes on at once.
+   */
+  async release(): Promise<void> {
+    await new Promise((turn) => setImmediate(turn));
+    if (this.#hasEnded) {
+      await this.#ended.catch(() => {});
+      return;
+    }
+    this.#released = closedError(
+      ` The run ${this.#name} was handed back before its function had ended; what it did in steps is not done again.`,
+    );
+    this.#hasEnded = true;
+    this.#pulse.abort(this.#released);
+    await this.#giveBack(this.#released);
+    this.#pulse.end();
+  }
+
+  async #run(body: (run: Run) => R | Promise<R>): Promise<R> {
+    const { clock, events, underWay } = this.#services.engine.services;
     const startedAt = clock.monotonic();
     try {
+      // Claimed while close() came: not begun, and handed back.
+      underWay.requireOpen();
       const steps = new StepSequence(this.#services, this.#stepsOf());
       const result = await this.#result(body, steps);
+      if (this.#released !== null) throw this.#released;
       await steps.end();
       await this.#confirm(result);
       const { key, definition } = this.#call;
@@ -215,7 +253,7 @@ class RunExecution<R> {
       });
       return result;
     } catch (error) {
-      await this.#giveBack(error);
+      if (this.#released === null) await this.#giveBack(error);
       throw error;
     } finally {
       this.#pulse.end();

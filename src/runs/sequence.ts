@@ -186,12 +186,14 @@ class Drip<I, R> implements Sequence<I, R> {
   async stop(subject: string, signature: Signature, options: { tenant?: string } = {}): Promise<void> {
     this.#check(subject);
     checkSignature(signature ?? {}, `${this.sequenceName}.stop`);
+    this.#services.engine.requireOpen();
     await this.#tell(subject, this.#tenantOf(options), JSON.stringify({ ...signature, stopped: true }));
   }
 
   async restart(subject: string, signature: Signature, options: { tenant?: string } = {}): Promise<void> {
     this.#check(subject);
     checkSignature(signature ?? {}, `${this.sequenceName}.restart`);
+    this.#services.engine.requireOpen();
     const tenant = this.#tenantOf(options);
     await this.#tell(subject, tenant, JSON.stringify({ ...signature, stopped: false }));
     for (const { record } of await this.#records(subject, tenant)) {
@@ -201,6 +203,7 @@ class Drip<I, R> implements Sequence<I, R> {
 
   async status(subject: string, options: { tenant?: string } = {}): Promise<SubjectStatus<R>> {
     this.#check(subject);
+    this.#services.engine.requireOpen();
     const tenant = this.#tenantOf(options);
     const found = await this.#records(subject, tenant);
     const steps = found.map(({ step, key, record }) => ({
@@ -272,7 +275,11 @@ class Drip<I, R> implements Sequence<I, R> {
     return control?.stopped === true ? control : null;
   }
 
-  async #tell(subject: string, tenant: string, text: string): Promise<void> {
+  #tell(subject: string, tenant: string, text: string): Promise<void> {
+    return this.#services.engine.during(() => this.#write(subject, tenant, text));
+  }
+
+  async #write(subject: string, tenant: string, text: string): Promise<void> {
     const { ledger } = this.#services.engine.services;
     const name = this.#noteOf(subject, tenant);
     let [note = null] = await ledger.store.read([name.key]);

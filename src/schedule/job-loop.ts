@@ -80,6 +80,7 @@ export class JobLoop<R> {
   }
 
   async #tick(): Promise<{ at: number; outcome: Outcome<R> }[]> {
+    if (this.#stopped) return [];
     const runs: { at: number; outcome: Outcome<R> }[] = [];
     for (const at of await this.#due()) {
       if (this.#stopped) break;

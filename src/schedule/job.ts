@@ -79,6 +79,8 @@ export interface JobServices {
   readonly payloads: Payloads;
   readonly tenant: string;
   action<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
+  /** Throws once close() was called. */
+  requireOpen(): void;
   once<R>(
     name: string,
     parts: readonly unknown[],
@@ -153,10 +155,15 @@ export function createJob<R, P>(
   return {
     loop,
     jobName: name,
-    start: () => loop.start(),
+    start: () => {
+      services.requireOpen();
+      loop.start();
+    },
     stop: () => loop.stop(),
-    tick: async () =>
-      (await loop.tick()).map(({ at, outcome }) => ({ slot: slotOfInstant(at), at: new Date(at), outcome })),
+    tick: async () => {
+      services.requireOpen();
+      return (await loop.tick()).map(({ at, outcome }) => ({ slot: slotOfInstant(at), at: new Date(at), outcome }));
+    },
     runAt: (at) => attempt(scheduled(at)),
     statusAt: (at) => {
       const instant = scheduled(at);
@@ -195,6 +202,7 @@ function check<R, P>(options: JobOptions<R, P>, where: string): void {
 async function recentResults(services: JobServices, name: string, count: number, field: string): Promise<unknown[]> {
   if (!Number.isSafeInteger(count) || count < 1 || count > MOST_RECENT)
     throw configError(`recent: count is ${String(count)}; it takes a whole number from 1 to ${MOST_RECENT}.`);
+  services.requireOpen();
   const query = { action: jobAction(name), states: ["confirmed"] as const, limit: count, tenant: services.tenant };
   const { items } = await services.store.list(query);
   return items.flatMap(({ record }) => {

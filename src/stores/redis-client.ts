@@ -1,6 +1,7 @@
 /** Redis clients by shape: ioredis (Redis, Cluster) and node-redis (createClient, createCluster), behind four verbs. */
 import { createRequire } from "node:module";
 import { configError, messageOf } from "../core/errors.ts";
+import { letProcessExit } from "./redis-exit.ts";
 
 /** What redisStore() accepts as `client`; the shapes are looked at, never the classes. */
 export type RedisClient = object;
@@ -95,14 +96,17 @@ class IoRedisWire implements Wire {
 
   async listen(channels: readonly string[], heard: (message: string) => void, lost: () => void): Promise<Ear> {
     const ear = this.cluster ? this.#client.duplicate([], { shardedSubscribers: true }) : this.#client.duplicate();
+    letProcessExit(ear);
     ear.on("error", ignore);
     ear.on("end", lost);
     ear.on("message", (_channel: string, message: string) => heard(message));
     ear.on("smessage", (_channel: string, message: string) => heard(message));
     const close = async () => ear.disconnect();
     try {
-      if (this.cluster) for (const channel of channels) await ear.ssubscribe(channel);
-      else await ear.subscribe(...channels);
+      if (this.cluster) {
+        for (const channel of channels) await ear.ssubscribe(channel);
+        letProcessExit(ear);
+      } else await ear.subscribe(...channels);
     } catch (error) {
       await close();
       throw error;
@@ -154,13 +158,16 @@ class NodeRedisWire implements Wire {
 
   async listen(channels: readonly string[], heard: (message: string) => void, lost: () => void): Promise<Ear> {
     const ear = this.#client.duplicate();
+    letProcessExit(ear);
     ear.on("error", ignore);
     ear.on("end", lost);
     const close = async () => void (await endOf(ear));
     try {
       await ear.connect();
-      if (this.cluster) for (const channel of channels) await ear.sSubscribe(channel, heard);
-      else await ear.subscribe(channels, heard);
+      if (this.cluster) {
+        for (const channel of channels) await ear.sSubscribe(channel, heard);
+        letProcessExit(ear);
+      } else await ear.subscribe(channels, heard);
     } catch (error) {
       await close();
       throw error;
@@ -201,6 +208,7 @@ export function connectTo(url: string, kind: "single" | "cluster"): Wire {
     try {
       const client = driver === "ioredis" ? ioRedisFor(url, kind) : nodeRedisFor(url, kind);
       const wire = wireOf(client);
+      letProcessExit(client);
       // An error event nobody listens to would end the process.
       client.on("error", (error: unknown) => {
         wire.trouble = error;
