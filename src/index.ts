@@ -1,3 +1,4 @@
+export { type DamagedRecord, damagedRecord, isDamagedRecord } from "./core/damaged-record.ts";
 export type { Duration } from "./core/duration.ts";
 export {
   type ErrorCode,
@@ -42,6 +43,7 @@ export type {
   Page,
   Put,
   PutResult,
+  Quarantined,
   StatsQuery,
   Store,
   Stored,

@@ -42,7 +42,11 @@ describe.each(BAD)("a name with %s", (_what, bad) => {
     ["a job", (nt) => nt.job(bad, { every: "1h", run: () => 1 }), config],
     ["a sequence", (nt) => nt.sequence(bad, ["one"], { run: () => 1 }), config],
     ["a sequence's step", (nt) => nt.sequence("drip", [bad], { run: () => 1 }), config],
-    ["a sequence's subject", (nt) => nt.sequence("drip", ["one"], { run: () => 1 }).start(bad, undefined), { code: "CONFIG" }],
+    [
+      "a sequence's subject",
+      (nt) => nt.sequence("drip", ["one"], { run: () => 1 }).start(bad, undefined),
+      { code: "CONFIG" },
+    ],
     ["nt.once", (nt) => nt.once(bad, ["x"], () => 1), config],
     ["a run", (nt) => nt.run(bad, "x", () => 1), config],
     ["a scope", (nt) => send(nt)({ id: "1" }, { scope: bad }), invalid],

@@ -1,8 +1,11 @@
 /** What a transaction has not committed reaches nobody but its owner: no cache, no waiter, no event, no other caller. */
 import { join } from "node:path";
 import { type EngineEvent, nevertwice } from "nevertwice";
+import { postgresStore } from "nevertwice/postgres";
 import { type SqliteHandle, sqliteStore } from "nevertwice/sqlite";
+import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { freshDatabase } from "./services/addresses.ts";
 import { DatabaseSync } from "./support/database-sync.ts";
 import { temporaryFolder } from "./support/each-store.ts";
 
@@ -180,5 +183,35 @@ describe("inside the caller's transaction", () => {
       code: "CONFIG",
       message: /takes no tx/,
     });
+  });
+});
+
+describe("PostgreSQL, a pg client's transaction", () => {
+  it("others see nothing of it until it commits, and nothing after a rollback; no event but in_transaction is told", async () => {
+    const { url } = await freshDatabase();
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    onTestFinished(() => client.end());
+    const nt = nevertwice({ store: postgresStore({ url, listen: false }), sweep: false, onWarning: () => {} });
+    onTestFinished(() => nt.close());
+    const events: EngineEvent[] = [];
+    nt.on((event) => events.push(event));
+    const place = nt.action("place_order", { key: ["id"], run: async ({ id }: { id: string }) => id });
+    for (const end of ["ROLLBACK", "COMMIT"] as const) {
+      await client.query("BEGIN");
+      await place({ id: "a" }, { tx: client });
+      await client.query("SAVEPOINT mine");
+      await place({ id: "undone" }, { tx: client });
+      await client.query("ROLLBACK TO mine");
+      expect(await place.status({ id: "a" }, { tx: client })).toMatchObject({ status: "done", result: "a" });
+      expect(await place.status({ id: "undone" }, { tx: client })).toMatchObject({ status: "absent" });
+      expect(await place.status({ id: "a" })).toMatchObject({ status: "absent" });
+      await client.query(end);
+      const after = { ROLLBACK: "absent", COMMIT: "done" }[end];
+      expect(await place.status({ id: "a" })).toMatchObject({ status: after });
+      expect(await place.status({ id: "undone" })).toMatchObject({ status: "absent" });
+    }
+    expect(new Set(events.map(({ type }) => type))).toEqual(new Set(["in_transaction"]));
+    expect(await place.attempt({ id: "a" })).toMatchObject({ status: "done", replayed: true });
   });
 });

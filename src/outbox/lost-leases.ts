@@ -85,7 +85,7 @@ export class LostLeases {
     let cursor: string | null = null;
     for (let page = 0; page < MOST_PAGES && (page === 0 || cursor !== null); page += 1) {
       const from: { cursor?: string } = cursor === null ? {} : { cursor };
-      const found = await ledger.store.list({ ...query, ...from, limit: PAGE, order: "newest" });
+      const found = await ledger.list({ ...query, ...from, limit: PAGE, order: "newest" });
       mine.push(...found.items.filter(({ record }) => this.#holders.has(record.holder ?? "")));
       cursor = found.cursor;
     }
