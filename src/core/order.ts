@@ -74,3 +74,12 @@ export function settledFromOutside({ history }: LedgerRecord): boolean {
   const latest = history.at(-1);
   return latest !== undefined && SETTLED_FROM_OUTSIDE.has(latest.event);
 }
+
+/**
+ * Whether a call may not claim a record of an order: its turn must have been seen to come at the place it has. (A worker
+ * leases a record first, and then looks at the order.) A dead letter gave up its turn: it has to go back into its order.
+ */
+export function isOutOfTurn({ terms, state }: LedgerRecord, place: number | undefined): boolean {
+  if (terms?.line === undefined) return false;
+  return state === "failed" || place === undefined || place !== terms.place;
+}

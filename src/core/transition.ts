@@ -5,7 +5,8 @@
  * success are welcome late, from any fence: the effect happened, whoever says so. Facts about failure are not: an old
  * attempt's refusal says nothing about the attempt that followed it.
  */
-import { withoutPlace } from "./order.ts";
+import { note } from "./history.ts";
+import { isOutOfTurn, withoutPlace } from "./order.ts";
 import { giveBack, queueExisting, withoutDeadline } from "./queued.ts";
 import {
   elapsed,
@@ -185,7 +186,7 @@ function claim(current: LedgerRecord | null, event: EventOf<"claim">, at: Instan
   }
   const blocked = claimRefusal(current, at);
   if (blocked !== null) return refuse(blocked);
-  if (event.intent !== undefined && outOfTurn(current, event.place)) return refuse("not-its-turn");
+  if (event.intent !== undefined && isOutOfTurn(current, event.place)) return refuse("not-its-turn");
   // Nothing has left the house under this record, so the newer input (a reworded body, say) is the one to send.
   const renewed = event.intent === undefined ? current : { ...current, ...inputOf(event.intent) };
   return accept(take(renewed, event, at));
@@ -206,13 +207,6 @@ function claimRefusal(current: LedgerRecord, at: Instant): Refusal | null {
     case "unknown":
       return "in-doubt";
   }
-}
-
-/** A worker looks at the order after it has leased a record; a call has to look before it claims. */
-function outOfTurn({ terms, state }: LedgerRecord, place: number | undefined): boolean {
-  if (terms?.line === undefined) return false;
-  // A dead letter gave up its turn: it has to go back into its order first.
-  return state === "failed" || place === undefined || place !== terms.place;
 }
 
 function resend(current: LedgerRecord, event: EventOf<"resend">, at: Instant): Change {
@@ -501,25 +495,6 @@ function settled(
     final: facts.final ?? false,
     result: facts.result ?? null,
     error: facts.error,
-  };
-}
-
-function note(
-  from: LedgerRecord,
-  event: string,
-  to: LedgerRecord["state"],
-  at: Instant,
-  about: { by?: string | undefined; reason?: string | undefined; error?: string | undefined } = {},
-): HistoryEntry {
-  return {
-    at: at.now,
-    event,
-    from: from.attempt === 0 ? null : from.state,
-    to,
-    attempt: from.attempt,
-    ...(about.by !== undefined && { by: about.by }),
-    ...(about.reason !== undefined && { reason: about.reason }),
-    ...(about.error !== undefined && { error: about.error }),
   };
 }
 

@@ -23,6 +23,8 @@ import type { UnderWay } from "./under-way.ts";
 import type { Untold } from "./untold.ts";
 import { verdictOn } from "./verdict.ts";
 
+type NotSent = Extract<LedgerEvent, { readonly type: "not-sent" }>;
+
 export type End =
   | { readonly kind: "done"; readonly outcome: Outcome<unknown>; readonly stored: Stored | null }
   | {
@@ -381,15 +383,12 @@ class Execution implements Watcher<unknown>, Applying {
     if (tries >= policy.attempts) return this.#settleFailed(error, { retryAt: null, final: false });
     const { ledger, random } = this.#services;
     const retryAt = ledger.instant().now + backoffMs(policy, tries, retryAfterMs, random);
-    return this.#settleFailed(error, { retryAt, final: false, yields });
+    return this.#settleFailed(error, { retryAt, final: false, yieldsPlace: yields });
   }
 
-  async #settleFailed(
-    error: unknown,
-    { retryAt, final, yields = false }: { retryAt: number | null; final: boolean; yields?: boolean },
-  ): Promise<End> {
-    const failure = { type: "not-sent", hold: this.#pulse.hold, error: toStoredError(error), retryAt, final } as const;
-    const event = yields ? { ...failure, yieldsPlace: true } : failure;
+  async #settleFailed(error: unknown, how: Pick<NotSent, "retryAt" | "final" | "yieldsPlace">): Promise<End> {
+    const { retryAt, final } = how;
+    const event = { type: "not-sent", hold: this.#pulse.hold, error: toStoredError(error), ...how } as const;
     const stored = await this.#tell(event);
     if ("moved" in stored) return { kind: "moved", stored: stored.moved };
     if (stored.record.state === "unknown") return { kind: "unknown", stored, error };
@@ -414,7 +413,7 @@ class Execution implements Watcher<unknown>, Applying {
 
   /** A store that is down now is told later; the caller hears the same truth meanwhile. */
   async #tell(
-    event: Extract<LedgerEvent, { readonly type: "not-sent" | "doubt" }>,
+    event: NotSent | Extract<LedgerEvent, { readonly type: "doubt" }>,
   ): Promise<Stored | { moved: Stored | null }> {
     const { ledger, untold } = this.#services;
     try {

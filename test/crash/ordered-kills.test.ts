@@ -1,7 +1,7 @@
 /** Orders under kills: two processes enqueue into the same orders, others run them, and any of them dies at any moment. */
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
-import { nevertwice } from "nevertwice";
+import { type Nevertwice, nevertwice } from "nevertwice";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { freshDatabase } from "../services/addresses.ts";
 import { seeded } from "./lib/fleet.mjs";
@@ -11,6 +11,7 @@ const PROGRAM = new URL("./ordered-worker.mjs", import.meta.url).pathname;
 const LEASE_MS = 2_000;
 const ORDERS = ["ada", "bob", "cyd"];
 const EACH = 40;
+const AT_ONCE = 40;
 const KILLS = { enqueuers: 4, workers: 5 };
 
 afterAll(cleanUp);
@@ -50,12 +51,49 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return text;
 }
 
+async function untilConfirmed(nt: Nevertwice, steps: number): Promise<void> {
+  const tooLate = Date.now() + 120_000;
+  const confirmed = async () =>
+    (await nt.store.list({ limit: 1_000, action: "step", states: ["confirmed"] })).items.length;
+  while ((await confirmed()) < steps) {
+    if (Date.now() > tooLate) throw new Error(`${steps - (await confirmed())} steps never came to an end`);
+    await pause(100);
+  }
+}
+
 const stores: Record<string, () => Promise<string>> = {
   PostgreSQL: async () => (await freshDatabase()).url,
   "one SQLite file": async () => `sqlite:${temporaryFolder()}/ledger.db`,
 };
 
 describe.each(Object.keys(stores))("orders on %s", (name) => {
+  it("two enqueuers of one order, with workers that begin at once: never two at a time", async () => {
+    const store = await (stores[name] as () => Promise<string>)();
+    const provider = await watchingProvider();
+    const nt = nevertwice({ store, sweep: false });
+    onTestFinished(async () => {
+      await nt.close();
+      provider.close();
+    });
+    await nt.store.stats();
+    const common = { store, provider: provider.url, leaseMs: LEASE_MS, concurrency: 4 };
+    const fleet = Array.from({ length: 2 }, () => startProgram(PROGRAM, common));
+    await Promise.all(fleet.map((one) => one.event("started")));
+    const shares = ["e0", "e1"].map((who) =>
+      Array.from({ length: AT_ONCE }, (_, i) => ({ id: `${who}-${i}`, order: "one" })),
+    );
+    const enqueuers = shares.map((enqueue) => startProgram(PROGRAM, { ...common, enqueue, pauseMs: 40 }));
+    await Promise.all(enqueuers.map((one) => one.event("finished")));
+    await untilConfirmed(nt, 2 * AT_ONCE);
+    for (const one of fleet) one.end();
+    expect(provider.overlaps).toEqual([]);
+    const arrived = provider.arrived.map(({ id }) => id);
+    for (const who of ["e0", "e1"])
+      expect(arrived.filter((id) => id.startsWith(who))).toEqual(
+        Array.from({ length: AT_ONCE }, (_, i) => `${who}-${i}`),
+      );
+  }, 170_000);
+
   it("two enqueuers and three workers, killed at random: one at a time, each enqueuer's in order, nothing lost", async () => {
     const store = await (stores[name] as () => Promise<string>)();
     const provider = await watchingProvider();
@@ -100,12 +138,7 @@ describe.each(Object.keys(stores))("orders on %s", (name) => {
     }
     await enqueuing;
     const all = steps.flat();
-    const tooLate = Date.now() + 120_000;
-    const confirmed = async () => (await nt.store.list({ limit: 1_000, action: "step", states: ["confirmed"] })).items;
-    while ((await confirmed()).length < all.length) {
-      if (Date.now() > tooLate) throw new Error(`${all.length - (await confirmed()).length} steps never came to an end`);
-      await pause(200);
-    }
+    await untilConfirmed(nt, all.length);
     for (const one of fleet) one.end();
 
     expect(provider.overlaps).toEqual([]);

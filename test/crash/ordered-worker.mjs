@@ -39,6 +39,7 @@ if (spec.enqueue) {
       }
     }
     say({ event: "enqueued", id });
+    if (spec.pauseMs) await new Promise((done) => setTimeout(done, spec.pauseMs * Math.random()));
   }
   await nt.close();
   say({ event: "finished" });
