@@ -136,7 +136,7 @@ export class Door {
   #ambiguous({ headers, headersDistinct }: RequestHead): string | null {
     for (const name of Object.keys(headers)) {
       if (OVERRIDES.has(name)) return `the header ${name} is refused: it would make another request of this one`;
-      // CGI and WSGI cannot tell "_" from "-".
+      // CGI and WSGI read an underscore in a name as a dash.
       const dashed = name.replaceAll("_", "-");
       if (dashed !== name && this.#single.has(dashed)) return `the header ${name} could be taken for ${dashed}`;
       if (this.#single.has(name) && (headersDistinct[name]?.length ?? 0) > 1) return `the header ${name} came twice`;
