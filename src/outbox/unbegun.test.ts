@@ -14,6 +14,7 @@ const mails = (count: number) => Array.from({ length: count }, (_, i) => ({ to: 
 function on(hooks: {
   lease?: (query: LeaseQuery) => void;
   leased?: (query: LeaseQuery) => void;
+  writing?: () => void;
   wrote?: (puts: readonly Put[]) => void;
 }) {
   return (store: Store): Store =>
@@ -28,6 +29,7 @@ function on(hooks: {
           };
         if (name === "write")
           return async (puts: readonly Put[]) => {
+            hooks.writing?.();
             const results = await target.write(puts);
             hooks.wrote?.(puts);
             return results;
@@ -119,7 +121,9 @@ eachStore("unbegun work", (open) => {
       if (puts.some(({ record }) => record.state === "sent") && marks++ === 0) down = true;
       if (down) lost();
     };
-    const { nt, clock, store, record } = open({ wrap: on({ wrote }) });
+    // From the mark on nothing gets through.
+    const writing = () => void (down && lost());
+    const { nt, clock, store, record } = open({ wrap: on({ writing, wrote }) });
     let runs = 0;
     const send = nt.action("mail", { key: ["to"], run: async (_: Mail) => ++runs });
     const { key } = await send.enqueue({ to: "ada" });
