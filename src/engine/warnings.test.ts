@@ -90,7 +90,12 @@ describe("warnings", () => {
     for (const encrypt of [undefined, randomBytes(32)]) {
       const warned: Warning[] = [];
       const onWarning = (warning: Warning) => void warned.push(warning);
-      const nt = nevertwice({ store: standing(), sweep: false, onWarning, ...(encrypt && { encrypt, secret: randomBytes(16) }) });
+      const nt = nevertwice({
+        store: standing(),
+        sweep: false,
+        onWarning,
+        ...(encrypt && { encrypt, secret: randomBytes(16) }),
+      });
       const large = nt.action("large", { run: async (_i: { id: number }) => "x".repeat(1024 * 1024) });
       const odd = nt.action("odd", { run: async (_i: { id: number }) => circle });
       expect([await large({ id: 1 }), await large({ id: 2 }), await odd({ id: 1 })]).toMatchObject([
