@@ -80,13 +80,14 @@ async function proxied(url: URL, config: ProxyConfig, secret?: string) {
     await proxy.close();
     await nt.close();
   });
-  const call = async (who: string, name: string, title: string, query = "") => {
+  const call = async (who: string, name: string, title: string, query = "") => ask(who, name, { title }, query);
+  const ask = async (who: string, name: string, args: object, query = "") => {
     const headers = { "content-type": "application/json", authorization: who };
-    const params = { name, arguments: { title } };
+    const params = { name, arguments: args };
     const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
     return (await fetch(`${proxy.url}${query}`, { method: "POST", headers, body })).text();
   };
-  return { nt, store, clock, call };
+  return { nt, store, clock, call, ask };
 }
 
 it("a doubt is looked into with its own caller's connection alone; without it, it stays unknown and nothing is made twice", async () => {
@@ -100,6 +101,16 @@ it("a doubt is looked into with its own caller's connection alone; without it, i
   expect(server.asked.filter((one) => one.startsWith("list"))).toEqual(["list by ada"]);
   expect(await call("ada", "create", "Printer burns")).toMatch(/Already done/);
   expect(server.issues.get("ada")).toEqual(["Printer burns"]);
+});
+
+it("the status tool answers for the caller's own calls: another caller's reference is not known to it", async () => {
+  const server = await tracker();
+  const { store, ask, call } = await proxied(server.url, { ...VERIFIED, statusTool: true });
+  await call("ada", "create", "Printer burns");
+  const [doubt] = (await store.list({ limit: 10, states: ["unknown"] })).items;
+  const reference = doubt?.record.key;
+  expect(await ask("ada", "nevertwice_status", { reference })).toMatch(/may have happened/i);
+  expect(await ask("bob", "nevertwice_status", { reference })).toMatch(/Not known/);
 });
 
 it("a doubt from before a restart waits for its caller: another's call does not settle it", async () => {

@@ -1,7 +1,9 @@
 /** The guards of one MCP server's tools, made as the calls come: what the proxy's transports share. */
 import { createHash, createHmac } from "node:crypto";
 import { isNevertwiceError } from "../core/errors.ts";
+import type { Absent, Outcome } from "../core/outcome.ts";
 import { unstorableIn } from "../core/storable-text.ts";
+import type { Store } from "../core/store.ts";
 import { type AttemptContext, currentAttempt } from "../engine/context.ts";
 import type { ProbeContext } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
@@ -19,7 +21,7 @@ import {
 import { mcpCodec, mcpErrorMeaning, type ToolResult } from "./mcp-result.ts";
 import { spelledLike } from "./mcp-tool-name.ts";
 import { type CallTool, verifyCall } from "./mcp-verify.ts";
-import { STATUS_TOOL, statusTool } from "./status-tool.ts";
+import { STATUS_TOOL, type StatusTool, statusTool } from "./status-tool.ts";
 import type { Guarding, ToolOptions } from "./tool-options.ts";
 
 /** One call as a transport makes it. */
@@ -32,7 +34,7 @@ export interface ProxyCall {
 }
 
 export interface McpGuardOptions {
-  readonly nt: Guarding;
+  readonly nt: Guarding & { readonly store: Pick<Store, "read"> };
   readonly config: ProxyConfig;
   /** Its name in the ledger. */
   readonly server: string;
@@ -151,9 +153,19 @@ export class McpGuard {
   }
 
   /** The answer of the added status tool; null: the call is not for it. */
-  async status({ params }: ToolCall): Promise<ToolResult | null> {
+  async status({ params }: ToolCall, principal = ""): Promise<ToolResult | null> {
     if (this.#options.config.statusTool !== true || params.name !== STATUS_TOOL) return null;
-    return { content: [{ type: "text", text: await this.#status.execute(params.arguments ?? {}) }] };
+    return { content: [{ type: "text", text: await this.#statusOf(principal).execute(params.arguments ?? {}) }] };
+  }
+
+  /** A caller learns of its own calls only: a reference that another one was given is not known to it. */
+  #statusOf(principal: string): StatusTool {
+    const { nt } = this.#options;
+    const status = async ({ key }: { readonly key: string }): Promise<Outcome<unknown> | Absent> => {
+      const [stored] = await nt.store.read([key]);
+      return stored?.record.scope === this.#scope(principal) ? nt.status({ key }) : { status: "absent", key };
+    };
+    return statusTool({ status });
   }
 
   /** What the list of tools gets in addition. */

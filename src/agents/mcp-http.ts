@@ -235,7 +235,7 @@ class Front {
     });
     const ask = new HttpAsk(upstream, message);
     try {
-      const status = await guard.status(message);
+      const status = await guard.status(message, principal);
       if (status !== null) return call.answer(status);
       if (guard.needsList(name, principal)) guard.learn(await ask.listTools(), true, principal);
       const error = guard.refusal(message, inexact, principal);

@@ -6,12 +6,11 @@ import { randomUUID } from "node:crypto";
 import { messageOf } from "../core/errors.ts";
 import { McpClient } from "./mcp-client.ts";
 import type { ProxyConfig, VerifyConfig } from "./mcp-config.ts";
-import { McpGuard } from "./mcp-guard.ts";
+import { McpGuard, type McpGuardOptions } from "./mcp-guard.ts";
 import type { ToolInfo } from "./mcp-message.ts";
 import { McpRelay } from "./mcp-relay.ts";
 import { type ToolResult, textOf } from "./mcp-result.ts";
 import { countMatches } from "./mcp-verify.ts";
-import type { Guarding } from "./tool-options.ts";
 
 /** A connection to a server, line by line. */
 export interface Wire {
@@ -22,7 +21,7 @@ export interface Wire {
 
 export interface ProbeOptions {
   readonly wire: Wire;
-  readonly nt: Guarding;
+  readonly nt: McpGuardOptions["nt"];
   readonly config: ProxyConfig;
   readonly version: string;
   readonly calls: readonly { readonly tool: string; readonly args: Readonly<Record<string, unknown>> }[];
