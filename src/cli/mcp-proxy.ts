@@ -11,12 +11,12 @@ import { commandName } from "../core/command-name.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
 import { messageOf } from "../core/errors.ts";
 import { parseForeignJson } from "../core/foreign-json.ts";
-import { deriveKey } from "../core/key.ts";
 import type { EncryptOption } from "../core/seal.ts";
 import { type Nevertwice, nevertwice } from "../nevertwice.ts";
 import type { Context, Streams } from "./command.ts";
 import { asUsage, EXIT, UsageError } from "./exit.ts";
 import { openLedger } from "./ledger.ts";
+import { encryptOf, secretOf } from "./secret-flags.ts";
 import { oneLine } from "./text.ts";
 
 export async function runProxy(context: Context): Promise<number> {
@@ -101,25 +101,14 @@ export function refuseFlags({ args }: Context, flags: readonly string[], why: st
   if (given.length > 0) throw new UsageError(`${given.map((flag) => `--${flag}`).join(", ")} ${why}. Leave them out.`);
 }
 
-/** Secrets come in the environment: a command line is shown by ps. */
-export function ledgerOptions({ args, io }: Context): { tenant?: string; secret?: string; encrypt?: EncryptOption } {
-  const tenant = args.text("tenant");
-  const [secret, encrypt] = [fromEnv("secret-env", args, io.env), fromEnv("encrypt-env", args, io.env)];
-  // A secret that is too short fails here, and not at each call.
-  asUsage(() => deriveKey({ tenant: "", action: "mcp", version: 1, scope: null, parts: ["check"], secret }));
+export function ledgerOptions(context: Context): { tenant?: string; secret?: string; encrypt?: EncryptOption } {
+  const tenant = context.args.text("tenant");
+  const [secret, encrypt] = [secretOf(context), encryptOf(context)];
   return {
     ...(tenant !== undefined && { tenant }),
     ...(secret !== undefined && { secret }),
-    ...(encrypt !== undefined && { encrypt: encrypt.split(",").map((key) => key.trim()) as [string, ...string[]] }),
+    ...(encrypt !== undefined && { encrypt }),
   };
-}
-
-function fromEnv(flag: string, args: Context["args"], env: Context["io"]["env"]): string | undefined {
-  const variable = args.text(flag);
-  if (variable === undefined) return undefined;
-  const value = env[variable];
-  if (value !== undefined && value.trim() !== "") return value;
-  throw new UsageError(`--${flag} ${oneLine(variable)}: that variable is not set.`);
 }
 
 const LISTEN_FLAGS = ["allow-host", "allow-origin", "max-body", "max-held", "body-timeout"];

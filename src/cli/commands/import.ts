@@ -7,16 +7,17 @@ import { printInput, toFingerprint } from "../../core/fingerprint.ts";
 import { DEEPEST_JSON, isTooDeep } from "../../core/foreign-json.ts";
 import { deriveKey } from "../../core/key.ts";
 import { expired, type LedgerRecord, type Payload, type State } from "../../core/record.ts";
-import { type Sealer, sealer } from "../../core/seal.ts";
+import { sealer } from "../../core/seal.ts";
 import { storableText } from "../../core/storable-text.ts";
 import { instantOf, type Store } from "../../core/store.ts";
 import { type LedgerEvent, transition } from "../../core/transition.ts";
 import type { Command, Context } from "../command.ts";
-import { asUsage, EXIT, UsageError } from "../exit.ts";
+import { EXIT, UsageError } from "../exit.ts";
 import { plural } from "../format.ts";
 import { type PlacedRow, type Row, rowsOf } from "../import-rows.ts";
 import { openLedger } from "../ledger.ts";
 import { endProgress, showProgress } from "../progress.ts";
+import { encryptOf, secretOf } from "../secret-flags.ts";
 import { oneLine } from "../text.ts";
 
 export const importLedger: Command = {
@@ -136,8 +137,9 @@ function recordOf(context: Context, row: Row, store: Store): Plan {
   const { args } = context;
   const action = actionOf(context, row);
   const { parts, input } = intentOf(context, row);
-  const secret = variable(context, "secret-env");
-  const seals = sealerOf(variable(context, "encrypt-env"));
+  const secret = secretOf(context);
+  const keys = encryptOf(context);
+  const seals = keys === undefined ? null : sealer(keys);
   const tenant = args.text("tenant") ?? "";
   const { steady, epoch, now } = instantOf(store);
   const at = { now: timeOf(row) ?? now, steady, epoch };
@@ -269,19 +271,6 @@ function timeOf(row: Row): number | null {
 
 function keepOf(keep: string | undefined): number | null {
   return keep === undefined || keep === "forever" ? null : durationMs(keep as Duration, "--keep");
-}
-
-/** The value of the environment variable that a flag names. */
-function variable({ args, io }: Context, flag: "secret-env" | "encrypt-env"): string | undefined {
-  const name = args.text(flag);
-  if (name === undefined) return undefined;
-  const value = io.env[name];
-  if (value !== undefined && value !== "") return value;
-  throw new UsageError(`--${flag} ${oneLine(name)}: that variable is not set.`);
-}
-
-function sealerOf(key: string | undefined): Sealer | null {
-  return key === undefined ? null : asUsage(() => sealer(key.split(",") as [string, ...string[]]));
 }
 
 /** A plain ledger has a line when it begins and a line when it ends. */

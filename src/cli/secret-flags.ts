@@ -1,0 +1,29 @@
+/** Secrets for the command: a flag names the environment variable that holds one, so that none shows in a list of processes. */
+import { checkSecret } from "../core/key.ts";
+import { type EncryptKeys, sealer } from "../core/seal.ts";
+import type { Context } from "./command.ts";
+import { asUsage, UsageError } from "./exit.ts";
+import { oneLine } from "./text.ts";
+
+export function secretOf(context: Context): string | undefined {
+  const secret = variableOf(context, "secret-env");
+  if (secret !== undefined) asUsage(() => checkSecret(secret));
+  return secret;
+}
+
+/** Keys separated by commas, the newest first. */
+export function encryptOf(context: Context): EncryptKeys | undefined {
+  const value = variableOf(context, "encrypt-env");
+  if (value === undefined) return undefined;
+  const keys = value.split(",").map((key) => key.trim()) as [string, ...string[]];
+  asUsage(() => sealer(keys));
+  return keys;
+}
+
+function variableOf({ args, io }: Context, flag: "secret-env" | "encrypt-env"): string | undefined {
+  const name = args.text(flag);
+  if (name === undefined) return undefined;
+  const value = io.env[name];
+  if (value !== undefined && value.trim() !== "") return value;
+  throw new UsageError(`--${flag} ${oneLine(name)}: that variable is not set.`);
+}
