@@ -206,7 +206,7 @@ eachStore("order", (open) => {
     await enqueue("a");
     await enqueue("b");
     await enqueue("c");
-    const busy = other.worker().tick();
+    const busy = other.worker({ concurrency: 1 }).tick();
     await until(async () => (await send.status({ id: "a" })).status === "in_flight", "a has begun");
     await until(async () => (await record(b.key)).state === "pending", "b was put off");
     // The first attempt of b turns out to have happened.

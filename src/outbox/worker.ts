@@ -217,7 +217,7 @@ class OutboxWorker implements Worker {
   async tick(): Promise<number> {
     this.#requireNotStopped();
     await this.#ready();
-    this.#requireNotStopped();
+    if (!this.#isOpen) return 0;
     let ran = 0;
     for (const group of [...this.#groups]) {
       const limit = this.#settings.concurrency - this.#running;
@@ -248,7 +248,7 @@ class OutboxWorker implements Worker {
     this.#requireNotStopped();
     await this.#ready();
     // Stopped meanwhile: it must not set itself going again.
-    this.#requireNotStopped();
+    if (!this.#isOpen) return this.status;
     const before = this.#pumping;
     this.#pumping = true;
     for (;;) {
