@@ -98,7 +98,7 @@ describe("what a key refuses", () => {
     ],
     ["a blank tenant", { tenant: " " }, /^tenant: must be a string that is not blank/],
     ["a tenant that is no string", { tenant: 5 }, /^tenant: /],
-    ["half a character in the tenant", { tenant: "\ud800" }, /^tenant: the string has a lone surrogate/],
+    ["half a character in the tenant", { tenant: "\ud800" }, /^tenant: it contains half of a surrogate pair/],
     ["a blank action", { action: " " }, /^action: its name must be a string of 1 to 200 characters/],
     ["an empty action", { action: "" }, /^action: /],
     ["a long action", { action: "x".repeat(201) }, /^action: /],

@@ -1,5 +1,5 @@
 import { notSent, type Put, type Store } from "nevertwice";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { eachStore, openMemory } from "../../test/support/each-store.ts";
 import { gate, until } from "../../test/support/gate.ts";
 import { faulty } from "../../test/support/store-faults.ts";
@@ -26,7 +26,12 @@ eachStore("order", (open) => {
       },
     };
     const send = opened.nt.action("job", options);
-    const enqueue = (id: string, orderKey = "o") => send.enqueue({ id }, { orderKey });
+    // A millisecond each: what is due at the same moment is leased in no particular order.
+    const enqueue = async (id: string, orderKey = "o") => {
+      const enqueued = await send.enqueue({ id }, { orderKey });
+      opened.clock.advance(1);
+      return enqueued;
+    };
     return { ...opened, send, enqueue, ran, failing, options };
   };
 
@@ -299,19 +304,21 @@ describe("order, with the enqueuer interrupted at every write", () => {
     ["place", "after"],
   ] as const)("the process dies at the %s (%s it is written): nobody passes, nothing is stuck", async (step, when) => {
     const { nt, another, ran, send, held } = interrupted();
-    const never = new Promise<never>(() => {});
+    const dead = gate();
+    // Only after the test: close() waits for a write that is under way.
+    onTestFinished(() => dead.open());
     let reached = false;
     const die = (puts: readonly Put[]) => {
       if (!puts.some((put) => stepOf(put) === step)) return undefined;
       reached = true;
-      return never;
+      return dead.opened;
     };
     const dying = another({
       wrap: (store) => faulty(store, when === "before" ? { beforeWrite: die } : { afterWrite: die }),
     });
     const sendAndDie = dying.action("job", { key: ["id"] as const, run: async () => {} });
     await send.enqueue({ id: "slow" }, { orderKey: "o" });
-    void sendAndDie.enqueue({ id: "dead" }, { orderKey: "o" });
+    sendAndDie.enqueue({ id: "dead" }, { orderKey: "o" }).catch(() => {});
     await until(() => reached, "the enqueuer is gone");
     await send.enqueue({ id: "next" }, { orderKey: "o" });
     const worker = nt.worker();
