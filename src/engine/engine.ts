@@ -13,6 +13,7 @@ import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { ResendPermit } from "../core/transition.ts";
 import { type Call, intentOf, queueAgainOf } from "./call.ts";
+import { Drive, type Driven, type Finish } from "./drive.ts";
 import { rememberedError, withCause } from "./error-memory.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
@@ -495,8 +496,6 @@ export class Engine {
   }
 }
 
-export type Finish<T> = (outcome: Outcome<unknown>) => T;
-
 /** An outcome as it is. */
 export function asItIs(outcome: Outcome<unknown>): Outcome<unknown> {
   return outcome;
@@ -509,45 +508,6 @@ export function asItIs(outcome: Outcome<unknown>): Outcome<unknown> {
 function isSafeUncompared({ state, result }: LedgerRecord, { definition }: Call): boolean {
   if (state === "confirmed") return result !== null && !("json" in result);
   return (state === "sent" || state === "unknown") && definition.policy.doubt.kind !== "retry";
-}
-
-interface Driven {
-  readonly landed: (outcome: Outcome<unknown>) => void;
-  readonly crashed: (error: unknown) => void;
-}
-
-/** One call on its way, and those who wait for it. */
-class Drive<T> implements Driven {
-  readonly #flights: Flights;
-  readonly #flight: Flight;
-  readonly #caller: Caller<T>;
-
-  constructor(flights: Flights, flight: Flight, caller: Caller<T>) {
-    this.#flights = flights;
-    this.#flight = flight;
-    this.#caller = caller;
-  }
-
-  readonly landed = (outcome: Outcome<unknown>): void => {
-    this.#flights.land(this.#flight, outcome);
-    const { finish, resolve, reject } = this.#caller;
-    try {
-      resolve(finish(outcome));
-    } catch (error) {
-      reject(error);
-    }
-  };
-
-  readonly crashed = (error: unknown): void => {
-    this.#flights.crash(this.#flight, error);
-    this.#caller.reject(error);
-  };
-}
-
-interface Caller<T> {
-  readonly finish: Finish<T>;
-  readonly resolve: (finished: T) => void;
-  readonly reject: (error: unknown) => void;
 }
 
 type Turned = { readonly outcome: Outcome<unknown> } | { readonly stored: Stored | null; readonly fresh: boolean };

@@ -24,6 +24,7 @@ import { isEnqueued } from "../engine/events.ts";
 import { Doorbells } from "./doorbells.ts";
 import { DoubtSettler } from "./doubt-settler.ts";
 import { Lanes } from "./lanes.ts";
+import { type LeaseGroup, learnFrom, leasedTo, leaseGroups } from "./lease-groups.ts";
 import { type Ending, giveBack, type LeasedServices, runLeasedThen } from "./leased.ts";
 import { Lines } from "./lines.ts";
 import { LostLeases } from "./lost-leases.ts";
@@ -88,24 +89,11 @@ export interface WorkerServices {
   readonly active: Set<Worker>;
 }
 
-interface Group {
-  /** Its records need nothing but a mark before they begin. */
-  readonly plain: boolean;
-  readonly leaseMs: number;
-  readonly actions: readonly string[];
-  /** The last lease brought BULK_ROWS or more, none of them in a line: the next may take the short way. */
-  bulk: boolean;
-  /** The last look brought less than asked for. */
-  idle: boolean;
-}
-
 // Rows of a lease: a third of what a busy worker has under way. While one third is fetched and one is settled the store is
 // busy, and the program is with the last. With halves they waited for each other. Two leases at once, not three: each
 // steps over what the others are about to take.
 const LEASE_ROWS = 170;
 const LEASES_AT_ONCE = 2;
-// A lease for more than this may go straight to `sent`, where nothing has to be done before an effect begins.
-const BULK_ROWS = 64;
 // A few free slots are not worth a round trip while others are about to come free.
 const FEW = 8;
 const GATHER_MS = 3;
@@ -135,7 +123,7 @@ class OutboxWorker implements Worker {
   readonly #listeners = new Set<(event: WorkerEvent) => void>();
   readonly #counts = { done: 0, retried: 0, failed: 0, expired: 0, inDoubt: 0, givenBack: 0 };
   #definitions = new Map<string, Definition>();
-  #groups: Group[] = [];
+  #groups: readonly LeaseGroup[] = [];
   #state: WorkerStatus["state"] = "new";
   #pumping = false;
   #running = 0;
@@ -231,7 +219,7 @@ class OutboxWorker implements Worker {
   }
 
   /** The same bookkeeping as a fetch of the loop: whoever stops the worker waits for it. */
-  async #askOnce(group: Group, limit: number): Promise<Stored[]> {
+  async #askOnce(group: LeaseGroup, limit: number): Promise<Stored[]> {
     this.#leasing += 1;
     try {
       const rows = this.#isOpen ? await this.#ask(group, limit) : [];
@@ -290,21 +278,7 @@ class OutboxWorker implements Worker {
     const chosen = chosenDefinitions(this.#settings.actions, this.#given.definitions);
     for (const { policy } of chosen) await ledger.admits(policy.doubt.kind);
     this.#definitions = new Map(chosen.map((definition) => [definition.name, definition]));
-    this.#group();
-  }
-
-  /** One lease asks for records that are taken the same way, for the same time. */
-  #group(): void {
-    const groups = new Map<string, Group & { actions: string[] }>();
-    for (const { name, policy, prepare, manual, limit, schema } of this.#definitions.values()) {
-      const { leaseMs } = policy;
-      const plain = prepare === undefined && !manual && limit === null && schema === undefined;
-      const id = `${plain} ${leaseMs}`;
-      const group = groups.get(id) ?? { plain, leaseMs, actions: [], idle: false, bulk: false };
-      groups.set(id, group);
-      group.actions.push(name);
-    }
-    this.#groups = [...groups.values()];
+    this.#groups = leaseGroups(chosen);
   }
 
   #pump(): void {
@@ -333,16 +307,16 @@ class OutboxWorker implements Worker {
     });
   }
 
-  #nextGroup(): Group | null {
+  #nextGroup(): LeaseGroup | null {
     for (let i = 0; i < this.#groups.length; i += 1) {
       this.#turn = (this.#turn + 1) % this.#groups.length;
-      const group = this.#groups[this.#turn] as Group;
+      const group = this.#groups[this.#turn] as LeaseGroup;
       if (!group.idle) return group;
     }
     return null;
   }
 
-  async #fetch(group: Group, limit: number): Promise<void> {
+  async #fetch(group: LeaseGroup, limit: number): Promise<void> {
     this.#leasing += 1;
     this.#reserved += limit;
     let rows: Stored[] = [];
@@ -363,16 +337,16 @@ class OutboxWorker implements Worker {
     this.#pumpSoon();
   }
 
-  async #ask(group: Group, limit: number): Promise<Stored[]> {
+  async #ask(group: LeaseGroup, limit: number): Promise<Stored[]> {
     const { ledger, newHolder } = this.#engine.services;
     const { leaseMs, actions } = group;
     const { tenant } = this.#settings;
     const own = tenant === undefined ? {} : { tenant };
-    const to = group.bulk && limit > BULK_ROWS ? "sent" : "claimed";
+    const to = leasedTo(group, limit);
     const holder = newHolder();
     try {
       const rows = await ledger.lease({ holder, limit, leaseMs, to, actions, ...own });
-      group.bulk = group.plain && rows.length >= BULK_ROWS && rows.every(({ record }) => !record.terms?.line);
+      learnFrom(group, rows);
       return rows;
     } catch (error) {
       if (to === "sent") this.#lost.add(holder, leaseMs);

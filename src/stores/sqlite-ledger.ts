@@ -23,6 +23,7 @@ import type {
 import { transition } from "../core/transition.ts";
 import { LapsedLooks } from "./lapsed-looks.ts";
 import type { SqliteHandle, SqliteStatement } from "./sqlite-driver.ts";
+import { cursorId, LAPSED, listFilter } from "./sqlite-list.ts";
 import { COLUMNS, decodeRow, encodeRow, isIntact, type Row, type RowValues, versionOf } from "./sqlite-row.ts";
 
 // Named by ourselves: left alone, SQLite names a column as the file's schema spells it, and a flipped bit there (Scope for
@@ -45,13 +46,6 @@ function updateSql(row: RowValues): string {
   const set = COLUMNS.map((column, i) => `${column} = ${row[i] === null ? "NULL" : "?"}`).filter((_, i) => CHANGES[i]);
   return `UPDATE nevertwice_records SET ${set.join(", ")}, lease_watch = ${row[LEASE_UNTIL] === null ? "NULL" : "?"} WHERE key = ? AND rev = ?`;
 }
-
-/** The rows whose lease may be over: the watched ones, and those too young to be watched yet. */
-const LAPSED = `id IN (
-    SELECT id FROM nevertwice_records WHERE lease_watch IS NOT NULL
-    UNION ALL
-    SELECT id FROM nevertwice_records WHERE id > (SELECT CAST(value AS INTEGER) FROM nevertwice_meta WHERE name = 'watched_to'))
-  AND lease_until IS NOT NULL AND (lease_until <= ? OR lease_epoch <> ?)`;
 
 // Rows looked at in one transaction by a sweep: a few milliseconds, so that no writer waits long for it.
 const SWEEP_WINDOW = 5_000;
@@ -489,51 +483,6 @@ export class SqliteLedger {
     }
     return statement;
   }
-}
-
-function listFilter(query: ListQuery, at: Instant): { where: string[]; values: unknown[] } {
-  const where: string[] = [];
-  const values: unknown[] = [];
-  const equal = (column: string, value: string | undefined) => {
-    if (value === undefined) return;
-    where.push(`${column} = ?`);
-    values.push(value);
-  };
-  equal("tenant", query.tenant);
-  equal("action", query.action);
-  equal("scope", query.scope);
-  if (query.states !== undefined) {
-    // What wants attention has an index of its own. The subquery makes the planner use it instead of walking the whole
-    // table in the order asked for.
-    const indexed = query.states.every((state) => state === "unknown" || state === "failed" || state === "pending");
-    const own = query.tenant === undefined ? "" : " AND tenant = ?";
-    where.push(
-      indexed
-        ? `id IN (SELECT id FROM nevertwice_records WHERE attention_at IS NOT NULL AND state IN (SELECT value FROM json_each(?))${own})`
-        : "state IN (SELECT value FROM json_each(?))",
-    );
-    values.push(JSON.stringify(query.states));
-    if (indexed && query.tenant !== undefined) values.push(query.tenant);
-  }
-  if (query.lapsed === true) {
-    where.push(LAPSED);
-    values.push(at.steady, at.epoch);
-  }
-  if (query.keyPrefix !== undefined) {
-    where.push("key >= ? AND key < ?");
-    values.push(query.keyPrefix, `${query.keyPrefix}\uffff`);
-  }
-  return { where, values };
-}
-
-function cursorId(cursor: string): number {
-  const id = Number(cursor);
-  if (!Number.isSafeInteger(id) || id < 0 || cursor.trim() === "") {
-    throw configError(
-      `list: ${JSON.stringify(cursor)} is not a cursor of this store. Use the cursor of the page before, as it came.`,
-    );
-  }
-  return id;
 }
 
 function readable(key: string): NevertwiceError {

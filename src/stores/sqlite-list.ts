@@ -1,0 +1,56 @@
+/** What a list asks for, as conditions of a statement. */
+import { configError } from "../core/errors.ts";
+import type { Instant } from "../core/record.ts";
+import type { ListQuery } from "../core/store.ts";
+
+/** The rows whose lease may be over: the watched ones, and those too young to be watched yet. */
+export const LAPSED = `id IN (
+    SELECT id FROM nevertwice_records WHERE lease_watch IS NOT NULL
+    UNION ALL
+    SELECT id FROM nevertwice_records WHERE id > (SELECT CAST(value AS INTEGER) FROM nevertwice_meta WHERE name = 'watched_to'))
+  AND lease_until IS NOT NULL AND (lease_until <= ? OR lease_epoch <> ?)`;
+
+export function listFilter(query: ListQuery, at: Instant): { where: string[]; values: unknown[] } {
+  const where: string[] = [];
+  const values: unknown[] = [];
+  const equal = (column: string, value: string | undefined) => {
+    if (value === undefined) return;
+    where.push(`${column} = ?`);
+    values.push(value);
+  };
+  equal("tenant", query.tenant);
+  equal("action", query.action);
+  equal("scope", query.scope);
+  if (query.states !== undefined) {
+    // What wants attention has an index of its own. The subquery makes the planner use it instead of walking the whole
+    // table in the order asked for.
+    const indexed = query.states.every((state) => state === "unknown" || state === "failed" || state === "pending");
+    const own = query.tenant === undefined ? "" : " AND tenant = ?";
+    where.push(
+      indexed
+        ? `id IN (SELECT id FROM nevertwice_records WHERE attention_at IS NOT NULL AND state IN (SELECT value FROM json_each(?))${own})`
+        : "state IN (SELECT value FROM json_each(?))",
+    );
+    values.push(JSON.stringify(query.states));
+    if (indexed && query.tenant !== undefined) values.push(query.tenant);
+  }
+  if (query.lapsed === true) {
+    where.push(LAPSED);
+    values.push(at.steady, at.epoch);
+  }
+  if (query.keyPrefix !== undefined) {
+    where.push("key >= ? AND key < ?");
+    values.push(query.keyPrefix, `${query.keyPrefix}\uffff`);
+  }
+  return { where, values };
+}
+
+export function cursorId(cursor: string): number {
+  const id = Number(cursor);
+  if (!Number.isSafeInteger(id) || id < 0 || cursor.trim() === "") {
+    throw configError(
+      `list: ${JSON.stringify(cursor)} is not a cursor of this store. Use the cursor of the page before, as it came.`,
+    );
+  }
+  return id;
+}
