@@ -62,6 +62,86 @@ async function closesOnlyAfter(nt: Bench["nt"], answer: { open(): void }): Promi
   await closing;
 }
 
+eachStore("close ends the waiting of calls", (open) => {
+  const REFUSED = { code: "ECONNREFUSED", syscall: "connect" };
+
+  it("a call that waits for its next try ends with what is true, and tries no more", async () => {
+    const { nt } = open();
+    let tries = 0;
+    const send = nt.action("mail", {
+      key: ["to"],
+      wait: "1h",
+      retry: { attempts: 5, backoff: "10m", max: "10m" },
+      run: async (_: Mail) => {
+        tries += 1;
+        throw Object.assign(new Error("refused"), REFUSED);
+      },
+    });
+    const asked = send.attempt(mailTo("ana"));
+    await until(async () => (await send.status(mailTo("ana"))).status === "failed", "the first try has failed");
+    await nt.close();
+    expect(await asked).toMatchObject({ status: "failed", final: false, retryAt: expect.any(Number) });
+    expect(tries).toBe(1);
+  });
+
+  it("a call that waits until it may ask its provider leaves the doubt, and asks no more", async () => {
+    const { nt } = open();
+    let probes = 0;
+    const send = nt.action("mail", {
+      key: ["to"],
+      wait: "1h",
+      doubt: {
+        quietFor: "10m",
+        probe: async () => {
+          probes += 1;
+          return "not-done" as const;
+        },
+      },
+      run: async (_: Mail) => {
+        throw new Error("lost");
+      },
+    });
+    const asked = send.attempt(mailTo("ana"));
+    await until(async () => (await send.status(mailTo("ana"))).status === "unknown", "the answer was lost");
+    await nt.close();
+    expect(await asked).toMatchObject({ status: "unknown" });
+    expect(probes).toBe(0);
+  });
+
+  it("a call that waits for another instance's attempt ends as in_flight", async () => {
+    const bench = open();
+    const { answer, begun, send } = slowMail({ nt: bench.another() });
+    const held = send.attempt(mailTo("ana"));
+    await until(() => begun.length === 1, "it has begun");
+    const same = bench.nt.action("mail", { key: ["to"], wait: "1h", run: async (_: Mail) => "never" });
+    const asked = same.attempt(mailTo("ana"));
+    await until(async () => (await same.status(mailTo("ana"))).status === "in_flight");
+    await bench.nt.close();
+    expect(await asked).toMatchObject({ status: "in_flight" });
+    answer.open();
+    expect(await held).toMatchObject({ status: "done" });
+  });
+
+  it("a call inside a running attempt goes on trying: the attempt's end depends on it", async () => {
+    const { nt } = open();
+    let tries = 0;
+    const inner = nt.action("inner", {
+      key: ["to"],
+      retry: { attempts: 5, backoff: "20ms", max: "20ms" },
+      run: async (_: Mail) => {
+        tries += 1;
+        if (tries < 3) throw Object.assign(new Error("refused"), REFUSED);
+        return "inner";
+      },
+    });
+    const outer = nt.action("outer", { key: ["to"], run: async (mail: Mail) => inner(mail) });
+    const asked = outer.attempt(mailTo("ana"));
+    await until(() => tries > 0, "the inner call has begun");
+    await nt.close();
+    expect(await asked).toMatchObject({ status: "done", result: "inner" });
+  });
+});
+
 eachStore("close waits and settles", (open) => {
   it("waits for worker.drain(): what it sent is confirmed, what it had not begun is pending", async () => {
     const bench = open();

@@ -137,11 +137,12 @@ export class Engine {
 
   #drive(call: Call, drive: Driven): void {
     try {
-      const startedAt = this.services.clock.monotonic();
-      if (this.#mostlyRepeats()) this.#learn(this.#lookFirst(call, this.#budget(call, startedAt)), drive);
+      // Here, in the caller's own async context: what runs below may go on in another one.
+      const asked = { at: this.services.clock.monotonic(), inside: this.services.underWay.inside };
+      if (this.#mostlyRepeats()) this.#learn(this.#lookFirst(call, this.#budget(call, asked)), drive);
       else if (call.definition.policy.failOpen)
-        this.#learn(this.#turns(call, null, true, this.#budget(call, startedAt)), drive);
-      else this.#plainly(call, startedAt, drive);
+        this.#learn(this.#turns(call, null, true, this.#budget(call, asked)), drive);
+      else this.#plainly(call, asked, drive);
     } catch (error) {
       drive.crashed(error);
     }
@@ -151,11 +152,10 @@ export class Engine {
    * The plain way of a first call, without the detours of a turn: claim, run, settle. The claim is waited for by a
    * promise of the caller's, so that the effect runs in the caller's own async context; the rest are callbacks.
    */
-  #plainly(call: Call, startedAt: number, drive: Driven): void {
+  #plainly(call: Call, asked: Asked, drive: Driven): void {
     this.#applyClaim(call, null, true).then((applied) => {
       const ended = (end: End | null) => {
-        if (end?.kind !== "done")
-          return this.#learn(this.#goOn(call, applied, end, this.#budget(call, startedAt)), drive);
+        if (end?.kind !== "done") return this.#learn(this.#goOn(call, applied, end, this.#budget(call, asked)), drive);
         this.#repeats -= REPEAT_WEIGHT * this.#repeats;
         drive.landed(end.outcome);
       };
@@ -188,9 +188,13 @@ export class Engine {
     }, drive.crashed);
   }
 
-  /** The patience of a call that began at `startedAt`; most calls end without needing any. */
-  #budget(call: Call, startedAt: number): WaitBudget {
-    return new WaitBudget(this.services, startedAt + call.waitMs - this.services.clock.monotonic());
+  /** The patience of a call that was asked for then; most calls end without needing any. */
+  #budget(call: Call, { at, inside }: Asked): WaitBudget {
+    const { clock, random, underWay } = this.services;
+    return new WaitBudget(
+      { clock, random, underWay: inside ? undefined : underWay },
+      at + call.waitMs - clock.monotonic(),
+    );
   }
 
   async #lookFirst(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
@@ -253,6 +257,7 @@ export class Engine {
       const conflict = this.#conflictWith(call, stored);
       if (conflict !== null) return conflict;
       if (settling && stored && stored.record.state !== "unknown") return this.#answer(call, stored.record);
+      if (turn > 0 && stored !== null && budget.closed) return this.#answer(call, stored.record);
       const turned = await this.#turn(call, stored, fresh, budget);
       if ("outcome" in turned) return turned.outcome;
       stored = turned.stored;
@@ -508,6 +513,12 @@ export function asItIs(outcome: Outcome<unknown>): Outcome<unknown> {
 function isSafeUncompared({ state, result }: LedgerRecord, { definition }: Call): boolean {
   if (state === "confirmed") return result !== null && !("json" in result);
   return (state === "sent" || state === "unknown") && definition.policy.doubt.kind !== "retry";
+}
+
+/** When a call was made, and whether inside an attempt of this instance. */
+interface Asked {
+  readonly at: number;
+  readonly inside: boolean;
 }
 
 type Turned = { readonly outcome: Outcome<unknown> } | { readonly stored: Stored | null; readonly fresh: boolean };

@@ -1,27 +1,42 @@
 /** A caller's patience. */
-import { type Clock, sleep } from "./clock.ts";
+import type { Clock } from "./clock.ts";
 import type { Ledger } from "./ledger.ts";
+import type { UnderWay } from "./under-way.ts";
 
 const FIRST_POLL_MS = 5;
 const LONGEST_POLL_MS = 250;
+
+export interface WaitServices {
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** Its close() ends the wait; absent for a call inside an attempt, whose end may depend on this call. */
+  readonly underWay?: UnderWay | undefined;
+}
 
 /** How long a call may go on waiting; what would end after it is not begun. */
 export class WaitBudget {
   readonly #clock: Clock;
   readonly #random: () => number;
+  readonly #underWay: UnderWay | undefined;
   readonly #endsAt: number;
   #pollMs = FIRST_POLL_MS;
 
-  constructor(services: { readonly clock: Clock; readonly random: () => number }, waitMs: number) {
+  constructor(services: WaitServices, waitMs: number) {
     this.#clock = services.clock;
     this.#random = services.random;
+    this.#underWay = services.underWay;
     this.#endsAt = services.clock.monotonic() + waitMs;
   }
 
+  /** close() was called: what has not begun is left to the next call. */
+  get closed(): boolean {
+    return this.#underWay?.closed === true;
+  }
+
+  /** False: it would take too long, or nothing is begun any more. */
   async pause(ms: number): Promise<boolean> {
     if (this.#clock.monotonic() + ms > this.#endsAt) return false;
-    await sleep(this.#clock, Math.max(0, ms));
-    return true;
+    return this.#nap(Math.max(0, ms), () => {});
   }
 
   /**
@@ -33,15 +48,22 @@ export class WaitBudget {
     if (left <= 0) return false;
     const napMs = Math.min(left, this.#pollMs * (0.5 + this.#random()));
     this.#pollMs = Math.min(LONGEST_POLL_MS, this.#pollMs * 1.6);
+    return this.#nap(napMs, (wake) => ledger.store.watch?.(key, wake));
+  }
+
+  async #nap(ms: number, watch: (wake: () => void) => (() => void) | void): Promise<boolean> {
+    if (this.closed) return false;
     await new Promise<void>((done) => {
-      const timer = this.#clock.after(napMs, wake);
-      const unwatch = ledger.store.watch?.(key, wake);
-      function wake() {
+      const wake = () => {
         timer.cancel();
+        forget?.();
         unwatch?.();
         done();
-      }
+      };
+      const timer = this.#clock.after(ms, wake);
+      const forget = this.#underWay?.onClose(wake);
+      const unwatch = watch(wake);
     });
-    return true;
+    return !this.closed;
   }
 }

@@ -114,10 +114,10 @@ type Taken = { readonly stored: Stored } | { readonly outcome: Outcome<unknown> 
 
 /** Claims the run, or says how it stands. The rules are core's; here they are only carried out. */
 async function take({ engine }: RunServices, call: Call): Promise<Taken> {
-  const { ledger, payloads, newHolder, events, clock, random } = engine.services;
+  const { ledger, payloads, newHolder, events, clock, random, underWay } = engine.services;
   const { policy } = call.definition;
   const { leaseMs } = policy;
-  const budget = new WaitBudget({ clock, random }, call.waitMs);
+  const budget = new WaitBudget({ clock, random, underWay: underWay.inside ? undefined : underWay }, call.waitMs);
   const answer = (stored: Stored): Taken => ({ outcome: engine.describe(stored.record) as Outcome<unknown> });
   let stored = await ledger.read(call.key);
   for (let turn = 0; turn < MAX_TURNS; turn += 1) {
