@@ -5,6 +5,8 @@ import type { UnderWay } from "./under-way.ts";
 
 const FIRST_POLL_MS = 5;
 const LONGEST_POLL_MS = 250;
+// A call that is about to be tried again when close() comes may have this moment; what would take longer is left to the next call.
+const GRACE_MS = 1_000;
 
 export interface WaitServices {
   readonly clock: Clock;
@@ -19,6 +21,7 @@ export class WaitBudget {
   readonly #random: () => number;
   readonly #underWay: UnderWay | undefined;
   readonly #endsAt: number;
+  #graceEndsAt: number | null = null;
   #pollMs = FIRST_POLL_MS;
 
   constructor(services: WaitServices, waitMs: number) {
@@ -28,9 +31,16 @@ export class WaitBudget {
     this.#endsAt = services.clock.monotonic() + waitMs;
   }
 
-  /** close() was called: what has not begun is left to the next call. */
+  /** close() was called a while ago: what has not begun is left to the next call. */
   get closed(): boolean {
-    return this.#underWay?.closed === true;
+    return this.#underWay?.closed === true && this.#graceMs() <= 0;
+  }
+
+  /** What is left of the moment that a call may go on after close(); it begins when this call first notices the close. */
+  #graceMs(): number {
+    const now = this.#clock.monotonic();
+    this.#graceEndsAt ??= now + GRACE_MS;
+    return this.#graceEndsAt - now;
   }
 
   /** False: it would take too long, or nothing is begun any more. */
@@ -52,7 +62,10 @@ export class WaitBudget {
   }
 
   async #nap(ms: number, watch: (wake: () => void) => (() => void) | void): Promise<boolean> {
-    if (this.closed) return false;
+    const underWay = this.#underWay;
+    if (underWay?.closed && ms > this.#graceMs()) return false;
+    const endsAt = this.#clock.monotonic() + ms;
+    let cut = false;
     await new Promise<void>((done) => {
       const wake = () => {
         timer.cancel();
@@ -61,9 +74,12 @@ export class WaitBudget {
         done();
       };
       const timer = this.#clock.after(ms, wake);
-      const forget = this.#underWay?.onClose(wake);
+      const forget = underWay?.onClose(() => {
+        cut = endsAt - this.#clock.monotonic() > this.#graceMs();
+        if (cut) wake();
+      });
       const unwatch = watch(wake);
     });
-    return !this.closed;
+    return !cut;
   }
 }
