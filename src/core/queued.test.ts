@@ -57,6 +57,26 @@ describe("enqueue of an intent that is known", () => {
   });
 });
 
+describe("work whose wait is over", () => {
+  const putOff = { ...held, state: "pending", queued: true, lease: null, dueAt: AT.now + 50 } as const;
+
+  it("is due now", () => {
+    const change = transition(sampleRecord(putOff), { type: "bring-forward" }, AT);
+    expect(change).toEqual({ ok: true, record: sampleRecord({ ...putOff, dueAt: AT.now, updatedAt: AT.now }) });
+  });
+
+  it.each([
+    ["what is due already", { dueAt: AT.now }],
+    ["what only calls drive", { queued: false }],
+    ["what is held", { state: "claimed" }],
+    ["what is settled", { state: "confirmed" }],
+  ] as const)("leaves %s alone", (_what, other) => {
+    expect(transition(sampleRecord({ ...putOff, ...other }), { type: "bring-forward" }, AT)).toMatchObject({
+      ok: false,
+    });
+  });
+});
+
 describe("work handed back before it was begun", () => {
   const hold = { fence: 3, holder: "h" };
   const giveBack = { type: "give-back", hold, dueAt: AT.now + 50 } as const;

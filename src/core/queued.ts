@@ -42,6 +42,13 @@ export function giveBack(current: LedgerRecord, { hold, dueAt }: EventOf<"give-b
   return { ok: true, record: { ...back, history: [...history, entry].slice(-HISTORY_LIMIT) } };
 }
 
+/** The caller names the revision that it put off itself: what others have delayed since is not brought forward. */
+export function bringForward(current: LedgerRecord, at: Instant): Change {
+  const { state, queued, dueAt } = current;
+  if (state !== "pending" || !queued || (dueAt ?? 0) <= at.now) return { ok: false, refusal: "stale" };
+  return { ok: true, record: { ...current, dueAt: at.now, updatedAt: at.now } };
+}
+
 /** Pending from `dueAt` on, with nothing left of attempts that surely sent nothing. */
 function unsent(record: LedgerRecord, at: Instant, dueAt: number): LedgerRecord {
   return {

@@ -40,7 +40,18 @@ type Step =
 // Weighted towards what moves a record on; the rest comes up often enough in 60 steps.
 const kinds = fc.constantFrom<Kind>(
   ...(["claim", "claim", "claim", "mark", "mark", "heartbeat", "confirm", "not-sent", "doubt", "doubt"] as const),
-  ...(["lapse", "lapse", "resend", "resend", "probed", "resolve", "retry", "enqueue", "give-back"] as const),
+  ...([
+    "lapse",
+    "lapse",
+    "resend",
+    "resend",
+    "probed",
+    "resolve",
+    "retry",
+    "enqueue",
+    "give-back",
+    "bring-forward",
+  ] as const),
 );
 
 const steps: fc.Arbitrary<Step> = fc.oneof(
@@ -103,7 +114,9 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
     case "not-sent":
       return { type: "not-sent", hold, error: ERROR, retryAt: choice < 3 ? at.now : null, final: choice === 5 };
     case "give-back":
-      return { type: "give-back", hold, dueAt: at.now };
+      return { type: "give-back", hold, dueAt: choice < 3 ? at.now : at.now + 500 };
+    case "bring-forward":
+      return { type: "bring-forward" };
     case "doubt":
       return { type: "doubt", hold, why: "reset", error: null };
     case "lapse":
@@ -285,6 +298,7 @@ function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord)
   }
   if (event.type === "enqueue" && before.state !== "failed")
     must(next.state === before.state, `enqueue made it ${way}`);
+  if (event.type === "bring-forward") must(way === "pending → pending", `bring-forward made it ${way}`);
   if (before.doubted) must(event.type !== "give-back", "an attempt after a doubt was called unbegun");
   if (before.doubted && event.type === "not-sent") must(next.state === "unknown", "a resend's failure hid a doubt");
 }
@@ -390,6 +404,7 @@ describe("the state machine under random histories", () => {
     };
     fc.assert(lives(transition, collect), { numRuns: 1_000, seed: 1 });
     expect([...reached].sort()).toEqual([
+      "bring-forward → pending",
       "claim → claimed",
       "claim → sent",
       "confirm → confirmed",

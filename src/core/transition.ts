@@ -7,7 +7,7 @@
  */
 import { note } from "./history.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
-import { giveBack, queueExisting, withoutDeadline } from "./queued.ts";
+import { bringForward, giveBack, queueExisting, withoutDeadline } from "./queued.ts";
 import {
   elapsed,
   expired,
@@ -101,6 +101,8 @@ export type LedgerEvent =
     }
   /** A worker hands back what it did not begin: the attempt does not count. */
   | { readonly type: "give-back"; readonly hold: Hold; readonly dueAt: number }
+  /** What it was put off for is over: it is due now. */
+  | { readonly type: "bring-forward" }
   | { readonly type: "doubt"; readonly hold: Hold; readonly why: string; readonly error: StoredError | null }
   | { readonly type: "lapse" }
   | {
@@ -151,6 +153,8 @@ function transitionExisting(
       return surelyNotSent(current, event, at);
     case "give-back":
       return giveBack(current, event, at);
+    case "bring-forward":
+      return bringForward(current, at);
     case "doubt":
       return doubt(current, event, at);
     case "lapse":

@@ -26,7 +26,7 @@ export type Ending =
   | { readonly as: "failed"; readonly why: "tries" | "refused" | "expired" | "unreadable" }
   | { readonly as: "unknown"; readonly stored: Stored; readonly call: Call }
   /** Not begun: its destination is full, or another record of its order comes first. `soon`: that is under way. */
-  | { readonly as: "given-back"; readonly at: number; readonly soon: boolean }
+  | { readonly as: "given-back"; readonly at: number; readonly soon: boolean; readonly stored: Stored }
   /** Somebody else has it by now. */
   | { readonly as: "moved" };
 
@@ -276,7 +276,7 @@ export async function giveBack(services: LeasedServices, stored: Stored, dueAt: 
   const event = { type: "give-back", hold: holdOf(stored.record), dueAt } as const;
   try {
     const applied = await services.engine.services.ledger.apply(stored, event);
-    return applied.ok ? { as: "given-back", at: dueAt, soon } : { as: "moved" };
+    return applied.ok ? { as: "given-back", at: dueAt, soon, stored: applied.stored } : { as: "moved" };
   } catch (error) {
     if (storeIsDown(error)) giveBackLater(services, stored);
     throw error;

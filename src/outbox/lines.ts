@@ -1,4 +1,5 @@
 /** Strict order: a record begins once everything before it in its order is settled, here or in another process. */
+import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import type { Definition } from "../engine/definition.ts";
 import { isUnderWay, lookAgainAt } from "../engine/turn.ts";
@@ -9,6 +10,7 @@ const WAITING_A_LINE = 4;
 const APART_MS = 20;
 const FURTHEST_MS = 2_000;
 const MOST_REMEMBERED = 10_000;
+const MOST_SETTLED = 1_000;
 
 export class Lines {
   readonly #services: LeasedServices;
@@ -18,13 +20,23 @@ export class Lines {
   readonly #waiting = new Map<string, number>();
   /** Until when those of a line were put off last: the next goes behind them. */
   readonly #putOff = new Map<string, number>();
+  /** The record that was put off until another one is settled, by that one's key. */
+  readonly #next = new Map<string, Stored>();
+  readonly #settledHere = new Set<string>();
   #waitingInAll = 0;
 
+  /** Called when something is due again. */
+  readonly #due: () => void;
   /** Whether this worker put the record off and waits for it. */
   readonly #isPutOff: (key: string) => boolean;
 
-  constructor(services: LeasedServices, concurrency: number, isPutOff: (key: string) => boolean) {
+  constructor(
+    services: LeasedServices,
+    concurrency: number,
+    { isPutOff, due }: { readonly isPutOff: (key: string) => boolean; readonly due: () => void },
+  ) {
     this.#services = services;
+    this.#due = due;
     this.#isPutOff = isPutOff;
     this.#mostWaiting = Math.floor(concurrency / 2);
   }
@@ -37,7 +49,33 @@ export class Lines {
       if (this.#underWay.get(key) === work) this.#underWay.delete(key);
     };
     work.then(gone, gone);
+    work.then(
+      ({ as }) => {
+        if (as === "done" || as === "failed") this.#settled(key);
+      },
+      () => {},
+    );
     return work;
+  }
+
+  #settled(key: string): void {
+    this.#settledHere.add(key);
+    const [oldest] = this.#settledHere;
+    if (this.#settledHere.size > MOST_SETTLED && oldest !== undefined) this.#settledHere.delete(oldest);
+    void this.#bringForward(key);
+  }
+
+  /** The next of the order need not wait until it is looked at again. */
+  async #bringForward(settled: string): Promise<void> {
+    const next = this.#next.get(settled);
+    if (next === undefined) return;
+    this.#next.delete(settled);
+    const { ledger } = this.#services.engine.services;
+    // Only as this worker put it off: whoever changed it since had a reason of its own. If it fails, it is due in time.
+    const own = (current: LedgerRecord | null) =>
+      current === next.record ? ({ type: "bring-forward" } as const) : null;
+    const applied = await ledger.apply(next, own).catch(() => null);
+    if (applied?.ok) this.#due();
   }
 
   async #run(definition: Definition, stored: Stored): Promise<Ending> {
@@ -50,7 +88,16 @@ export class Lines {
     const at = engine.services.ledger.instant();
     const putOffTo = this.#putOffTo(turn.stored.record.terms?.line as string, lookAgainAt(turn.before, at));
     const soon = isUnderWay(turn.before, at) || this.#isPutOff(turn.before.key);
-    return giveBack(this.#services, turn.stored, putOffTo, soon);
+    const ending = await giveBack(this.#services, turn.stored, putOffTo, soon);
+    if (ending.as === "given-back") this.#remember(turn.before.key, ending.stored);
+    return ending;
+  }
+
+  #remember(before: string, putOff: Stored): void {
+    if (this.#next.size >= MOST_REMEMBERED) this.#next.clear();
+    this.#next.set(before, putOff);
+    // It was settled while this one was given back.
+    if (this.#settledHere.has(before)) void this.#bringForward(before);
   }
 
   /** The one before it is in this worker's hands too: worth waiting for, if few do. */

@@ -1,4 +1,4 @@
-import { notSent, type Put, type Store } from "nevertwice";
+import { nevertwice, notSent, type Put, type Store } from "nevertwice";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { eachStore, openMemory } from "../../test/support/each-store.ts";
 import { gate, until } from "../../test/support/gate.ts";
@@ -10,6 +10,24 @@ interface Job {
 }
 
 const SIGNED = { by: "ana", reason: "fixed" };
+
+it("the next one is due as soon as the one before it is settled: a long order does not wait from look to look", async () => {
+  // The clock stands still: what was put off to a later time is never due by itself.
+  const now = Date.now();
+  const nt = nevertwice({
+    store: memoryStore({ clock: { instant: () => ({ now, steady: now, epoch: "" }) } }),
+    sweep: false,
+  });
+  onTestFinished(() => nt.close());
+  const ran: string[] = [];
+  const send = nt.action("job", { key: ["id"], run: async ({ id }: Job) => void ran.push(id) });
+  const ids = Array.from({ length: 40 }, (_, i) => String(i));
+  for (const id of ids) await send.enqueue({ id }, { orderKey: "o" });
+  const worker = nt.worker({ concurrency: 10 });
+  await worker.start();
+  await until(() => ran.length === ids.length, "all have run");
+  expect(ran).toEqual(ids);
+});
 
 eachStore("order", (open) => {
   /** Jobs of one order; those in `failing` are refused, but not for good. */

@@ -152,7 +152,10 @@ class OutboxWorker implements Worker {
     this.#engine = engine;
     const lanes = new Lanes(engine.services.ledger.store, defaults.secret);
     this.#leased = { engine, defaults, lanes, mayBegin: () => this.#isOpen };
-    this.#lines = new Lines(this.#leased, settings.concurrency, (key) => this.#postponed.has(key));
+    this.#lines = new Lines(this.#leased, settings.concurrency, {
+      isPutOff: (key) => this.#postponed.has(key),
+      due: () => this.#awakeSoon(),
+    });
     this.#doubts = new DoubtSettler(engine, settings.concurrency, () => this.#awake());
     this.#lost = new LostLeases(this.#leased, () => this.#awake());
     this.#bells = new Doorbells(engine.services.ledger.store, () => this.#awake());
