@@ -174,7 +174,9 @@ function runnerDied({ history, attempt }: LedgerRecord): boolean {
 /** The policy of the attempt itself: the call that asks may have been given another one. */
 function heldOnFailure({ draft, error }: LedgerRecord): boolean {
   if (error?.name === CommandFailed.name) return true;
-  return draft !== null && "json" in draft && (JSON.parse(draft.json) as Partial<CommandDraft> | null)?.failed === "hold";
+  return (
+    draft !== null && "json" in draft && (JSON.parse(draft.json) as Partial<CommandDraft> | null)?.failed === "hold"
+  );
 }
 
 /** The process group that a job's record speaks of; null: none, or not readable. */
