@@ -211,6 +211,7 @@ const NOT_SHIPPED = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
 test("every document that README.md links to for users is in the package", () => {
   const { files } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { files: string[] };
   const links = [...readFileSync(join(root, "README.md"), "utf8").matchAll(/\]\((?!https?:)([^)#\s]+)/g)];
-  const shipped = (path: string) => [...files, ...NOT_SHIPPED].some((entry) => path === entry || path.startsWith(`${entry}/`));
+  const shipped = (path: string) =>
+    [...files, ...NOT_SHIPPED].some((entry) => path === entry || path.startsWith(`${entry}/`));
   expect(links.map(([, path = ""]) => path).filter((path) => !shipped(path))).toEqual([]);
 });

@@ -78,6 +78,14 @@ describe("nevertwice run", () => {
     expect(record?.history.map(({ event }) => event)).toEqual(["doubt"]);
   });
 
+  it("--on-failure hold: is in doubt also while something that the command left behind still runs", async () => {
+    const line = ["--job", "pay", "--slot", "1", "--on-failure", "hold"];
+    const leaving = "trap '' TERM; sleep 300 & echo $! > left; exit 1";
+    const codes = [(await job([...line, ...sh(leaving)])).code, (await job([...line, ...sh("echo ran")])).code];
+    process.kill(Number(readFileSync(join(cli.folder, "left"), "utf8")), "SIGKILL");
+    expect(codes).toEqual([13, 13]);
+  });
+
   it("--on-failure hold: a doubt that a person settled as not done is run again", async () => {
     const line = ["--job", "pay", "--slot", "1", "--on-failure", "hold"];
     await job([...line, ...sh("exit 1")]);

@@ -160,9 +160,14 @@ async function takenOver(
   const [stored] = await store.read([key]);
   if (stored === undefined || stored === null) return "not-done";
   const { record } = stored;
-  if (!runnerDied(record) && (failed === "hold" || heldOnFailure(record))) return "unknown";
+  if (isHeld(record) || (failed === "hold" && !runnerDied(record))) return "unknown";
   const group = groupOf(record);
   return group !== null && groupStanding(group) === "alive" ? "unknown" : "not-done";
+}
+
+/** The runner saw the command's end, or ended it, and the policy of that attempt leaves the rest to a person. */
+export function isHeld(record: LedgerRecord): boolean {
+  return !runnerDied(record) && heldOnFailure(record);
 }
 
 /** Nobody reported the end of the attempt: its lease ran out. Otherwise its runner lived and wrote the doubt itself. */
