@@ -96,9 +96,23 @@ const COMPILER_OPTIONS = {
   skipLibCheck: true,
 };
 
+/** The README's first block with the one type that it asks for in TypeScript, and the names that it leaves to the reader. */
+function typedTenLines(): string {
+  const first = blocks.find(({ name }) => name.startsWith("README.md"));
+  const given = `
+    interface Lead { leadId: string; template: string; at: string; body: string }
+    declare const lead: Lead;
+    declare const mailer: { send(lead: Lead, options: { idempotencyKey: string }): Promise<string> };
+  `;
+  const typed = first?.code.replace("key: (i) =>", "key: (i: Lead) =>") ?? "";
+  expect(typed).toContain("(i: Lead)");
+  return `${typed}\n${given}`;
+}
+
 beforeAll(() => {
   mkdirSync(workshop, { recursive: true });
   for (const { file, code } of blocks) writeFileSync(file, forThisNode(code));
+  writeFileSync(join(workshop, "ten-lines.mts"), typedTenLines());
   const config = { compilerOptions: COMPILER_OPTIONS, include: ["*.mts"] };
   writeFileSync(join(workshop, "tsconfig.json"), JSON.stringify(config));
 });
@@ -169,8 +183,35 @@ test("docs/cli.md lists every command that `nevertwice help` knows", () => {
 test("the proxy takes the configs of docs/mcp.md", () => {
   const text = readFileSync(join(root, "docs/mcp.md"), "utf8");
   const configs = [...text.matchAll(/^```json\n(.*?)^```$/gms)]
-    .map(([, json = ""]) => JSON.parse(json) as { tools?: object })
-    .filter(({ tools }) => tools !== undefined);
+    .map(([, json = ""]) => JSON.parse(json) as object)
+    .filter((config) => !("mcpServers" in config));
   expect(configs.length).toBeGreaterThan(1);
   for (const config of configs) expect(readProxyConfig(config, "docs/mcp.md")).toBe(config);
+});
+
+test("docs/guide.md lists every warning, and no other", () => {
+  const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter(
+    (path) => path.endsWith(".ts") && !path.endsWith(".test.ts"),
+  );
+  const given = sources.flatMap((path) => {
+    const text = readFileSync(join(root, "src", path), "utf8");
+    // By the engine's own warnings, by process.emitWarning, and by what a policy says of itself.
+    const codes = /\.warn\(\s*"([A-Z_]+)"|code: "NEVERTWICE_([A-Z_]+)"|warnings\.push\(\{\s*code: "([A-Z_]+)"/g;
+    return [...text.matchAll(codes)].map(([, ...found]) => found.find((code) => code !== undefined));
+  });
+  const guide = readFileSync(join(root, "docs/guide.md"), "utf8");
+  const table = /### Warnings about keys\n(.*?)\n### /s.exec(guide)?.[1] ?? "";
+  const listed = [...table.matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, code]) => code);
+  expect(listed.toSorted()).toEqual([...new Set(given)].toSorted());
+});
+
+// For people who work on it, in the repository.
+const NOT_SHIPPED = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
+
+test("every document that README.md links to for users is in the package", () => {
+  const { files } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { files: string[] };
+  const links = [...readFileSync(join(root, "README.md"), "utf8").matchAll(/\]\((?!https?:)([^)#\s]+)/g)];
+  const shipped = (path: string) =>
+    [...files, ...NOT_SHIPPED].some((entry) => path === entry || path.startsWith(`${entry}/`));
+  expect(links.map(([, path = ""]) => path).filter((path) => !shipped(path))).toEqual([]);
 });

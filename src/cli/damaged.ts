@@ -2,6 +2,7 @@
 import type { DamagedRecord } from "../core/damaged-record.ts";
 import type { Page, Quarantined, Store } from "../core/store.ts";
 import { ProblemError } from "./exit.ts";
+import { isFullKey } from "./find-record.ts";
 import { plural } from "./format.ts";
 import type { Check } from "./health.ts";
 import { oneLine } from "./text.ts";
@@ -18,13 +19,13 @@ export async function damagedCheck(store: Store, suggest: (line: string) => stri
   if (first === undefined) return { name: "damaged", value: `none${where}`, level: "ok" };
   const keys = damaged.slice(0, NAMED).map(({ key }) => oneLine(key));
   const more = damaged.length > NAMED ? ` and ${damaged.length - NAMED} more` : "";
-  const aside =
-    store.quarantine === undefined ? "" : ` To give its guard up instead: ${suggest(`doctor --quarantine ${keys[0]}`)}`;
+  const canSetAside = store.quarantine !== undefined;
   return {
     name: "damaged",
     value: `${plural(damaged.length, "record")} cannot be read${where}: ${keys.join(", ")}${more}`,
     level: "problem",
-    advice: `calls for them are refused, and all others work. Restore them from a backup.${aside}`,
+    advice: `calls for them are refused, and all others work. Restore them from a backup.${canSetAside ? " To give the guard of one up instead:" : ""}`,
+    ...(canSetAside && { command: suggest(`doctor --quarantine ${keys[0]}`) }),
   };
 }
 
@@ -50,8 +51,16 @@ export async function quarantineAll(store: Store, keys: readonly string[]): Prom
   const aside: Quarantined[] = [];
   for (const key of keys) {
     const one = await store.quarantine(key);
-    if (one === null) throw new ProblemError(`there is no record with the key ${oneLine(key)} in ${store.name}.`);
+    if (one === null) throw nothingToSetAside(key, store.name);
     aside.push(one);
   }
   return aside;
+}
+
+/** A damaged record is not looked up by the beginning of its key: what it guards is given up, so it is named in full. */
+function nothingToSetAside(key: string, store: string): ProblemError {
+  if (isFullKey(key)) return new ProblemError(`there is no record with the key ${oneLine(key)} in ${store}.`);
+  return new ProblemError(
+    `--quarantine ${oneLine(key)}: that is not a full key. Give the full key, nt1_ and 52 characters, as doctor prints it.`,
+  );
 }

@@ -95,6 +95,8 @@ describe("ls --doubt", () => {
     await doubts(1, { action: "once", message: "alone" });
     const { out } = await ledger.run(["ls", "--doubt"], { columns: 160 });
     const [first] = await groups();
+    const { groups: listed } = (await ledger.run(["ls", "--doubt", "--json"])).json;
+    for (const { since } of listed) expect(since).toSatisfy((ms) => Number.isInteger(ms) && ms <= Date.now());
     expect(out).toContain("Doubts with the same error\n");
     expect(out).toMatch(new RegExp(`${first?.id} +3 +send_mail +\\d+[sm] +Error: invalid email … \\(request #\\)`));
     expect(out).toContain(`\n  nevertwice resolve --group ${first?.id} --not-done\n`);

@@ -12,6 +12,10 @@ const FULL_LENGTH = 56;
 const LEAST_CHARACTERS = 8;
 const CANDIDATES_SHOWN = 10;
 
+export function isFullKey(key: string): boolean {
+  return key.startsWith(PREFIX) && key.length === FULL_LENGTH;
+}
+
 /** The key of the command line, without the ellipsis that a copy from elsewhere may bring along. */
 export function keyOperand(context: Context, command: string): string {
   const [given] = context.args.operands;

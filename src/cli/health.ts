@@ -9,6 +9,8 @@ export interface Check {
   readonly value: string;
   readonly level: "ok" | "note" | "problem";
   readonly advice?: string;
+  /** What to run, as it is to be copied: it stands on a line of its own and is never wrapped. */
+  readonly command?: string;
 }
 
 export interface Area {
@@ -53,7 +55,11 @@ export function unavailable(error: unknown): Check {
 // Past this a number says no more than "many".
 const SILENT_COUNTED = 1_000;
 
-export async function waiting(store: Store, counts: LedgerStats, tenant: string | undefined): Promise<Check[]> {
+export async function waiting(
+  store: Store,
+  counts: LedgerStats,
+  { tenant, suggest }: { readonly tenant: string | undefined; readonly suggest: (line: string) => string },
+): Promise<Check[]> {
   const own = tenant === undefined ? {} : { tenant };
   const { now } = instantOf(store);
   const { items } = await store.list({ states: ["sent"], lapsed: true, limit: SILENT_COUNTED, ...own });
@@ -64,13 +70,16 @@ export async function waiting(store: Store, counts: LedgerStats, tenant: string 
       name: "doubts",
       value: doubts === 0 ? "none" : `${doubts}, the oldest for ${age(now - (counts.oldestUnknownAt ?? now))}`,
       level: doubts === 0 ? "ok" : "problem",
-      ...(doubts > 0 && { advice: "somebody has to decide: nevertwice ls --doubt" }),
+      ...(doubts > 0 && { advice: "somebody has to decide:", command: suggest("ls --doubt") }),
     },
     {
       name: "silent holders",
       value: silent === 0 ? "none" : `${plural(silent, "holder")} silent after the send mark`,
       level: silent === 0 ? "ok" : "problem",
-      ...(silent > 0 && { advice: "no sweep has seen them: run nevertwice sweep, and see why no program sweeps" }),
+      ...(silent > 0 && {
+        advice: "no sweep has seen them. Find out why no program sweeps, and sweep:",
+        command: suggest("sweep"),
+      }),
     },
     ...(takeable === 0
       ? []
@@ -85,16 +94,16 @@ export async function waiting(store: Store, counts: LedgerStats, tenant: string 
       name: "dead letters",
       value: dead === 0 ? "none" : String(dead),
       level: dead === 0 ? "ok" : "note",
-      ...(dead > 0 && { advice: "see them with nevertwice ls --state failed, bring them back with nevertwice retry" }),
+      ...(dead > 0 && { advice: "see which; retry brings one back:", command: suggest("ls --state failed") }),
     },
-    overdue(counts, now),
+    overdue(counts, now, suggest),
   ];
 }
 
 // Work that is due is picked up within seconds; an hour means that no worker runs.
 const OVERDUE_MS = 3_600_000;
 
-function overdue({ states, oldestPendingAt }: LedgerStats, now: number): Check {
+function overdue({ states, oldestPendingAt }: LedgerStats, now: number, suggest: (line: string) => string): Check {
   const late = oldestPendingAt === null ? 0 : now - oldestPendingAt;
   if (states.pending === 0 || late < OVERDUE_MS)
     return { name: "pending", value: `${states.pending || "none"}`, level: "ok" };
@@ -102,7 +111,8 @@ function overdue({ states, oldestPendingAt }: LedgerStats, now: number): Check {
     name: "pending",
     value: `${states.pending}, the oldest due for ${age(late)}`,
     level: "note",
-    advice: "queued work needs a worker; what only calls drive waits for its next call: nevertwice ls --state pending",
+    advice: "queued work needs a worker; what only calls drive waits for its next call. See which:",
+    command: suggest("ls --state pending"),
   };
 }
 

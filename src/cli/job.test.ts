@@ -60,12 +60,55 @@ describe("nevertwice run", () => {
     expect((await job(["--job", "b", "--per", "day", "--", "no-such-command-here"])).code).toBe(127);
   });
 
-  it("--on-failure hold: a command that fails is a doubt for a person, and is not run again", async () => {
-    const line = ["--job", "pay", "--per", "day", "--on-failure", "hold"];
-    expect((await job([...line, ...sh("exit 1")])).code).toBe(13);
-    const again = await job([...line, "--on-stale", "hold", ...sh("echo ran")]);
-    expect(again).toMatchObject({ code: 13, out: "" });
-    expect(again.err).toMatch(/in doubt: .*Look, and settle it: nevertwice show nt1_/);
+  it.each([
+    ["with --on-failure hold again", ["--on-failure", "hold"]],
+    ["with --on-stale hold as well", ["--on-failure", "hold", "--on-stale", "hold"]],
+    ["with --on-stale take-over", ["--on-failure", "hold", "--on-stale", "take-over"]],
+    ["without --on-failure", []],
+  ])("--on-failure hold: a command that failed is a doubt for a person; a call %s runs nothing", async (_, flags) => {
+    const line = ["--job", "pay", "--slot", "1"];
+    expect((await job([...line, "--on-failure", "hold", ...sh("exit 1")])).code).toBe(13);
+    for (let call = 1; call <= 2; call += 1) {
+      const again = await job([...line, ...flags, ...sh("echo ran")]);
+      expect(again).toMatchObject({ code: 13, out: "" });
+      expect(again.err).toMatch(/in doubt: .*Look, and settle it: nevertwice show nt1_/);
+    }
+    const record = await recordOf("pay");
+    expect(record).toMatchObject({ state: "unknown", attempt: 1 });
+    expect(record?.history.map(({ event }) => event)).toEqual(["doubt"]);
+  });
+
+  it("--on-failure hold: is in doubt also while something that the command left behind still runs", async () => {
+    const line = ["--job", "pay", "--slot", "1", "--on-failure", "hold"];
+    const leaving = "trap '' TERM; sleep 300 & echo $! > left; exit 1";
+    const codes = [(await job([...line, ...sh(leaving)])).code, (await job([...line, ...sh("echo ran")])).code];
+    process.kill(Number(readFileSync(join(cli.folder, "left"), "utf8")), "SIGKILL");
+    expect(codes).toEqual([13, 13]);
+  });
+
+  it("--on-failure hold: a doubt that a person settled as not done is run again", async () => {
+    const line = ["--job", "pay", "--slot", "1", "--on-failure", "hold"];
+    await job([...line, ...sh("exit 1")]);
+    const key = (await recordOf("pay"))?.key ?? "";
+    expect((await cli.run(["resolve", key, "--not-done", "--reason", "no charge"])).code).toBe(0);
+    expect(await job([...line, ...sh("echo ran")])).toMatchObject({ code: 0, out: "ran\n" });
+  });
+
+  it.each([
+    ["again", ["--on-failure", "hold"]],
+    ["by a call without it", []],
+  ])("--timeout with --on-failure hold: a command that was ended is held, also when asked %s", async (_, flags) => {
+    const line = ["--job", "slow", "--slot", "s", "--lease", "2s", "--timeout", "300ms"];
+    expect((await job([...line, "--on-failure", "hold", ...sh("exec sleep 20")])).code).toBe(13);
+    expect(await job([...line, ...flags, ...sh("echo mine")])).toMatchObject({ code: 13, out: "" });
+    expect((await recordOf("slow"))?.history.map(({ event }) => event)).toEqual(["doubt"]);
+  });
+
+  it("--timeout, then a call with --on-failure hold: nobody knows what the command did, so it is held", async () => {
+    const line = ["--job", "slow", "--slot", "s", "--lease", "2s", "--timeout", "300ms"];
+    expect((await job([...line, ...sh("exec sleep 20")])).code).toBe(13);
+    const held = await job([...line, "--on-failure", "hold", ...sh("echo mine")]);
+    expect(held).toMatchObject({ code: 13, out: "" });
   });
 
   it("R3: the command finds its key, slot, attempt and seed; a second attempt gets the same seed and key", async () => {

@@ -34,6 +34,33 @@ export async function stepsOfRun(store: Store, run: LedgerRecord): Promise<Liste
   return steps.sort((a, b) => compare(a.path.join("\u0000"), b.path.join("\u0000")) || a.place - b.place);
 }
 
+// A run stops at its first doubt; only branches side by side can leave several.
+const MOST_DOUBTS = 50;
+
+/**
+ * The steps in doubt that hold a run. Its own record says only that it has not ended: a call of it would be refused by
+ * such a step until somebody settles it.
+ */
+export async function heldBy(store: Store, run: LedgerRecord, at: Instant): Promise<ListedStep[]> {
+  const name = runName(run);
+  const { lapsed, expired } = standingOf(run, at);
+  const atRest = run.state === "failed" || run.state === "pending" || lapsed;
+  if (name === null || !atRest || expired) return [];
+  const query = { scope: run.key, action: stepAction(name), tenant: run.tenant, limit: MOST_DOUBTS };
+  const { items } = await store.list({ ...query, states: ["unknown", "sent"], order: "oldest" });
+  return items
+    .filter(({ record }) => standingOf(record, at).inDoubt)
+    .map(({ record }) => ({ record, ...inputOf(record) }));
+}
+
+/** The state that tables show for a run that such steps hold. */
+export const HELD = "held";
+
+export function heldWords(steps: readonly ListedStep[]): string {
+  const names = steps.map(({ name, path }) => oneLine([...path, name].join(" › ")));
+  return `held: ${names.join(", ")} may or may not have happened`;
+}
+
 function compare(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1;
 }

@@ -1,6 +1,6 @@
 /** `nevertwice runs` and the steps that `show` draws. */
 import { notSent } from "nevertwice";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CliLedger } from "../../test/support/cli.ts";
 
 let cli: CliLedger;
@@ -50,4 +50,52 @@ it("R5: runs lists what has come how far; show draws the steps", async () => {
     ["mails", "send"],
   ]);
   expect((await cli.run(["runs", "other"])).out).toBe("No run fits.\n");
+});
+
+describe("a run that a step in doubt holds", () => {
+  const held = async () => {
+    const nt = cli.program();
+    await nt
+      .run("onboard-lead", "lead-3", async (run) => {
+        await run.step("source", () => ({ id: "lead-3" }));
+        await run.step("send", () => {
+          throw new Error("socket hang up");
+        });
+      })
+      .catch(() => {});
+    const { items } = await nt.store.list({ limit: 10 });
+    const keyOf = (action: string, state: string) =>
+      items.find(({ record }) => record.action === action && record.state === state)?.record.key ?? "";
+    return { run: keyOf("run:onboard-lead", "failed"), step: keyOf("step:onboard-lead", "unknown") };
+  };
+
+  it("show says what holds it and offers to settle that step, not to retry the run", async () => {
+    const { run, step } = await held();
+    const { out } = await cli.run(["show", run], { columns: 120 });
+    expect(out).toMatch(
+      /^state +held\n +held: send may or may not have happened\. Settle it, and the next call goes on$/m,
+    );
+    expect(out).toContain(`nevertwice resolve ${step.slice(0, 14)} --not-done --reason '…'`);
+    expect(out).not.toMatch(/it did not happen, after|nevertwice retry/);
+    expect((await cli.run(["show", run, "--json"])).json).toMatchObject({ heldBy: [step] });
+  });
+
+  it("ls, runs and status say it too", async () => {
+    const { run, step } = await held();
+    const words = "held: send may or may not have happened";
+    expect((await cli.run(["ls"], { columns: 120 })).out).toMatch(new RegExp(`run:onboard-lead +held +1 .*${words}`));
+    expect((await cli.run(["runs"], { columns: 120 })).out).toMatch(/lead-3 +held +1 +\S+ +1 done, at send/);
+    expect((await cli.run(["runs", "--json"])).json.runs[0]).toMatchObject({ heldBy: [step] });
+    const status = await cli.run(["status", run]);
+    expect(status.out).toContain(`${words}. Look, and settle it: nevertwice show ${step.slice(0, 14)}`);
+    expect((await cli.run(["status", run, "--json"])).json).toMatchObject({ heldBy: [step] });
+  });
+
+  it("is as any other once the step is settled", async () => {
+    const { run, step } = await held();
+    expect((await cli.run(["resolve", step, "--not-done", "--reason", "never arrived"])).code).toBe(0);
+    const { out } = await cli.run(["show", run]);
+    expect(out).toMatch(/^state +failed$/m);
+    expect(out).toContain("nevertwice retry");
+  });
 });

@@ -45,6 +45,14 @@ describe("resolve", () => {
     expect(json.record.history.at(-1)).toMatchObject({ event: "resolved-done", by: "ada", reason });
   });
 
+  it("the command that an error suggests works as it is pasted", async () => {
+    const { send } = await doubt();
+    const message = await send({ to: "ada" }).then(String, (error: Error) => error.message);
+    const pasted = /nevertwice (resolve \S+ --done) --reason "(…)"/.exec(message) ?? [];
+    const argv = [...(pasted[1] ?? "").split(" "), "--reason", pasted[2] ?? ""];
+    expect(await ledger.run(argv)).toMatchObject({ code: 0, err: "" });
+  });
+
   it("--not-done lets the next call run it; --by names who decided", async () => {
     const { send, key } = await doubt();
     const argv = ["resolve", key, "--not-done", "--by", "ops bot", "--reason", "never arrived"];
@@ -232,7 +240,8 @@ describe("sweep and doctor", () => {
       const { out, code } = await ledger.run(["doctor"]);
       expect(code).toBe(1);
       expect(out).toMatch(/✗ damaged {9}1 record cannot be read:/);
-      expect(out.replace(/\s+/g, " ")).toContain(`doctor --quarantine ${bad}`);
+      expect(out).toMatch(new RegExp(`^ +nevertwice doctor --quarantine ${bad}$`, "m"));
+      expect(out).toContain("2 problems found."); // the record, and the doubt that it was before
       const listed = await ledger.run(["ls"]);
       expect(listed.out).toContain(
         `1 damaged record: there, and cannot be read. Calls for them are refused.\n  ${bad}\n`,
@@ -254,6 +263,8 @@ describe("sweep and doctor", () => {
       expect(sound.err).toMatch(/can be read, and guards its key/);
       const none = await ledger.run(["doctor", "--quarantine", keyLike("none0001")]);
       expect(none.err).toMatch(/there is no record with the key/);
+      const short = await ledger.run(["doctor", "--quarantine", bad.slice(0, 14)]);
+      expect(short).toMatchObject({ code: 1, err: expect.stringMatching(/is not a full key\. Give the full key/) });
       const { out, code } = await ledger.run(["doctor", "--quarantine", bad]);
       expect(code).toBe(0);
       expect(out).toContain(`${bad}: set aside. Its bytes are in the table nevertwice_quarantine of ${ledger.path}.`);

@@ -45,7 +45,7 @@ export function markOf(label: string): string | null {
 }
 
 export function paintState(label: string, paint: Paint): (text: string) => string {
-  if (label.startsWith("unknown")) return paint.yellow;
+  if (label.startsWith("unknown") || label === "held") return paint.yellow;
   if (label === "confirmed") return paint.green;
   if (label === "failed") return paint.red;
   return label.startsWith("pending") ? paint.dim : paint.cyan;

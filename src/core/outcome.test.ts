@@ -119,12 +119,12 @@ describe("the error for an outcome: a code, the key, and what to do next", () =>
     [
       { status: "failed", key, error: 1, final: true },
       "FAILED",
-      /refused for good, and it did not happen\..*nevertwice retry nt1_key.*resend\(\)/,
+      /refused for good, and it did not happen\..*nevertwice retry nt1_key --reason "…".*resend\(\)/,
     ],
     [
       { status: "unknown", key, since: 0, attempt: 2, why: "reset" },
       "OUTCOME_UNKNOWN",
-      /attempt 2 may or may not have happened \(reset\)\..*not be run again by itself\..*resolve\(\{ key \}/,
+      /attempt 2 may or may not have happened \(reset\)\..*not be run again by itself\..*resolve\(\{ key \}.*nevertwice resolve nt1_key --done --reason "…" \(--not-done/,
     ],
     [
       { status: "conflict", key, differs: ["to", "body"] },

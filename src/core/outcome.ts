@@ -133,14 +133,14 @@ export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: stri
       return new NevertwiceError(
         "FAILED",
         outcome.final
-          ? `${named}: refused for good, and it did not happen. Fix the cause, then bring it back with retry (nevertwice retry ${outcome.key}), or send a new version with resend().`
+          ? `${named}: refused for good, and it did not happen. Fix the cause, then bring it back with retry (nevertwice retry ${outcome.key} --reason "…"), or send a new version with resend().`
           : `${named}: it did not happen. Call again to try once more.`,
         details,
       );
     case "unknown":
       return new NevertwiceError(
         "OUTCOME_UNKNOWN",
-        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}). It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done | --not-done.${isUnclassified(outcome.why) ? ` ${wayOut(action)}` : ""}`,
+        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}). It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done --reason "…" (--not-done if it did not happen).${isUnclassified(outcome.why) ? ` ${wayOut(action)}` : ""}`,
         details,
       );
     case "conflict":

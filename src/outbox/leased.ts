@@ -217,7 +217,7 @@ function laneOf({ lanes }: LeasedServices, call: Call, by: Limit["by"]): LaneKey
   const refuse = (what: string, cause?: unknown) =>
     new NevertwiceError(
       "INVALID_INPUT",
-      `${action}: limit.by ${what} for this input. It must return a string that is not blank. Correct it, then bring the intent back: nevertwice retry ${key}`,
+      `${action}: limit.by ${what} for this input. It must return a string that is not blank. Correct it, then bring the intent back: nevertwice retry ${key} --reason "…"`,
       { key, cause },
     );
   if (by === null) return lanes.keyOf({ tenant, action, destination: null });
@@ -322,7 +322,7 @@ export function staleSince({ terms }: LedgerRecord, now: number): Error | null {
 function unreadable({ action, key }: LedgerRecord, omitted: string): NevertwiceError {
   return new NevertwiceError(
     "INVALID_INPUT",
-    `${action}: its stored input cannot be read: ${omitted}. Put right what is missing, then bring it back: nevertwice retry ${key}`,
+    `${action}: its stored input cannot be read: ${omitted}. Put right what is missing, then bring it back: nevertwice retry ${key} --reason "…"`,
     { key },
   );
 }

@@ -68,6 +68,11 @@ interface SlotInput {
   readonly slot: string;
 }
 
+/** What is written down before the command begins: where it runs, and what its end is to mean. */
+interface CommandDraft extends ProcessGroup {
+  readonly failed: CommandJobOptions["failed"];
+}
+
 // After a timeout or a lost lease the command is asked to end, then made to.
 const GRACE_MS = 5_000;
 
@@ -75,10 +80,10 @@ export async function runCommandJob(
   ledger: CommandJobLedger,
   options: CommandJobOptions,
 ): Promise<Outcome<CommandResult>> {
-  const { job, slot, stale } = options;
+  const { job, slot, stale, failed } = options;
   const children = new Map<number, GatedChild>();
-  const probe = async (_: SlotInput, { key }: { key: string }) => takenOver(ledger.store, key);
-  const action = ledger.action<SlotInput, CommandResult, ProcessGroup>(jobAction(job), {
+  const probe = async (_: SlotInput, { key }: { key: string }) => takenOver(ledger.store, key, failed);
+  const action = ledger.action<SlotInput, CommandResult, CommandDraft>(jobAction(job), {
     key: ["slot"],
     ...(options.lease !== undefined && { lease: options.lease }),
     ...(options.timeout !== undefined && { timeout: options.timeout }),
@@ -90,10 +95,10 @@ export async function runCommandJob(
     prepare: async (_, context) => {
       const child = await GatedChild.start({ ...options, env: environment(options, context) });
       children.set(context.attempt, child);
-      return child.group;
+      return { ...child.group, failed };
     },
     run: (_, context) => open(children.get(context.attempt) as GatedChild, context, options),
-    classify: (error) => (options.failed === "hold" && error instanceof CommandFailed ? "doubt" : undefined),
+    classify: (error) => (failed === "hold" && error instanceof CommandFailed ? "doubt" : undefined),
   });
   try {
     return await action.attempt({ slot });
@@ -142,11 +147,41 @@ function environment(options: CommandJobOptions, context: AttemptContext): Recor
   };
 }
 
-/** Asked when the runner of an earlier attempt fell silent: does the command still run without it? */
-async function takenOver(store: Store, key: string): Promise<ProbeAnswer<CommandResult>> {
+/**
+ * Asked about an earlier attempt in doubt: may the slot be taken over? That no process is left says nothing about what the
+ * command did. It settles the doubt of a runner that died, and of a command that was ended where a failure may be retried.
+ * Where a failure is to be held it settles nothing more: a person has to look.
+ */
+async function takenOver(
+  store: Store,
+  key: string,
+  failed: CommandJobOptions["failed"],
+): Promise<ProbeAnswer<CommandResult>> {
   const [stored] = await store.read([key]);
-  const group = stored ? groupOf(stored.record) : null;
+  if (stored === undefined || stored === null) return "not-done";
+  const { record } = stored;
+  if (isHeld(record) || (failed === "hold" && !runnerDied(record))) return "unknown";
+  const group = groupOf(record);
   return group !== null && groupStanding(group) === "alive" ? "unknown" : "not-done";
+}
+
+/** The runner saw the command's end, or ended it, and the policy of that attempt leaves the rest to a person. */
+export function isHeld(record: LedgerRecord): boolean {
+  return !runnerDied(record) && heldOnFailure(record);
+}
+
+/** Nobody reported the end of the attempt: its lease ran out. Otherwise its runner lived and wrote the doubt itself. */
+function runnerDied({ history, attempt }: LedgerRecord): boolean {
+  const doubted = history.findLast(({ to }) => to === "unknown");
+  return doubted?.attempt === attempt && doubted.event === "lapse";
+}
+
+/** The policy of the attempt itself: the call that asks may have been given another one. */
+function heldOnFailure({ draft, error }: LedgerRecord): boolean {
+  if (error?.name === CommandFailed.name) return true;
+  return (
+    draft !== null && "json" in draft && (JSON.parse(draft.json) as Partial<CommandDraft> | null)?.failed === "hold"
+  );
 }
 
 /** The process group that a job's record speaks of; null: none, or not readable. */

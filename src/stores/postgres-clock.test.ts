@@ -1,5 +1,6 @@
 import { type LedgerRecord, nevertwice } from "nevertwice";
 import { postgresStore } from "nevertwice/postgres";
+import pg from "pg";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { freshDatabase } from "../../test/services/addresses.ts";
 import { isProvisional, ServerClock } from "./postgres-clock.ts";
@@ -63,4 +64,37 @@ describe("F18: a host whose wall clock is wrong", () => {
       }
     }
   });
+
+  it.each([-600_000, 3_600_000])(
+    "by %i ms: its first enqueue in a transaction is due by the server's clock",
+    async (wrongBy) => {
+      const { url } = await freshDatabase();
+      const first = nevertwice({ store: postgresStore({ url, listen: false }), sweep: false });
+      await first.store.read(["nt1_nobody"]);
+      await first.close();
+      const real = Date.now;
+      vi.spyOn(Date, "now").mockImplementation(() => real() + wrongBy);
+      const nt = nevertwice({ store: postgresStore({ url, listen: false }), sweep: false });
+      onTestFinished(() => nt.close());
+      const send = nt.action("send", { key: ["id"], run: async () => "sent" });
+      const client = new pg.Client(url);
+      await client.connect();
+      onTestFinished(() => client.end());
+      await client.query("BEGIN");
+      await send.enqueue({ id: 1 }, { tx: client, delay: "1m", expires: "1h" });
+      await send.enqueueMany([{ id: 2 }, { id: 3 }], { tx: client });
+      await client.query("COMMIT");
+      for (const id of [1, 2, 3]) {
+        const status = await send.status({ id });
+        const record = (await nt.store.read([status.key]))[0]?.record as LedgerRecord;
+        const notAfter = record.terms?.notAfter;
+        const times = [record.createdAt, record.updatedAt, record.dueAt as number];
+        for (const time of notAfter === undefined ? times : [...times, notAfter - 3_600_000]) {
+          expect(Number.isInteger(time)).toBe(true);
+          expect(Math.abs(time - real())).toBeLessThan(180_000);
+        }
+        expect(status).toMatchObject({ status: "queued", dueAt: record.dueAt });
+      }
+    },
+  );
 });

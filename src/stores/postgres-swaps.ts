@@ -2,7 +2,7 @@
 import { performance } from "node:perf_hooks";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import type { LeaseQuery, Put, PutResult, Stored } from "../core/store.ts";
-import type { ServerClock } from "./postgres-clock.ts";
+import { isProvisional, type ServerClock } from "./postgres-clock.ts";
 import type { Connection } from "./postgres-connection.ts";
 import { isTransient } from "./postgres-errors.ts";
 import { keyHex } from "./postgres-key.ts";
@@ -80,6 +80,24 @@ export class Swaps {
     const all = puts.map((put) => this.#plan(put, now, run.uniform === true));
     // The engine's own batches come sorted, each key once.
     return ascending(all) ? this.#swap(run, all, inTransaction, now) : this.#inTurns(run, all, inTransaction);
+  }
+
+  /**
+   * Records stamped by this host's wall clock, before the server's was known, are not written: "there is no row" makes
+   * the engine look at the clock again. Nothing was written, so nothing is lost by it.
+   */
+  async writeAllButEarly(run: Connection, puts: readonly Put[], inTransaction = false): Promise<PutResult[]> {
+    const early = puts.map(stampedTooEarly);
+    const timely = puts.filter((_, i) => !early[i]);
+    const others = timely.length === 0 ? [] : await this.write(run, timely, inTransaction);
+    const current = await this.read(
+      run,
+      puts.filter(({ expected }, i) => early[i] && expected !== null).map(({ record }) => record.key),
+    );
+    return puts.map(({ expected }, i) => {
+      if (!early[i]) return others.shift() as PutResult;
+      return { ok: false, current: expected === null ? null : (current.shift() ?? null) };
+    });
   }
 
   async #inTurns(run: Connection, all: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {
@@ -232,4 +250,8 @@ function ambiguous(key: string): NevertwiceError {
     "two tenants hold records under one key, which nevertwice never writes. Nothing was run. Find out who writes to the ledger's table, or confine the store: postgresStore({ tenant }).",
     { key },
   );
+}
+
+export function stampedTooEarly({ record }: Put): boolean {
+  return isProvisional(record.updatedAt);
 }

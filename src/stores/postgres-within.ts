@@ -10,7 +10,7 @@ import { look } from "./postgres-migrate.ts";
 import type { Settings } from "./postgres-options.ts";
 import { savepoint } from "./postgres-savepoint.ts";
 import { isServed, nameTenant } from "./postgres-schema.ts";
-import type { Swaps } from "./postgres-swaps.ts";
+import { type Swaps, stampedTooEarly } from "./postgres-swaps.ts";
 import { noTransaction } from "./postgres-tx.ts";
 import type { Wakes } from "./postgres-wake.ts";
 
@@ -47,7 +47,9 @@ export function transactionView(options: ViewOptions): TransactionView {
     read: (keys) => guarded(() => swaps.read(connection, keys)),
     write: (puts) =>
       guarded(async () => {
-        const results = await swaps.write(connection, puts, true);
+        const results = puts.some(stampedTooEarly)
+          ? await swaps.writeAllButEarly(connection, puts, true)
+          : await swaps.write(connection, puts, true);
         const bells = puts.filter(({ record }, i) => results[i]?.ok && ringsBell(record));
         // Idle workers hear of it when the transaction commits; busy ones need no telling.
         const said = bells.length === 0 ? null : ring(options.wakes(), bells);

@@ -23,7 +23,7 @@ import type {
   TransactionView,
 } from "../core/store.ts";
 import { LapsedLooks } from "./lapsed-looks.ts";
-import { isProvisional, ServerClock } from "./postgres-clock.ts";
+import { ServerClock } from "./postgres-clock.ts";
 import type { Connection, Driver } from "./postgres-connection.ts";
 import { openDriver } from "./postgres-driver.ts";
 import { storeError } from "./postgres-errors.ts";
@@ -38,7 +38,7 @@ import { quarantineRow } from "./postgres-quarantine.ts";
 import type { Row } from "./postgres-row.ts";
 import { nameTenant, quoteName } from "./postgres-schema.ts";
 import { ledgerStats } from "./postgres-stats.ts";
-import { Swaps } from "./postgres-swaps.ts";
+import { Swaps, stampedTooEarly } from "./postgres-swaps.ts";
 import { SWEEP_ROWS, sweepStatement, sweptStatement, watchStatement } from "./postgres-sweep.ts";
 import { answerWithin, QueryTimeout } from "./postgres-timeout.ts";
 import { transactionConnection } from "./postgres-tx.ts";
@@ -127,9 +127,7 @@ class PostgresStore implements TransactionalStore<unknown> {
 
   write(puts: readonly Put[]): Promise<PutResult[]> {
     const work = ({ run }: Opened) => {
-      // Stamped by this host's wall clock, before the server's was known: "there is no row" makes the engine look at
-      // the clock again. Nothing was written, so nothing is lost by it.
-      if (puts.some(stampedTooEarly)) return this.#again(run, puts);
+      if (puts.some(stampedTooEarly)) return this.#swaps.writeAllButEarly(run, puts);
       return puts.length <= STATEMENT_ROWS ? this.#swaps.write(run, puts) : this.#inParts(run, puts);
     };
     return this.#do(work, (results) => {
@@ -144,22 +142,6 @@ class PostgresStore implements TransactionalStore<unknown> {
     for (let at = 0; at < puts.length; at += STATEMENT_ROWS)
       results.push(...(await this.#swaps.write(run, puts.slice(at, at + STATEMENT_ROWS))));
     return results;
-  }
-
-  async #again(run: Connection, puts: readonly Put[]): Promise<PutResult[]> {
-    const early = puts.map(stampedTooEarly);
-    const others = await this.#swaps.write(
-      run,
-      puts.filter((_, i) => !early[i]),
-    );
-    const current = await this.#swaps.read(
-      run,
-      puts.filter(({ expected }, i) => early[i] && expected !== null).map(({ record }) => record.key),
-    );
-    return puts.map(({ expected }, i) => {
-      if (!early[i]) return others.shift() as PutResult;
-      return { ok: false, current: expected === null ? null : (current.shift() ?? null) };
-    });
   }
 
   lease(query: LeaseQuery): Promise<Stored[]> {
@@ -384,10 +366,6 @@ class PostgresStore implements TransactionalStore<unknown> {
     if (asked !== undefined) throw configError(`this store is confined to the tenant ${JSON.stringify(tenant)}.`);
     return { tenant };
   }
-}
-
-function stampedTooEarly({ record }: Put): boolean {
-  return isProvisional(record.updatedAt);
 }
 
 /** Records that are leased already are handed out even if the next statement fails: held back, nobody would run them. */

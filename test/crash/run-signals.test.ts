@@ -10,7 +10,7 @@ const CLI = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 
 afterAll(cleanUp);
 
-function start(folder: string, script: string, lease = "30s") {
+function start(folder: string, script: string, lease = "30s", flags: readonly string[] = []) {
   const line = [
     "run",
     "--job",
@@ -22,6 +22,7 @@ function start(folder: string, script: string, lease = "30s") {
     "--json",
     "--store",
     `sqlite:${folder}/ledger.db`,
+    ...flags,
   ];
   const child = spawn(process.execPath, [CLI, ...line, "--", "sh", "-c", script], { cwd: folder });
   let out = "";
@@ -112,6 +113,24 @@ describe("a command that outlives its runner", () => {
     let ran = false;
     while (!ran) ran = (await start(folder, "echo second >> said", "1s").ended).document?.ran === true;
     expect(readFileSync(join(folder, "said"), "utf8")).toBe("finished\nsecond\n");
+  });
+
+  it("--on-failure hold: a runner that died is still taken over, a command that failed is not", async () => {
+    const folder = temporaryFolder();
+    const hold = ["--on-failure", "hold"];
+    const first = start(folder, "echo $$ > ready; exec sleep 60", "1s", hold);
+    const command = Number(await appears(join(folder, "ready")));
+    first.child.kill("SIGKILL");
+    process.kill(command, "SIGKILL");
+    countKill();
+    await first.ended;
+    // Taken over once the lease is over; this time the command fails, and its end is known.
+    const take = () => start(folder, "echo failed >> said; exit 1", "1s", hold).ended;
+    while (!existsSync(join(folder, "said"))) await take();
+    for (let call = 1; call <= 3; call += 1) {
+      expect(await take()).toMatchObject({ code: 13, document: { ran: false } });
+    }
+    expect(readFileSync(join(folder, "said"), "utf8")).toBe("failed\n");
   });
 
   it("a runner that dies before the command is let go: the command never begins", async () => {

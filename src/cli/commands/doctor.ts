@@ -34,7 +34,7 @@ async function run(context: Context): Promise<number> {
   showProgress(context.io, "looking at every row …");
   const { areas, code } = await examine(context, ledger);
   endProgress(context.io);
-  const problems = areas.flatMap(({ checks }) => checks).filter(({ level }) => level === "problem").length;
+  const problems = countProblems(areas.flatMap(({ checks }) => checks));
   if (context.args.on("json")) {
     context.json({
       ledger: ledgerJson(ledger),
@@ -86,12 +86,24 @@ async function examine(context: Context, ledger: Ledger): Promise<{ areas: Area[
   try {
     const found = [...(await inspectStore(ledger.store)), await damagedCheck(ledger.store, context.suggest)];
     const counts = await countLedger(ledger.store, tenant);
-    const waits: Area = { title: "waiting", checks: await waiting(ledger.store, counts, tenant) };
+    const waits: Area = {
+      title: "waiting",
+      checks: await waiting(ledger.store, counts, { tenant, suggest: context.suggest }),
+    };
     const all = areas([...found, ...promises(ledger.store.traits)], disk, waits);
     return { areas: all, code: codeOf(all) };
   } catch (error) {
     return { areas: areas([unavailable(error)], disk), code: exitOfError(error) };
   }
+}
+
+// What a store finds when it compares each row with its checksum: the same rows that the check "damaged" names.
+const CHECKSUM_FINDINGS = new Set(["integrity", "checksums"]);
+
+function countProblems(checks: readonly Check[]): number {
+  const problems = checks.filter(({ level }) => level === "problem");
+  const named = problems.some(({ name }) => name === "damaged");
+  return problems.filter(({ name }) => !(named && CHECKSUM_FINDINGS.has(name))).length;
 }
 
 function codeOf(areas: readonly Area[]): number {
@@ -107,7 +119,7 @@ const NAME_WIDTH = 16;
 
 function tell({ line, paint, width }: Context, { title, checks }: Area): void {
   line(paint.bold(title));
-  for (const { name, value, level, advice } of checks) {
+  for (const { name, value, level, advice, command } of checks) {
     const mark = { ok: paint.green("✓"), note: paint.yellow("!"), problem: paint.red("✗") }[level];
     const [first = "", ...rest] = wrap(value, Math.min(width, 110) - NAME_WIDTH - 4);
     line(`  ${mark} ${paint.dim(padEnd(name, NAME_WIDTH))}${first}`);
@@ -116,6 +128,7 @@ function tell({ line, paint, width }: Context, { title, checks }: Area): void {
     advised.forEach((text, i) => {
       line(`${" ".repeat(NAME_WIDTH + 4)}${i === 0 ? "→ " : "  "}${text}`);
     });
+    if (command !== undefined) line(`${" ".repeat(NAME_WIDTH + 6)}${command}`);
   }
   line();
 }

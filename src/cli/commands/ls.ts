@@ -10,6 +10,7 @@ import { age, plural, shellWord, shortKey } from "../format.ts";
 import { ledgerJson, noLedgerYet } from "../ledger.ts";
 import { nearest } from "../nearest.ts";
 import { recordJson } from "../record-json.ts";
+import { HELD, heldBy, heldWords, type ListedStep } from "../run-steps.ts";
 import { actionLabel, markOf, paintState, remarkOf, standingOf } from "../standing.ts";
 import { type Column, renderTable } from "../table.ts";
 import { oneLine, wrap } from "../text.ts";
@@ -75,7 +76,7 @@ async function run(context: Context): Promise<number> {
   }
   for (const line of damagedLines(context, page)) context.line(line);
   if (page.items.length === 0) context.line(nothing(context, ledger.name));
-  else for (const line of table(context, page.items, store)) context.line(line);
+  else for (const line of table(context, page.items, store, await heldRuns(store, page.items))) context.line(line);
   for (const line of await footer(context, page, store, filter)) context.line(line);
   if (grouped !== null) for (const line of groupLines(context, store, grouped)) context.line(line);
   return EXIT.ok;
@@ -86,7 +87,7 @@ function noGroups({ args }: Context) {
 }
 
 function groupJson({ id, action, error, count, since }: DoubtGroup) {
-  return { id, action, error, count, since: new Date(since).toISOString() };
+  return { id, action, error, count, since };
 }
 
 function filterOf({ args }: Context): DoubtFilter {
@@ -143,7 +144,22 @@ function damagedLines({ paint, width, suggest }: Context, { damaged = [] }: Page
   return [...wrap(said, width), ...keys.map((key) => `  ${key}`), `See what is wrong:\n  ${suggest("doctor")}`, ""];
 }
 
-function table(context: Context, items: readonly Stored[], store: Store): string[] {
+/** Runs that wait for a decision about one of their steps, by key. */
+async function heldRuns(store: Store, items: readonly Stored[]): Promise<Map<string, readonly ListedStep[]>> {
+  const held = new Map<string, readonly ListedStep[]>();
+  for (const { record } of items) {
+    const steps = await heldBy(store, record, instantOf(store));
+    if (steps.length > 0) held.set(record.key, steps);
+  }
+  return held;
+}
+
+function table(
+  context: Context,
+  items: readonly Stored[],
+  store: Store,
+  held: ReadonlyMap<string, readonly ListedStep[]>,
+): string[] {
   const { paint, width } = context;
   const at = instantOf(store);
   const tenants = new Set(items.map(({ record }) => record.tenant));
@@ -157,7 +173,9 @@ function table(context: Context, items: readonly Stored[], store: Store): string
     { title: "what", min: 8 },
   ];
   const rows = items.map(({ record }) => {
-    const { label, expired } = standingOf(record, at);
+    const { label: own, expired } = standingOf(record, at);
+    const holding = held.get(record.key);
+    const label = holding === undefined ? own : HELD;
     return [
       shortKey(record.key),
       ...(tenants.size > 1 ? [oneLine(record.tenant) || "-"] : []),
@@ -165,7 +183,7 @@ function table(context: Context, items: readonly Stored[], store: Store): string
       { text: label, paint: expired ? paint.dim : paintState(label, paint) },
       String(record.attempt),
       age(at.now - record.createdAt),
-      remarkOf(record, at),
+      holding === undefined ? remarkOf(record, at) : heldWords(holding),
     ];
   });
   return renderTable(columns, rows, { width, paint });

@@ -6,7 +6,7 @@ import type { Outcome } from "../../core/outcome.ts";
 import { resolvePolicy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
 import { nevertwice } from "../../nevertwice.ts";
-import { CommandFailed, type CommandResult, groupOf, runCommandJob } from "../../schedule/command-job.ts";
+import { CommandFailed, type CommandResult, groupOf, isHeld, runCommandJob } from "../../schedule/command-job.ts";
 import { jobAction } from "../../schedule/job-action.ts";
 import { groupStanding } from "../../schedule/process-group.ts";
 import { slotOf } from "../../schedule/slot.ts";
@@ -233,7 +233,8 @@ function failure(context: Context, outcome: Extract<Outcome<unknown>, { status: 
 
 async function survivor(store: Store, key: string): Promise<number | null> {
   const [stored] = await store.read([key]);
-  const group = stored ? groupOf(stored.record) : null;
+  // What a command that failed left running does not make its doubt another one.
+  const group = stored && !isHeld(stored.record) ? groupOf(stored.record) : null;
   return group !== null && groupStanding(group) === "alive" ? group.group : null;
 }
 

@@ -7,7 +7,7 @@ import { EXIT } from "../exit.ts";
 import { age, shortKey } from "../format.ts";
 import { ledgerJson, requireStore } from "../ledger.ts";
 import { recordJson } from "../record-json.ts";
-import { type ListedStep, RUN_PREFIX, runName, stepsOfRun } from "../run-steps.ts";
+import { HELD, heldBy, type ListedStep, RUN_PREFIX, runName, stepsOfRun } from "../run-steps.ts";
 import { paintState, remarkOf, standingOf } from "../standing.ts";
 import { renderTable } from "../table.ts";
 import { oneLine } from "../text.ts";
@@ -39,6 +39,8 @@ export const runs: Command = {
 interface ListedRun {
   readonly record: LedgerRecord;
   readonly steps: readonly ListedStep[];
+  /** The steps in doubt that keep it from going on. */
+  readonly holding: readonly ListedStep[];
 }
 
 async function run(context: Context): Promise<number> {
@@ -47,10 +49,11 @@ async function run(context: Context): Promise<number> {
   const found = await newest(store, context.args.operands[0], context.args.text("tenant"), limit);
   const at = instantOf(store);
   if (context.args.on("json")) {
-    const document = found.map(({ record, steps }) => ({
+    const document = found.map(({ record, steps, holding }) => ({
       ...recordJson(record, at),
       run: runName(record),
       id: idOf(record),
+      ...(holding.length > 0 && { heldBy: holding.map(({ record: step }) => step.key) }),
       steps: steps.map(({ name, path, place, record: step }) => ({ step: name, path, place, ...recordJson(step, at) })),
     }));
     context.json({ ledger: ledgerJson(context.ledger()), runs: document });
@@ -84,7 +87,10 @@ async function newest(
   const records = pages.flatMap(({ items }) => items.map(({ record }) => record));
   records.sort((a, b) => b.createdAt - a.createdAt);
   const listed: ListedRun[] = [];
-  for (const record of records.slice(0, limit)) listed.push({ record, steps: await stepsOfRun(store, record) });
+  for (const record of records.slice(0, limit)) {
+    const holding = await heldBy(store, record, instantOf(store));
+    listed.push({ record, steps: await stepsOfRun(store, record), holding });
+  }
   return listed;
 }
 
@@ -100,8 +106,8 @@ function table(context: Context, found: readonly ListedRun[], store: Store): str
     { title: "age", align: "right" as const },
     { title: "steps", min: 10 },
   ];
-  const rows = found.map(({ record, steps }) => {
-    const { label } = standingOf(record, at);
+  const rows = found.map(({ record, steps, holding }) => {
+    const label = holding.length > 0 ? HELD : standingOf(record, at).label;
     return [
       shortKey(record.key),
       oneLine(`${runName(record)}${record.version === 1 ? "" : ` v${record.version}`}`),

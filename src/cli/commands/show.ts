@@ -9,7 +9,7 @@ import { findRecord } from "../find-record.ts";
 import { age, localIso, moment, shortKey, span } from "../format.ts";
 import { ledgerJson, requireStore } from "../ledger.ts";
 import { fullRecordJson, recordJson } from "../record-json.ts";
-import { drawSteps, stepsOfRun } from "../run-steps.ts";
+import { drawSteps, HELD, heldBy, heldWords, type ListedStep, stepsOfRun } from "../run-steps.ts";
 import { actionLabel, leaseLeftMs, paintState, plainWords, standingOf } from "../standing.ts";
 import { renderTable } from "../table.ts";
 import { oneLine, padEnd, visible, wrap } from "../text.ts";
@@ -34,6 +34,7 @@ async function run(context: Context): Promise<number> {
   const store = requireStore(context);
   const at = instantOf(store);
   const steps = await stepsOfRun(store, record);
+  const holding = await heldBy(store, record, at);
   if (context.args.on("json")) {
     const drawn = steps.map(({ name, path, place, record: step }) => ({
       step: name,
@@ -42,13 +43,14 @@ async function run(context: Context): Promise<number> {
       ...recordJson(step, at),
     }));
     const document = { ledger: ledgerJson(context.ledger()), record: fullRecordJson(record, at) };
-    context.json(steps.length === 0 ? document : { ...document, steps: drawn });
+    const held = holding.length === 0 ? {} : { heldBy: holding.map(({ record: step }) => step.key) };
+    context.json(steps.length === 0 ? document : { ...document, ...held, steps: drawn });
     return EXIT.ok;
   }
   const { bold } = context.paint;
   context.line(`${bold(actionLabel(record))}  ${record.key}`);
   context.line();
-  for (const [name, text, paint] of facts(context, record, at)) fact(context, name, text, paint);
+  for (const [name, text, paint] of facts(context, record, at, holding)) fact(context, name, text, paint);
   for (const field of ["input", "draft", "result"] as const) payload(context, field, record[field]);
   if (steps.length > 0) {
     context.line();
@@ -56,7 +58,7 @@ async function run(context: Context): Promise<number> {
     for (const line of drawSteps(steps, at, context)) context.line(line);
   }
   history(context, record.history);
-  const commands = sensible(record, at);
+  const commands = holding.length > 0 ? holding.flatMap((step) => settling(step, at)) : sensible(record, at);
   if (commands.length > 0) context.line();
   for (const [what, line] of commands) {
     context.line(bold(what));
@@ -71,15 +73,16 @@ async function run(context: Context): Promise<number> {
 
 type Fact = readonly [name: string, text: string, paint?: (text: string) => string];
 
-function facts({ paint }: Context, record: LedgerRecord, at: Instant): Fact[] {
-  const { label, inDoubt } = standingOf(record, at);
+function facts({ paint }: Context, record: LedgerRecord, at: Instant, holding: readonly ListedStep[]): Fact[] {
+  const { label: own, inDoubt } = standingOf(record, at);
+  const label = holding.length > 0 ? HELD : own;
   const time = (ms: number) => moment(ms, at.now);
   const optional = (name: string, value: string | null): Fact[] => (value === null ? [] : [[name, value]]);
   const when = (name: string, ms: number | null) => optional(name, ms === null ? null : time(ms));
   const { error } = record;
   return [
     ["state", label, paintState(label, paint)],
-    ["", plainWords(record, at)],
+    ["", holding.length > 0 ? `${heldWords(holding)}. Settle it, and the next call goes on` : plainWords(record, at)],
     ...optional("why", inDoubt ? oneLine(record.why ?? "its holder stopped answering after the send mark") : null),
     ...optional(
       "error",
@@ -181,6 +184,11 @@ function history({ line, paint, width }: Context, entries: readonly HistoryEntry
   line();
   line(paint.bold("History"));
   for (const text of renderTable(columns, rows, { width, paint })) line(text);
+}
+
+/** A run that a step holds goes on when that step is settled. */
+function settling({ name, record }: ListedStep, at: Instant): (readonly [what: string, line: string])[] {
+  return sensible(record, at).map(([what, line]) => [`Step ${oneLine(name)}: ${what}`, line]);
 }
 
 /** The commands that make sense as the record stands. */

@@ -9,6 +9,7 @@ import { keyOperand, lookUp } from "../find-record.ts";
 import { moment, shortKey } from "../format.ts";
 import { ledgerJson } from "../ledger.ts";
 import { outcomeJson } from "../record-json.ts";
+import { heldBy, heldWords } from "../run-steps.ts";
 import { actionLabel } from "../standing.ts";
 import { oneLine } from "../text.ts";
 
@@ -36,15 +37,20 @@ async function run(context: Context): Promise<number> {
   }
   const at = instantOf(ledger.store);
   const outcome = describeRecord(stored.record, at);
-  return answer(
-    context,
-    outcome,
-    `${outcome.status}  ${actionLabel(stored.record)} ${shortKey(stored.record.key)}: ${words(outcome, stored.record, at)}`,
-  );
+  const holding = await heldBy(ledger.store, stored.record, at);
+  const told = `${actionLabel(stored.record)} ${shortKey(stored.record.key)}`;
+  const [first] = holding;
+  if (first !== undefined) {
+    const settle = context.suggest(`show ${shortKey(first.record.key)}`);
+    const line = `${outcome.status}  ${told}: ${heldWords(holding)}. Look, and settle it: ${settle}`;
+    return answer(context, outcome, line, { heldBy: holding.map(({ record }) => record.key) });
+  }
+  return answer(context, outcome, `${outcome.status}  ${told}: ${words(outcome, stored.record, at)}`);
 }
 
-function answer(context: Context, outcome: Outcome<unknown> | Absent, line: string): number {
-  if (context.args.on("json")) context.json({ ledger: ledgerJson(context.ledger()), outcome: outcomeJson(outcome) });
+function answer(context: Context, outcome: Outcome<unknown> | Absent, line: string, more: object = {}): number {
+  if (context.args.on("json"))
+    context.json({ ledger: ledgerJson(context.ledger()), outcome: outcomeJson(outcome), ...more });
   else context.line(line);
   return exitOfStatus(outcome.status);
 }
