@@ -8,6 +8,7 @@ import { claudeGuard } from "./claude-agent-sdk.ts";
 import { guardTool } from "./guard-tool.ts";
 import { guardLangChainTools, guardToolCalls } from "./langchain.ts";
 import { guardMastraTools } from "./mastra.ts";
+import { mcpCodec, mcpErrorMeaning, type ToolResult } from "./mcp-result.ts";
 import { guardMcpServer } from "./mcp-server-tools.ts";
 import { guardOpenAiTools } from "./openai-agents.ts";
 import { queuedTool } from "./queued-tool.ts";
@@ -55,12 +56,75 @@ describe('errors: "not-done"', () => {
     ["a timeout", () => new DOMException("too slow", "TimeoutError")],
     ["an abort", () => new DOMException("stopped", "AbortError")],
     ["an answer of 500", () => Object.assign(new Error("oops"), { status: 500 })],
+    [
+      "a timeout that no rule lists",
+      () => Object.assign(new Error("MCP error -32001: Request timed out"), { code: -32001 }),
+    ],
     ["one of these as its cause", () => new Error("mail failed", { cause: { code: "ECONNRESET" } })],
   ])("%s stays in doubt: that is known about such errors", async (_what, error) => {
     const { nt } = open();
     const send = guardTool(nt, { name: "send_mail", key, errors: "not-done" }, checking(error));
     expect(await send.answer(bad, undefined)).toMatchObject({ kind: "refused", outcome: { status: "unknown" } });
     expect(await send.answer(good, undefined)).toMatchObject({ kind: "refused" });
+  });
+
+  it("a result that says so in words stays in doubt; another error result may be corrected", async () => {
+    const failure = (text: string) => ({ isError: true, content: [{ type: "text", text }] });
+    for (const [text, status] of [
+      ["MCP error -32001: Request timed out", "unknown"],
+      [`${"x".repeat(2_000)} socket hang up`, "unknown"],
+      ["invalid email", undefined],
+    ] as const) {
+      for (const errors of ["not-done", mcpErrorMeaning("not-done")] as const) {
+        const options = { name: "send_mail", key, errors } as const;
+        let runs = 0;
+        const run = async () => {
+          runs += 1;
+          return failure(text);
+        };
+        const send = guardTool<typeof bad, undefined, ToolResult>(open().nt, options, run, mcpCodec);
+        const answer = await send.answer(bad, undefined);
+        expect(answer.kind === "refused" ? answer.outcome.status : undefined).toBe(status);
+        await send.answer(good, undefined);
+        expect(runs).toBe(status === "unknown" ? 1 : 2);
+      }
+    }
+  });
+
+  it("a loop of one's own does not run a timeout again, with a ledger and without", async () => {
+    for (const ledger of [{ nt: open().nt }, {}]) {
+      const memory = toolMemory({ scope: "s1", errors: "not-done", ...ledger });
+      let runs = 0;
+      const run = async () => {
+        runs += 1;
+        throw new Error("Command timed out");
+      };
+      for (const _ of [1, 2])
+        expect(await memory.call("pay", { to: "ada" }, run)).toMatchObject({ outcome: { status: "unknown" } });
+      expect(runs).toBe(1);
+    }
+  });
+
+  it("the text of a finished OpenAI tool's failure is read too", async () => {
+    for (const [said, times] of [
+      [" Error: Error: socket hang up", 1],
+      [" Error: Error: invalid email", 2],
+      ["", 2],
+    ] as const) {
+      let runs = 0;
+      const invoke = async () => {
+        runs += 1;
+        return `An error occurred while running the tool. Please try again.${said}`;
+      };
+      const tool = { type: "function", name: "send_mail", parameters: {}, invoke };
+      const [guarded] = guardOpenAiTools(open().nt, [tool], {
+        scope: null,
+        tools: { send_mail: { key, errors: "not-done" } },
+      } as never) as unknown as [{ invoke(context: unknown, input: string): Promise<unknown> }];
+      await guarded.invoke({}, JSON.stringify(bad));
+      await guarded.invoke({}, JSON.stringify(good));
+      expect(runs, said).toBe(times);
+    }
   });
 
   it("an action inside that refused its input ran nothing; one whose outcome is unknown leaves a doubt", async () => {

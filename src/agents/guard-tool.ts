@@ -13,6 +13,7 @@ import type { CallOptions } from "../engine/call.ts";
 import { currentAttempt } from "../engine/context.ts";
 import { isRemembered } from "../engine/error-memory.ts";
 import { ControlFlow, isControlFlowError, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
+import { resultSoundsInterrupted } from "./interrupted.ts";
 import { tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
 import { verdictOnThrown } from "./thrown.ts";
 import {
@@ -254,7 +255,8 @@ function errorMeaning(call: Live, value: unknown): ErrorMeaning {
   if (fixed !== undefined) return fixed;
   if (call.codec.isError?.(value) !== true) return "answer";
   const { errors = "doubt" } = call;
-  return typeof errors === "function" ? (errors as (result: unknown) => ErrorMeaning)(value) : errors;
+  if (typeof errors === "function") return (errors as (result: unknown) => ErrorMeaning)(value);
+  return errors === "not-done" && resultSoundsInterrupted(value) ? "doubt" : errors;
 }
 
 function saidBySomebody(call: Live, value: unknown): boolean {

@@ -1,5 +1,6 @@
 /** MCP's tool results, by shape: what they say, and how a guard speaks in them. */
 import type { Answer, ResultCodec } from "./guard-tool.ts";
+import { resultSoundsInterrupted } from "./interrupted.ts";
 import type { ErrorMeaning, ToolOptions } from "./tool-options.ts";
 
 export interface ToolResult {
@@ -31,7 +32,8 @@ export function mcpErrorMeaning<R extends ToolResult>(
 ): (result: R) => ErrorMeaning {
   return (result) => {
     if (NOT_BEGUN.test(textOf(result) ?? "")) return "not-done";
-    return typeof errors === "function" ? errors(result) : errors;
+    if (typeof errors === "function") return errors(result);
+    return errors === "not-done" && resultSoundsInterrupted(result) ? "doubt" : errors;
   };
 }
 

@@ -3,6 +3,7 @@ import { classify } from "../core/classify.ts";
 import { isNevertwiceError } from "../core/errors.ts";
 import { isUnclassified } from "../core/way-out.ts";
 import type { Verdictish } from "../engine/definition.ts";
+import { soundsInterrupted } from "./interrupted.ts";
 import type { AnyToolOptions } from "./tool-options.ts";
 
 export function verdictOnThrown(
@@ -11,7 +12,8 @@ export function verdictOnThrown(
 ): Verdictish | undefined {
   const verdict = own?.(error);
   if (verdict !== undefined || !saysNothing(error)) return verdict;
-  if (errors === "not-done") return "refused";
+  // A word about the tool's errors in general is none about an attempt that broke off.
+  if (errors === "not-done") return !isNevertwiceError(error) && soundsInterrupted(error) ? "doubt" : "refused";
   return errors === "doubt" ? "doubt" : undefined;
 }
 

@@ -188,7 +188,10 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
 /** Why it may have happened all the same; null: it surely did not. */
 function doubtIn(error: unknown, own: AnyToolOptions, now: number): string | null {
   const said = verdictOnThrown(error, own);
-  if (said === "doubt") return "the tool's options call this error doubt";
+  if (said === "doubt")
+    return own.errors === "not-done"
+      ? "an error that leaves open whether it happened"
+      : "the tool's options call this error doubt";
   const verdict = said === undefined ? classify(error, now) : null;
   return verdict?.kind === "doubt" ? verdict.why : null;
 }

@@ -82,6 +82,32 @@ describe("the kind of an error", () => {
     expect(kinds[0]).toBe("8fb32051");
   });
 
+  it.each([
+    ['"invalid email"', '"no such customer"'],
+    ['{"error":"invalid email"}', '{"error":"no such customer"}'],
+    ['Error: "invalid email"', 'Error: "no such customer"'],
+    ["10001", "20002"],
+    ["https://h/invalid-email", "https://h/no-such-customer"],
+    ["Failed: …", "Failed: …"],
+    ["…", "…"],
+  ])("whose words are all left out is not taken for another's: %s and %s", (one, other) => {
+    const kinds = [one, other].map((message, i) =>
+      kindOfDoubt(sampleRecord({ key: keyLike(`k${i}`), state: "unknown", error: { name: "Error", message } })),
+    );
+    expect(kinds[0]?.id).not.toBe(kinds[1]?.id);
+    expect(kinds[0]?.error).toBe(`Error: ${one}`);
+  });
+
+  it("whose words are all left out is the same for the same message", () => {
+    for (const message of ['{"error":"invalid email"}', "10001", "", "failed"]) {
+      const ids = [1, 2].map(
+        (i) =>
+          kindOfDoubt(sampleRecord({ key: keyLike(`k${i}`), state: "unknown", error: { name: "Error", message } })).id,
+      );
+      expect(ids[0]).toBe(ids[1]);
+    }
+  });
+
   it("is found in a moment, whatever somebody wrote", () => {
     expect(shapeOf("'".repeat(100_000)).length).toBeLessThan(600);
     expect(shapeOf(`${"a-".repeat(50_000)}!`).length).toBeLessThan(600);
@@ -89,6 +115,25 @@ describe("the kind of an error", () => {
 });
 
 describe("ls --doubt", () => {
+  it("a decision about one error whose words are all left out settles no other one", async () => {
+    const put = (key: string, message: string) =>
+      ledger.put({
+        key: keyLike(key),
+        action: "send_mail",
+        state: "unknown",
+        attempt: 1,
+        why: "an error nobody classified (Error)",
+        error: { name: "Error", message },
+      });
+    for (const [i, message] of ['"invalid email"', '"invalid email"', '"maybe sent"', "…", "…"].entries())
+      await put(`mask${i}000`, message);
+    const found = await groups();
+    expect(found.map(({ count }) => count)).toEqual([2, 1, 1, 1]);
+    await ledger.run(["resolve", "--group", found[0]?.id ?? "", "--not-done", "--yes", ...sign]);
+    const keys = [0, 1, 2, 3, 4].map((i) => keyLike(`mask${i}000`));
+    expect(await statesOf(keys)).toEqual(["pending", "pending", "unknown", "unknown", "unknown"]);
+  });
+
   it("puts doubts with the same error together, and shows the command and the line of code", async () => {
     await doubts(3);
     await doubts(2, { action: "pay", message: "no answer" });

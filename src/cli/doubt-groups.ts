@@ -23,13 +23,25 @@ export interface DoubtGroup extends DoubtKind {
 const ID_LENGTH = 8;
 const SILENT_HOLDER = "its holder stopped answering after the send mark";
 
-export function kindOfDoubt({ action, error, why }: LedgerRecord): DoubtKind {
+export function kindOfDoubt({ key, action, error, why }: LedgerRecord): DoubtKind {
   const code = error?.code === undefined ? "" : ` (${error.code})`;
-  const text = error === null ? shapeOf(why ?? SILENT_HOLDER) : `${error.name}: ${shapeOf(error.message)}${code}`;
+  const message = error === null ? (why ?? SILENT_HOLDER) : error.message;
+  const shape = shapeOf(message);
+  const shown = saysSomething(shape) ? shape : message.slice(0, MESSAGE_READ);
+  const text = error === null ? shown : `${error.name}: ${shown}${code}`;
+  // Two messages that were redacted to nothing look the same and need not be: each is a kind of its own.
+  const own = message.includes("…") && !saysSomething(message) ? [key] : [];
   const digest = createHash("sha256")
-    .update(JSON.stringify([action, text]))
+    .update(JSON.stringify([action, text, ...own]))
     .digest("hex");
   return { id: digest.slice(0, ID_LENGTH), action, error: text };
+}
+
+/** Whether a word is left that tells one error from another. One decision must not settle errors that only lost their words. */
+function saysSomething(shape: string): boolean {
+  return /\p{L}/u.test(
+    shape.replace(/\b(?:errors?|exception|fail(?:ed|ure)?|message|reason|code|status|details?|cause)\b/gi, ""),
+  );
 }
 
 const MESSAGE_READ = 500;

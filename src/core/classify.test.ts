@@ -547,6 +547,10 @@ describe("everything else is doubt", () => {
     expectNotSent(shaped({ status: 429, headers: new Proxy({}, { get: trap, ownKeys: trap }) }));
   });
 
+  test("a name that is a secret is not shown", () => {
+    expectDoubt(shaped({ name: "ghp_16C7e42F292c6912E7710c838347Ae178B4a" }), /nobody classified \(Error\)/);
+  });
+
   test("O5 circular, endless and huge chains end in doubt", () => {
     const circle = new Error("a");
     circle.cause = new Error("b", { cause: circle });

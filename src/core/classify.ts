@@ -7,6 +7,7 @@
  */
 import { durationMs } from "./duration.ts";
 import { isNevertwiceError, type NotSentMark, notSentMark, rejectedMark } from "./errors.ts";
+import { redact } from "./redact.ts";
 
 /**
  * not-sent: surely nothing happened, worth another try · refused: surely nothing happened, and trying the same again
@@ -430,9 +431,9 @@ function dig(target: object, path: readonly string[]): unknown {
   return value;
 }
 
-/** `why` is stored and shown: class names and codes may pass, text that may hold a user's data may not. */
+/** `why` is stored and shown: class names and codes may pass, text that may hold a user's data or a secret may not. */
 function label(name: unknown): string {
-  return typeof name === "string" && /^[A-Za-z_$][\w$]{0,39}$/.test(name) ? name : "Error";
+  return typeof name === "string" && /^[A-Za-z_$][\w$]{0,39}$/.test(name) && redact(name) === name ? name : "Error";
 }
 
 function kindOf(error: unknown): string {

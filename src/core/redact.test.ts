@@ -119,6 +119,26 @@ const CORPUS: Readonly<Record<string, readonly (string | readonly [text: string,
     '{"clientSecret":"hunter2\\"hunter2"}',
     "{ accessKeyId: 'AKIAIOSFODNN7EXAMPLE', secretAccessKey: 'hunter2' }",
   ].map((text) => (text.includes("123456") ? ([text, "123456"] as const) : text)),
+  "JSON inside of a text": [
+    '{\\"apiKey\\":\\"hunter2\\"}',
+    '{"body":"{\\"db_password\\": \\"hunter2\\", \\"host\\": \\"h\\"}"}',
+    '{\\\\\\"token\\\\\\":\\\\\\"hunter2\\\\\\"}',
+    '{\\"secret\\":\\"hunter2\\\\\\"hunter2\\"}',
+    '{\\"secret\\":\\"hunter2',
+    ['{\\"token\\":123456}', "123456"],
+    '{\\"Authorization\\":\\"hunter2\\"}',
+    '{\\"cookie\\":\\"session=hunter2; other=hunter2\\",\\"a\\":1}',
+    'password=\\"hunter2 hunter2\\" host=h',
+    "{ password: \\'hunter2\\' }",
+  ],
+  "a secret after its name": [
+    "AKIAIOSFODNN7EXAMPLE secret wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "the secret access key is wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY, which is wrong",
+    "secretAccessKey: wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    'secret "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY" is wrong',
+    "AKIAIOSFODNN7EXAMPLE:wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "AKIAIOSFODNN7EXAMPLE / wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+  ].map((text) => [text, "wJalr", "EXAMPLEKEY"] as const),
   "tokens told by their form": [
     ...[
       "AKIAIOSFODNN7EXAMPLE",
@@ -202,6 +222,9 @@ describe("text without a secret stays as it is", () => {
     "Basic authentication is not supported",
     "NEVERTWICE_STORE=sqlite:app.db",
     "a token bucket of 10/s",
+    "--secret-env THE_SECRET_OF_2026_FOR_KEYS: that variable is not set.",
+    "the secret must have at least 16 characters",
+    'the field \\"to\\" is missing in {\\"order\\":\\"A-1\\"}',
     "exited with 1 after 12 ms: done | 3 of 4",
   ])("%s", (text) => {
     expect(redact(text)).toBe(text);
@@ -224,6 +247,11 @@ it("ends soon, whatever the text: no pattern looks at the same signs again and a
     "x-amz-",
     "sk-a",
     "mysql",
+    "\\\\",
+    '\\\\"',
+    '\\\\"token\\\\":',
+    "secret ",
+    "AKIA",
   ]) {
     expect(redact(piece.repeat(100_000)).length).toBeGreaterThan(0);
   }

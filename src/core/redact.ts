@@ -9,9 +9,14 @@ const GONE = "…";
 const SECRET_WORD =
   "(?:passw(?:or)?d|passphrase|passwd|pwd|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|account[-_]?key|credential|signature|x-amz-[a-z-]{1,30})";
 const SECRET_NAME = `[\\w.-]{0,40}?${SECRET_WORD}[\\w.-]{0,40}`;
+/** The same as prose has it; a header or parameter of AWS, or a signature, may be followed by an id. */
+const SPOKEN_NAME =
+  "[\\w.-]{0,40}?(?:passw(?:or)?d|passphrase|secret|token|api[-_ ]?key|access[-_ ]?key|private[-_ ]?key|credential)[\\w.-]{0,40}";
 /** A variable or a file that holds a secret is named, not shown: --secret-env, PASSWORD_FILE. */
 const POINTER = "(?:[-_](?:env|file|path|name))";
-const QUOTED = `"(?:[^"\\\\]|\\\\.){0,4096}"?|'(?:[^'\\\\]|\\\\.){0,4096}'?`;
+/** A quote inside of a text that was quoted again, once or more: \\", \\\\\\". */
+const ESCAPED_QUOTE = "\\\\{1,8}[\"']";
+const QUOTED = `"(?:[^"\\\\]|\\\\.){0,4096}"?|'(?:[^'\\\\]|\\\\.){0,4096}'?|${ESCAPED_QUOTE}(?:(?!${ESCAPED_QUOTE})[\\s\\S]){0,4096}(?:${ESCAPED_QUOTE})?`;
 /** Schemes that are told from a word with a colon when the slashes are missing: postgres:u:pw@h. */
 const SCHEME =
   "postgres(?:ql)?|rediss?|valkeys?|mysql|mariadb|mongodb(?:\\+srv)?|amqps?|https?|wss?|s3|ftp|smtps?|jdbc";
@@ -35,7 +40,7 @@ const RULES: readonly Rule[] = [
     `${GONE}@`,
   ],
   [
-    /\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token)(["']?\s*[:=]\s*)(?!["']?…)[^\r\n]{1,4096}/gi,
+    /\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token)((?:\\{0,8}["'])?\s*[:=]\s*)(?!\\{0,8}["']?…)[^\r\n]{1,4096}/gi,
     headerValue,
   ],
   // Told from a word after "Basic" by a digit, a capital or a sign in it, or by its length.
@@ -43,12 +48,20 @@ const RULES: readonly Rule[] = [
     /\b([Bb]earer|BEARER|[Bb]asic|BASIC|[Nn]egotiate|[Aa]pi[Kk]ey)(\s{1,4})(?:(?=[a-z.~-]{0,256}[\dA-Z_=+/])[\w.~+/-]{8,4096}|[\w.~+/-]{20,4096})=*/g,
     `$1$2${GONE}`,
   ],
+  // \"password\": \"…\", where a quote of the value itself has more backslashes than those around it.
+  [
+    new RegExp(
+      `((${ESCAPED_QUOTE})${SECRET_NAME}(?<!${POINTER})\\2\\s{0,4}:\\s{0,4})\\2(?:(?!(?<!\\\\)\\2)[\\s\\S]){0,4096}(?:\\2)?`,
+      "gi",
+    ),
+    `$1$2${GONE}$2`,
+  ],
   // "password": "…", password: '…', in JSON and in what util.inspect shows.
   [
     new RegExp(`((["']?)(?<![\\w.-])${SECRET_NAME}(?<!${POINTER})\\2\\s{0,4}:\\s{0,4})(?:${QUOTED})`, "gi"),
     `$1"${GONE}"`,
   ],
-  [new RegExp(`((["'])${SECRET_NAME}\\2\\s{0,4}:\\s{0,4})-?\\d[\\d.]{0,64}`, "gi"), `$1"${GONE}"`],
+  [new RegExp(`((\\\\{0,8}["'])${SECRET_NAME}\\2\\s{0,4}:\\s{0,4})-?\\d[\\d.]{0,64}`, "gi"), `$1"${GONE}"`],
   // -e NAME=value, --env NAME=value: any value may be one.
   [/((?:^|\s)(?:-e|--env)(?:\s{1,4}|=)(["'])\w{1,100}=)[^"'\n]{1,4096}\2/g, `$1${GONE}$2`],
   [new RegExp(`((?:^|\\s)(?:-e|--env)(?:\\s{1,4}|=)["']?\\w{1,100}=)(?:${QUOTED}|[^\\s"']{1,4096})`, "g"), `$1${GONE}`],
@@ -77,6 +90,16 @@ const RULES: readonly Rule[] = [
   [/(\b(?:mysql\w*|mariadb\w*)\b[^\n]{0,500}?\s-p)[^\s"']{1,256}/g, `$1${GONE}`],
   // curl -u user:password
   [/((?:^|\s)(?:-u|--user)(?:\s{1,4}|=))[^\s"':]{1,256}:[^\s"']{1,4096}/g, `$1${GONE}`],
+  // The secret access key is wJalr…: a long word with a digit in it after the name of a secret.
+  [
+    new RegExp(
+      `((?<![\\w.-])${SPOKEN_NAME}(?<!${POINTER})(?:\\s{1,4}(?:access|key|value|is|was)\\b){0,3}(?:\\s{1,4}|\\s{0,4}:\\s{0,4})["'(<]?)(?=[A-Za-z/+_.~=-]{0,256}\\d)[\\w/+.~=-]{16,4096}`,
+      "gi",
+    ),
+    `$1${GONE}`,
+  ],
+  // An AWS secret key beside its id.
+  [/\b((?:AKIA|ASIA)[A-Z0-9]{12,32}[^\w\n]{1,4})[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])/g, `$1${GONE}`],
   // Tokens that can be told by their own form.
   [/\b(?:sk|rk|pk)_(?:live|test)_\w{8,256}/g, GONE],
   [/\bsk-(?:[\w-]{16,512})/g, GONE],
@@ -120,7 +143,7 @@ function headerValue(all: string, name: string, sign: string): string {
   const value = all.slice(name.length + sign.length);
   // Authorization = OAuth: the word alone is no value.
   if (!/[\w=+/]{3}/.test(value)) return all;
-  const quote = /^["']/.exec(value)?.[0];
+  const quote = /^\\{0,8}["']/.exec(value)?.[0];
   const end = quote === undefined ? -1 : value.indexOf(quote, 1);
   return `${name}${sign}${quote ?? ""}${GONE}${end === -1 ? "" : value.slice(end)}`;
 }

@@ -41,6 +41,14 @@ describe("toStoredError", () => {
     expect([stored.name.length, stored.code?.length]).toEqual([100, 100]);
   });
 
+  test("takes secrets out of the name and the code too", () => {
+    const token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+    const stored = toStoredError({ name: `Bad${"x".repeat(95)} ${token}`, code: token, message: `no: ${token}` });
+    expect(JSON.stringify(stored)).not.toContain("ghp_");
+    expect(stored.code).toBe("…");
+    expect(toStoredError({ code: "postgres://ana:hunter2@h/app" }).code).toBe("postgres://…@h/app");
+  });
+
   test("replaces what a store may refuse, and keeps whole characters", () => {
     expect(toStoredError(new Error("a\0b\ud800c\udc00d😀")).message).toBe("a\ufffdb\ufffdc\ufffdd😀");
   });

@@ -12,11 +12,11 @@ export function toStoredError(error: unknown): StoredError {
   const name = text(read(error, "name"));
   const code = read(error, "code");
   const stored = {
-    name: storable(name || "Error", NAME_LIMIT),
+    name: storable(withoutSecrets(name || "Error"), NAME_LIMIT),
     message: storable(withoutSecrets(text(read(error, "message")) ?? described(error)), MESSAGE_LIMIT),
   };
   return typeof code === "string" || typeof code === "number"
-    ? { ...stored, code: storable(String(code), NAME_LIMIT) }
+    ? { ...stored, code: storable(withoutSecrets(String(code)), NAME_LIMIT) }
     : stored;
 }
 
@@ -50,8 +50,8 @@ function described(error: unknown): string {
 // Enough to see the whole of a secret that reaches into what is kept, and little work for a message of megabytes.
 const LOOKED_AT = 4 * MESSAGE_LIMIT;
 
-function withoutSecrets(message: string): string {
-  return redact(message.slice(0, LOOKED_AT));
+function withoutSecrets(text: string): string {
+  return redact(text.slice(0, LOOKED_AT));
 }
 
 /** After the cut, which may leave half a character. */
