@@ -110,7 +110,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
     this.#services = services;
     this.#action = createAction<I, R>(definition, services);
     const { engine, defaults } = services;
-    const lanes = new Lanes(engine.services.ledger.store, defaults.secret);
+    const lanes = new Lanes(engine.services.ledger, defaults.secret);
     this.#leased = { engine, defaults, lanes, mayBegin: () => true };
   }
 
