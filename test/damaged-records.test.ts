@@ -197,6 +197,61 @@ describe.each(Object.entries(KINDS))("%s", (_name, open) => {
     expect(retried).toHaveLength(3);
   });
 
+  it("the note of a limit: reported, its destination is not let through, the others are", async () => {
+    const { store, damage } = await open();
+    const define = (nt: Nevertwice, ran: number[]) =>
+      nt.action("send", {
+        key: ["id"],
+        limit: { by: ({ id }: Mail) => (id < 100 ? "a" : "b"), concurrency: 1 },
+        run: async ({ id }: Mail) => void ran.push(id),
+      });
+    const before = on(store);
+    const first = define(before.nt, []);
+    await first.enqueue({ id: 1 });
+    await before.nt.worker().drain();
+    const [note] = (await store.list({ limit: 10, action: "nevertwice.limit" })).items;
+    const key = note?.record.key as string;
+    await damage(key);
+    const { nt, events, warnings } = on(store);
+    const ran: number[] = [];
+    const send = define(nt, ran);
+    for (const id of [2, 102, 103]) await send.enqueue({ id });
+    const worker = nt.worker({ concurrency: 1 });
+    await expect
+      .poll(
+        () =>
+          worker.tick().then(
+            () => ran.length,
+            () => ran.length,
+          ),
+        { timeout: 10_000 },
+      )
+      .toBe(2);
+    expect(ran.sort()).toEqual([102, 103]);
+    expect(events.filter(({ type }) => type === "damaged")).toMatchObject([{ key }]);
+    expect(warnings).toContain("DAMAGED_RECORD");
+  });
+
+  it("the note of an order: reported to whoever enqueues, whether it is read or swapped", async () => {
+    const { store, damage } = await open();
+    const define = (nt: Nevertwice) => nt.action("send", { key: ["id"], run: async (_: Mail) => {} });
+    // One remembers the note as it left it, and meets the damage when it swaps; the other has to read it.
+    const knowing = on(store);
+    const first = define(knowing.nt);
+    await first.enqueue({ id: 1 }, { orderKey: "o" });
+    await define(on(store).nt).enqueue({ id: 3 }, { orderKey: "o" });
+    const [note] = (await store.list({ limit: 10, action: "nevertwice.line" })).items;
+    const key = note?.record.key as string;
+    await damage(key);
+    const reading = on(store);
+    for (const [{ events, warnings }, send] of [[knowing, first] as const, [reading, define(reading.nt)] as const]) {
+      const enqueued = await send.enqueue({ id: 2 }, { orderKey: "o" }).catch((error: unknown) => error);
+      expect(enqueued).toMatchObject({ key });
+      expect(events.filter(({ type }) => type === "damaged")).toMatchObject([{ key }]);
+      expect(warnings).toContain("DAMAGED_RECORD");
+    }
+  });
+
   it("set aside, its bytes are kept and its key is free", async () => {
     const { store, damage } = await open();
     const send = on(store).nt.action("send", { key: ["id"], run: async ({ id }: Mail) => id });

@@ -106,6 +106,55 @@ describe("sqliteStore({ database }): calls without tx while the connection has a
     expect(await place({ id: "a" })).toBe("a");
   });
 
+  it("a transaction that stays open is no outage: one try each, nothing unguarded, and calls work right after it", async () => {
+    const { db, nt, store, events, runs, place } = shop(20);
+    const rang: string[] = [];
+    const alarm = nt.action("alarm", {
+      key: ["id"],
+      whenStoreDown: "run",
+      run: async ({ id }: { id: string }) => void rang.push(id),
+    });
+    await place({ id: "first" });
+    let writes = 0;
+    const write = store.write.bind(store);
+    store.write = (puts) => {
+      writes += 1;
+      return write(puts);
+    };
+    db.exec("BEGIN IMMEDIATE");
+    const refused = { code: "STORE_UNAVAILABLE", message: /pass it to the call as tx/ };
+    for (let i = 0; i < 8; i += 1) await expect(place({ id: `alone-${i}` })).rejects.toMatchObject(refused);
+    expect(writes).toBeLessThanOrEqual(8);
+    writes = 0;
+    const many = await Promise.allSettled(Array.from({ length: 10 }, (_, i) => place({ id: `many-${i}` })));
+    expect(many.map(({ status }) => status)).toEqual(many.map(() => "rejected"));
+    // A batch that was refused as a whole is not split in search of the row to blame.
+    expect(writes).toBeLessThan(10);
+    await expect(alarm({ id: "a" })).rejects.toMatchObject(refused);
+    expect(rang).toEqual([]);
+    db.exec("COMMIT");
+    expect(await place({ id: "later" })).toBe("later");
+    expect(runs).toEqual(["first", "later"]);
+    expect(events.filter(({ type }) => type === "store_down")).toEqual([]);
+  });
+
+  it("a worker reports a transaction that stays open as its error, and works on after it", async () => {
+    const { db, nt, runs, place } = shop(20);
+    await place.enqueue({ id: "a" });
+    const worker = nt.worker();
+    const errors: unknown[] = [];
+    worker.on((event) => {
+      if (event.type === "error") errors.push(event.error);
+    });
+    db.exec("BEGIN IMMEDIATE");
+    await worker.tick().catch((error: unknown) => errors.push(error));
+    expect(errors[0]).toMatchObject({ message: expect.stringMatching(/a transaction stayed open for too long/) });
+    expect(runs).toEqual([]);
+    db.exec("COMMIT");
+    await worker.tick();
+    expect(runs).toEqual(["a"]);
+  });
+
   it("a ledger that a rolled back transaction has made is made again", async () => {
     const { db, place } = shop();
     db.exec("BEGIN IMMEDIATE");

@@ -41,9 +41,24 @@ export function isDamagedRecord(error: unknown): error is NevertwiceError {
   return isNevertwiceError(error) && (error as { [DAMAGED]?: unknown })[DAMAGED] === true;
 }
 
+const IN_USE = Symbol.for("nevertwice.connectionInUse");
+
+/**
+ * The store works, but the caller's own open transaction occupies the connection it was given. The store has waited for
+ * it already, and only the caller can end it: to repeat the request, or to run without the ledger, would not be right.
+ */
+export function markConnectionInUse(error: NevertwiceError): NevertwiceError {
+  return Object.defineProperty(error, IN_USE, { value: true, enumerable: false });
+}
+
+/** The request as a whole was not carried out: nothing is said about any one record. */
+export function isOfAllRecords(error: unknown): boolean {
+  return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE" && !isDamagedRecord(error);
+}
+
 /** The store as a whole did not answer: nothing can be said about any record. */
 export function isStoreDown(error: unknown): boolean {
-  return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE" && !isDamagedRecord(error);
+  return isOfAllRecords(error) && (error as { [IN_USE]?: unknown })[IN_USE] !== true;
 }
 
 export function describeDamage(error: NevertwiceError): DamagedRecord {

@@ -2,7 +2,13 @@
  * The store as the engine uses it: events go in, compare-and-swap goes out. Concurrent callers share round trips, a
  * store that is down is recognised, and a write whose reply was lost is recognised as our own.
  */
-import { type DamagedRecord, describeDamage, isDamagedRecord, isStoreDown } from "../core/damaged-record.ts";
+import {
+  type DamagedRecord,
+  describeDamage,
+  isDamagedRecord,
+  isOfAllRecords,
+  isStoreDown,
+} from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import { BLANK_RECORD, type Instant, type LedgerRecord, type Payload } from "../core/record.ts";
 import type { Refusal } from "../core/refusal.ts";
@@ -86,7 +92,7 @@ export class Ledger {
     });
     const shared = {
       maxInFlight: MAX_IN_FLIGHT,
-      splittable: (error: unknown) => !isStoreDown(error),
+      splittable: (error: unknown) => !isOfAllRecords(error),
       culprit: (error: unknown) => (isDamagedRecord(error) ? (error.key ?? null) : null),
       answered: () => this.#breaker.succeeded(),
       unanswered: (error: unknown, size: number) => this.#blamed(error, size),

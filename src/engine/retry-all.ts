@@ -1,5 +1,5 @@
 /** Dead letters brought back by the hundred: all of them, or those that a filter picks, or only shown. */
-import { isStoreDown } from "../core/damaged-record.ts";
+import { isOfAllRecords } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, messageOf } from "../core/errors.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Page, Stored } from "../core/store.ts";
@@ -101,7 +101,7 @@ async function refusalOf(engine: Engine, { key, tenant }: LedgerRecord, signatur
     await retryFailed(engine, { key, tenant }, signature);
     return null;
   } catch (error) {
-    if (isNevertwiceError(error) && !isStoreDown(error)) return messageOf(error);
+    if (isNevertwiceError(error) && !isOfAllRecords(error)) return messageOf(error);
     throw error;
   }
 }

@@ -41,13 +41,21 @@ export interface LaneKey {
   readonly tenant: string;
 }
 
+/** The store, and who is to know of a note in it that cannot be read. */
+export interface LaneLedger {
+  readonly store: Store;
+  reportDamage(error: unknown): void;
+}
+
 export class Lanes {
+  readonly #ledger: LaneLedger;
   readonly #store: Store;
   readonly #secret: string | Uint8Array | undefined;
   readonly #lanes = new Map<string, Lane>();
 
-  constructor(store: Store, secret: string | Uint8Array | undefined) {
-    this.#store = store;
+  constructor(ledger: LaneLedger, secret: string | Uint8Array | undefined) {
+    this.#ledger = ledger;
+    this.#store = ledger.store;
     this.#secret = secret;
   }
 
@@ -105,6 +113,7 @@ export class Lanes {
         const answers = await this.#swap(lane, wishes, leaving);
         for (const [i, wish] of wishes.entries()) wish.resolve(answers[i] as LaneAnswer);
       } catch (error) {
+        this.#ledger.reportDamage(error);
         // A slot that could not be given back is free when its time is over.
         for (const wish of wishes) wish.reject(error);
       }

@@ -5,7 +5,7 @@
  * Taking a task is no effect yet: whoever falls silent loses it to the next one. What an agent does outside for a task
  * goes through actions of its own, keyed by the task, so that the second agent to have it does nothing twice.
  */
-import { isStoreDown } from "../core/damaged-record.ts";
+import { isOfAllRecords } from "../core/damaged-record.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
@@ -110,7 +110,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
     this.#services = services;
     this.#action = createAction<I, R>(definition, services);
     const { engine, defaults } = services;
-    const lanes = new Lanes(engine.services.ledger.store, defaults.secret);
+    const lanes = new Lanes(engine.services.ledger, defaults.secret);
     this.#leased = { engine, defaults, lanes, mayBegin: () => true };
   }
 
@@ -187,7 +187,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
       const pulse = new Pulse(heart, { leaseMs: policy.leaseMs, timeoutMs, stored });
       return new TakenTask<I, R>(this.#services, this.#definition, pulse, input as I);
     } catch (error) {
-      if (isStoreDown(error)) throw error;
+      if (isOfAllRecords(error)) throw error;
       await parkLeased(this.#leased, stored, error, "unreadable");
       return null;
     }

@@ -150,7 +150,7 @@ class OutboxWorker implements Worker {
     this.#given = services;
     const { engine, defaults } = services;
     this.#engine = engine;
-    const lanes = new Lanes(engine.services.ledger.store, defaults.secret);
+    const lanes = new Lanes(engine.services.ledger, defaults.secret);
     this.#leased = { engine, defaults, lanes, mayBegin: () => this.#isOpen };
     this.#lines = new Lines(this.#leased, settings.concurrency, {
       isPutOff: (key) => this.#postponed.has(key),

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { closeSync, existsSync, fsyncSync, readFileSync, renameSync, statSync, writeSync } from "node:fs";
 import { basename, dirname } from "node:path";
-import type { DamagedRecord } from "../core/damaged-record.ts";
+import { type DamagedRecord, markConnectionInUse } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import { makePrivateFile, makePrivateFolder, modeBeside, openPrivate } from "./private-files.ts";
 import { isBusy, isCorrupt, isWithinTransaction, type SqliteDriver, type SqliteHandle } from "./sqlite-driver.ts";
@@ -181,10 +181,12 @@ export function storeError(error: unknown, path: string): NevertwiceError {
   if (isNevertwiceError(error)) return error;
   if (isCorrupt(error)) return damagedFile(path, messageOf(error));
   if (isWithinTransaction(error)) {
-    return new NevertwiceError(
-      "STORE_UNAVAILABLE",
-      `a transaction stayed open for too long on the connection that carries the ledger ${path}. Nothing was run. Commit it, pass it to the call as tx, or give the ledger a connection of its own.`,
-      { cause: error },
+    return markConnectionInUse(
+      new NevertwiceError(
+        "STORE_UNAVAILABLE",
+        `a transaction stayed open for too long on the connection that carries the ledger ${path}. Nothing was run. Commit it, pass it to the call as tx, or give the ledger a connection of its own.`,
+        { cause: error },
+      ),
     );
   }
   if (isBusy(error)) {

@@ -47,6 +47,11 @@ function updateSql(row: RowValues): string {
   return `UPDATE nevertwice_records SET ${set.join(", ")}, lease_watch = ${row[LEASE_UNTIL] === null ? "NULL" : "?"} WHERE key = ? AND rev = ?`;
 }
 
+// A document that is no JSON any more would make json_extract() fail, and with it the whole statement. Such a row is
+// selected, so that its decoding finds the damage and reports it.
+const QUEUED =
+  "CASE WHEN NOT json_valid(doc) THEN 1 WHEN json_type(doc) <> 'object' THEN 1 ELSE json_extract(doc, '$.queued') = 1 END";
+
 // Rows looked at in one transaction by a sweep: a few milliseconds, so that no writer waits long for it.
 const SWEEP_WINDOW = 5_000;
 // More tenants than this sweep through one process: they begin anew.
@@ -225,7 +230,7 @@ export class SqliteLedger {
       where.push("action IN (SELECT value FROM json_each(?))");
       values.push(JSON.stringify(query.actions));
     }
-    where.push("json_extract(doc, '$.queued') = 1");
+    where.push(QUEUED);
     const filter = where.join(" AND ");
     const due = () => {
       const sql = `${SELECT} WHERE state = 'pending' AND attention_at <= ? AND ${filter} ORDER BY attention_at, id LIMIT ?`;
@@ -291,9 +296,11 @@ export class SqliteLedger {
       const one = actions.get(action) ?? { total: 0, states: emptyCounts() };
       actions.set(action, one);
       one.total += n;
+      total += n;
+      // The state of a damaged row may be none that there is.
+      if (!Object.hasOwn(states, state)) continue;
       one.states[state] += n;
       states[state] += n;
-      total += n;
     }
     const oldest = (state: State) =>
       (

@@ -55,7 +55,7 @@ export interface SqliteStoreOptions {
   /** A connection of your own instead (node:sqlite, @photostructure/sqlite, better-sqlite3): the ledger lives in your database, on your thread. */
   readonly database?: SqliteHandle;
   readonly clock?: { instant(): Instant };
-  /** How long a lock of another process is waited for. */
+  /** How long a lock of another process, or an open transaction on `database`, is waited for. */
   readonly busyMs?: number;
 }
 

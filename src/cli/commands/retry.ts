@@ -1,4 +1,4 @@
-import { isStoreDown } from "../../core/damaged-record.ts";
+import { isOfAllRecords } from "../../core/damaged-record.ts";
 import { isNevertwiceError, messageOf } from "../../core/errors.ts";
 import type { Store, Stored } from "../../core/store.ts";
 import { instantOf } from "../../core/store.ts";
@@ -120,7 +120,7 @@ async function retryOne(
     await nt.retry({ key: record.key }, signature);
     return null;
   } catch (error) {
-    if (!alone && isNevertwiceError(error) && !isStoreDown(error)) return messageOf(error);
+    if (!alone && isNevertwiceError(error) && !isOfAllRecords(error)) return messageOf(error);
     throw error;
   }
 }
