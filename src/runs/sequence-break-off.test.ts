@@ -65,7 +65,7 @@ eachStore("a restart that breaks off", (open) => {
         const sent: string[] = [];
         const sequence = drip(bench.nt, sent, mode.onFailed);
         const breaking = drip(bench.another({ wrap }), sent, mode.onFailed);
-        await sequence.start("ann", {});
+        await sequence.start("ann", undefined);
         await bench.nt.worker().drain();
         await sequence.stop("ann", by);
         await daysPass(bench, 4);
@@ -89,7 +89,7 @@ it("a restart that breaks off before a refused step is queued again does not let
     const refused = new Set(["b"]);
     const sequence = drip(bench.nt, sent, "continue", refused);
     const breaking = drip(bench.another({ wrap }), sent, "continue");
-    await sequence.start("ann", {});
+    await sequence.start("ann", undefined);
     await daysPass(bench, 1);
     expect((await sequence.status("ann")).steps[1]?.outcome.status).toBe("failed");
     await sequence.stop("ann", by);
@@ -118,9 +118,9 @@ eachStore("a start that breaks off", (open) => {
           const sequence = drip(bench.nt, sent, "continue");
           const breaking = drip(bench.another({ wrap }), sent, "continue");
           Object.assign(fault, { at, kept });
-          await breaking.start("ann", {}).catch(() => {});
+          await breaking.start("ann", undefined).catch(() => {});
           if (workerFirst) await daysPass(bench, 3);
-          await sequence.start("ann", {});
+          await sequence.start("ann", undefined);
           await daysPass(bench, 40);
           expect([at, sent.join("")]).toEqual([at, "abcd"]);
         }
@@ -135,7 +135,7 @@ it.each([false, true])("a stop that breaks off (written: %s) is called again and
   const sent: string[] = [];
   const sequence = drip(bench.nt, sent, "continue");
   const breaking = drip(bench.another({ wrap }), sent, "continue");
-  await sequence.start("ann", {});
+  await sequence.start("ann", undefined);
   await bench.nt.worker().drain();
   Object.assign(fault, { at: 0, kept });
   await expect(breaking.stop("ann", by)).rejects.toThrow();
