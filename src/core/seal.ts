@@ -21,6 +21,8 @@ export interface Sealer {
   seal(payload: Payload, bound: SealBinding): Payload;
   /** Throws where the payload was altered, belongs to another record, or is not sealed and need not be accepted. */
   open(payload: Payload, bound: Omit<SealBinding, "fence">): Payload;
+  /** What is missing here to open the payload, and may be given elsewhere; null: nothing is, or the payload is no good. */
+  lacks(payload: Payload): string | null;
   /** For the digests beside sealed payloads, in the order of the encryption keys. */
   readonly digestKeys: readonly DigestKey[];
 }
@@ -78,8 +80,18 @@ export function sealer(option: EncryptOption): Sealer {
       if ("json" in payload && !acceptPlain) throw notSealed(bound);
       return payload;
     },
+    lacks: (payload) => {
+      if ("json" in payload) return acceptPlain ? null : "encrypt: { acceptPlain: true }";
+      return lacking(payload, keys);
+    },
     digestKeys: keys.map((key) => key.digestKey),
   };
+}
+
+/** The encryption key that a process without `encrypt`, or with other keys, lacks for a payload; null: none. */
+export function lacking(payload: Payload, keys: readonly { readonly id: string }[] = []): string | null {
+  const id = "sealed" in payload ? parse(payload.sealed)?.keyId : undefined;
+  return id === undefined || keys.some((key) => key.id === id) ? null : `the encryption key ${id}`;
 }
 
 const OPTIONS = ["keys", "acceptPlain"];

@@ -465,8 +465,8 @@ export class Engine {
   /** A resend under the provider's key must carry the bytes of the first send, reworded free fields or not. */
   #sameBytes(call: Call, record: LedgerRecord): boolean {
     const { payloads } = this.services;
-    if (call.definition.prepare && payloads.load(record, "draft").omitted !== undefined) return false;
-    if (payloads.load(record, "input").omitted === undefined) return true;
+    if (call.definition.prepare && payloads.loadDraft(record).omitted !== undefined) return false;
+    if (record.input !== null && payloads.load(record, "input").omitted === undefined) return true;
     // Not stored, or sealed for others: only this call's own input is left, and it must be known to be the same.
     return (
       isComparable(record.fingerprint) &&

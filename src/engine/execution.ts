@@ -106,7 +106,8 @@ class Execution implements Watcher<unknown>, Applying {
   async #roundabout(): Promise<End | null> {
     try {
       const { prepare, policy } = this.#call.definition;
-      const kept = this.#services.payloads.load(this.#record, "draft");
+      const { payloads } = this.#services;
+      const kept = prepare ? payloads.loadDraft(this.#record) : payloads.load(this.#record, "draft");
       let draft = kept.value;
       // A draft that could not be stored is made again; the plan lets only those resend it who asked to run it again.
       if (prepare && (this.#record.state === "claimed" || kept.omitted !== undefined)) {

@@ -1,8 +1,9 @@
 /** Values in and out of the ledger: bounded, as JSON, sealed when asked. */
 import { damagedRecord, isDamagedRecord, markDamaged } from "../core/damaged-record.ts";
 import { isNevertwiceError, messageOf } from "../core/errors.ts";
+import { digestKeyId } from "../core/fingerprint.ts";
 import type { LedgerRecord, Payload } from "../core/record.ts";
-import type { Sealer } from "../core/seal.ts";
+import { lacking, type Sealer } from "../core/seal.ts";
 import { storableText } from "../core/storable-text.ts";
 
 export interface PayloadLimits {
@@ -11,6 +12,9 @@ export interface PayloadLimits {
 }
 
 export const DEFAULT_LIMITS: PayloadLimits = { inputBytes: 256 * 1024, resultBytes: 1024 * 1024 };
+
+// No JSON: it is only ever stored sealed.
+const NOTHING = "";
 
 type Field = "input" | "draft" | "result";
 type Bound = { readonly tenant: string; readonly key: string; readonly fence: number };
@@ -22,9 +26,15 @@ export class Payloads {
     this.#sealer = sealer;
   }
 
-  /** `undefined` is stored as nothing at all, and comes back as `undefined`. */
+  /**
+   * `undefined` is stored as nothing at all, and comes back as `undefined`. A sealed draft of `undefined` is stored: one that
+   * is missing was then removed.
+   */
   store(value: unknown, field: Field, maxBytes: number, bound: Bound): Payload | null {
-    if (value === undefined) return null;
+    if (value === undefined) {
+      const sealed = field === "draft" && this.#sealer !== null;
+      return sealed ? this.#sealer.seal({ json: NOTHING }, { ...bound, field }) : null;
+    }
     const payload = toPayload(value, maxBytes);
     return this.#sealer === null ? payload : this.#sealer.seal(payload, { ...bound, field });
   }
@@ -39,10 +49,25 @@ export class Payloads {
     }
   }
 
+  /** The draft of an action that prepares one. */
+  loadDraft(record: LedgerRecord): { value: unknown; omitted?: string } {
+    if (record.draft === null && this.#sealer !== null) return { value: undefined, omitted: "it is missing" };
+    return this.load(record, "draft");
+  }
+
+  /** What this process lacks to open the record's input and draft, and others may have; null: nothing. */
+  lacks({ input, draft, fingerprint }: LedgerRecord): string | null {
+    const digestKey = input === null ? digestKeyId(fingerprint) : null;
+    if (digestKey !== null && !this.#sealer?.digestKeys.some(({ id }) => id === digestKey))
+      return `the encryption key ${digestKey}`;
+    const one = (payload: Payload) => (this.#sealer === null ? lacking(payload) : this.#sealer.lacks(payload));
+    return (input && one(input)) ?? (draft && one(draft));
+  }
+
   #read(record: LedgerRecord, field: Field, payload: Payload): { value: unknown; omitted?: string } {
     const open =
       this.#sealer === null ? payload : this.#sealer.open(payload, { tenant: record.tenant, key: record.key, field });
-    if ("json" in open) return { value: JSON.parse(open.json) };
+    if ("json" in open) return { value: open.json === NOTHING ? undefined : JSON.parse(open.json) };
     if ("omitted" in open) return { value: undefined, omitted: open.omitted };
     return { value: undefined, omitted: "it is sealed, and no key was given: pass the same `encrypt` that sealed it" };
   }

@@ -11,6 +11,7 @@ import { type CallDefaults, makeCall } from "./call.ts";
 import type { Clock, Timer } from "./clock.ts";
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
+import { isInputMissing, missingInput } from "./missing-input.ts";
 import { parseInput } from "./standard-schema.ts";
 import { onlyOf } from "./tenancy.ts";
 
@@ -147,6 +148,7 @@ export class Sweeper {
       const options = { version, tenant, wait: 0, ...(scope !== null && { scope }) };
       const call = makeCall(definition, input.value, parsed, options, this.#defaults);
       if (call.key !== record.key || underWay.closed) return false;
+      if (isInputMissing(record, call, definition.free)) throw missingInput(record);
       const outcome = await this.#engine.settle(call, stored);
       return outcome.status !== "unknown";
     } catch (error) {

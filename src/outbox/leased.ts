@@ -13,6 +13,7 @@ import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { type End, type Ending as ExecutionEnding, executeThen, storeIsDown } from "../engine/execution.ts";
 import type { Applied } from "../engine/ledger.ts";
+import { isInputMissing, missingInput } from "../engine/missing-input.ts";
 import { parseInput } from "../engine/standard-schema.ts";
 import { keepOrder, swapsOf, turnOf } from "../engine/turn.ts";
 import type { LaneKey, Lanes } from "./lanes.ts";
@@ -57,11 +58,14 @@ export function runLeasedThen(
 ): void {
   const { schema, limit } = definition;
   const readied = inputOf(services, stored);
-  if ("why" in readied) tell(listener, parkLeased(services, stored, readied.error, readied.why));
+  if ("lacks" in readied) tell(listener, leaveToOthers(services, stored, readied.lacks));
+  else if ("why" in readied) tell(listener, parkLeased(services, stored, readied.error, readied.why));
   else if (schema !== undefined) tell(listener, runParsed(services, definition, stored, readied.value));
   else {
     const call = new LeasedCall(services, definition, stored.record, { given: readied.value, input: readied.value });
-    if (limit !== null) tell(listener, limited(services, call, stored));
+    if (isInputMissing(stored.record, call, definition.free))
+      tell(listener, parkLeased(services, stored, missingInput(stored.record), "unreadable"));
+    else if (limit !== null) tell(listener, limited(services, call, stored));
     else markThenRun(services, call, stored, listener);
   }
 }
@@ -140,10 +144,15 @@ class PlainEnding implements ExecutionEnding {
 function inputOf(
   { engine }: LeasedServices,
   { record }: Stored,
-): { readonly value: unknown } | { readonly error: unknown; readonly why: "expired" | "unreadable" } {
+):
+  | { readonly value: unknown }
+  | { readonly lacks: string }
+  | { readonly error: unknown; readonly why: "expired" | "unreadable" } {
   const { ledger, payloads } = engine.services;
   const stale = record.terms === null ? null : staleSince(record, ledger.instant().now);
   if (stale !== null) return { error: stale, why: "expired" };
+  const lacks = payloads.lacks(record);
+  if (lacks !== null) return { lacks };
   try {
     const input = payloads.load(record, "input");
     if (input.omitted === undefined) return input;
@@ -160,7 +169,10 @@ async function runParsed(services: LeasedServices, definition: Definition, store
   } catch (error) {
     return parkLeased(services, stored, error, "unreadable");
   }
-  return runCall(services, new LeasedCall(services, definition, stored.record, { given, input }), stored);
+  const call = new LeasedCall(services, definition, stored.record, { given, input });
+  if (isInputMissing(stored.record, call, definition.free))
+    return parkLeased(services, stored, missingInput(stored.record), "unreadable");
+  return runCall(services, call, stored);
 }
 
 interface Inputs {
@@ -281,6 +293,21 @@ export async function giveBack(services: LeasedServices, stored: Stored, dueAt: 
     if (storeIsDown(error)) giveBackLater(services, stored);
     throw error;
   }
+}
+
+const LEFT_TO_OTHERS_MS = 30_000;
+
+/** Processes are given a new key one after the other: what this one cannot open, another one can. */
+export function leaveToOthers(services: LeasedServices, stored: Stored, lacks: string): Promise<Ending> {
+  const { ledger, warnings } = services.engine.services;
+  const { action, key } = stored.record;
+  warnings.warn(
+    "KEY_MISSING",
+    action,
+    `${action}: the queued intent ${key} cannot be opened by this process, which lacks ${lacks}. It is left to other processes, and what follows it in its order waits. Give every process the same \`encrypt\`; to rotate, add the new key as the second one everywhere first.`,
+    lacks,
+  );
+  return giveBack(services, stored, ledger.instant().now + LEFT_TO_OTHERS_MS);
 }
 
 function giveBackNow(services: LeasedServices, stored: Stored): Promise<Ending> {

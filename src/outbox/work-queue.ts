@@ -14,11 +14,12 @@ import { backoffMs, type RetryOptions } from "../core/policy.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Action, type ActionServices, createAction } from "../engine/action.ts";
-import type { CallOptions } from "../engine/call.ts";
+import { type CallOptions, printOf } from "../engine/call.ts";
 import { type Definition, defineAction } from "../engine/definition.ts";
 import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
 import type { Inputs } from "../engine/enqueue-many.ts";
 import { isEnqueued } from "../engine/events.ts";
+import { isInputMissing, missingInput } from "../engine/missing-input.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
 import { Pulse } from "../engine/pulse.ts";
 import { parseInput, type StandardSchema } from "../engine/standard-schema.ts";
@@ -27,7 +28,7 @@ import { lookAgainAt } from "../engine/turn.ts";
 import { closedError } from "../engine/under-way.ts";
 import { Doorbells } from "./doorbells.ts";
 import { Lanes } from "./lanes.ts";
-import { giveBack, type LeasedServices, leasedTurn, parkLeased, staleSince } from "./leased.ts";
+import { giveBack, type LeasedServices, leasedTurn, leaveToOthers, parkLeased, staleSince } from "./leased.ts";
 
 export interface QueueOptions<I> {
   readonly input?: StandardSchema<unknown, I>;
@@ -178,11 +179,21 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
       await parkLeased(this.#leased, stored, stale, "expired");
       return null;
     }
+    const lacks = payloads.lacks(stored.record);
+    if (lacks !== null) {
+      await leaveToOthers(this.#leased, stored, lacks);
+      return null;
+    }
     try {
       const { value, omitted } = payloads.load(stored.record, "input");
       if (omitted !== undefined) throw new NevertwiceError("INVALID_INPUT", `its input cannot be read: ${omitted}`);
       const { schema, name, policy } = this.#definition;
       const input = schema === undefined ? value : await parseInput(schema, value, name);
+      const { record } = stored;
+      if (record.input === null) {
+        const print = printOf(input, this.#definition.free, record.key, this.#services.defaults);
+        if (isInputMissing(record, { print }, this.#definition.free)) throw missingInput(record);
+      }
       const timeoutMs = Number.POSITIVE_INFINITY;
       const pulse = new Pulse(heart, { leaseMs: policy.leaseMs, timeoutMs, stored });
       return new TakenTask<I, R>(this.#services, this.#definition, pulse, input as I);

@@ -137,8 +137,15 @@ function checkKeep(planned: readonly Planned[], keepMs: number | null, where: st
   );
 }
 
+const STOPPED = "SequenceStopped";
+
 class Stopped extends Error {
-  override readonly name = "SequenceStopped";
+  override readonly name = STOPPED;
+}
+
+/** Not taken because the sequence was stopped: unlike a step that failed by itself, it holds the ones after it back. */
+function wasStopped({ state, error }: LedgerRecord): boolean {
+  return state === "failed" && error?.name === STOPPED;
 }
 
 class Drip<I, R> implements Sequence<I, R> {
@@ -195,9 +202,22 @@ class Drip<I, R> implements Sequence<I, R> {
     checkSignature(signature ?? {}, `${this.sequenceName}.restart`);
     this.#services.engine.requireOpen();
     const tenant = this.#tenantOf(options);
+    // While the stop stands no step can pass one that is still to be queued again: it is lifted last.
+    await this.#queueAgain(subject, tenant, signature, (record) => record.state === "failed");
     await this.#tell(subject, tenant, JSON.stringify({ ...signature, stopped: false }));
+    // Those that a worker took in between have failed as stopped once more.
+    await this.#queueAgain(subject, tenant, signature, wasStopped);
+  }
+
+  async #queueAgain(
+    subject: string,
+    tenant: string,
+    signature: Signature,
+    which: (record: LedgerRecord) => boolean,
+  ): Promise<void> {
     for (const { record } of await this.#records(subject, tenant)) {
-      if (record?.state === "failed") await retryFailed(this.#services.engine, { key: record.key, tenant }, signature);
+      if (record === null || !which(record)) continue;
+      await retryFailed(this.#services.engine, { key: record.key, tenant }, signature);
     }
   }
 
@@ -228,6 +248,13 @@ class Drip<I, R> implements Sequence<I, R> {
     if (place === 0) return undefined;
     const before = this.#planned[place - 1] as Planned;
     const stored = await ledger.read(await this.#keyOf(subject, before.step, tenant));
+    // Also with onFailed "continue": it did not fail by itself, and a restart brings it back.
+    if (stored !== null && wasStopped(stored.record))
+      throw rejected(
+        new Stopped(
+          `the step before it, ${JSON.stringify(before.step)}, was stopped. Call restart() to go on with both`,
+        ),
+      );
     const done =
       stored?.record.state === "confirmed" || (this.#onFailed === "continue" && stored?.record.state === "failed");
     if (!done && stored?.record.state === "failed")
