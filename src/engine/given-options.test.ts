@@ -97,12 +97,10 @@ describe("a transaction that is given as undefined is not no transaction", () =>
     const { nt, ran, ways } = await program();
     for (const [way, call] of Object.entries(ways)) {
       if (NO_TX.includes(way)) continue;
-      await expect
-        .soft(call({ tx }), way)
-        .rejects.toMatchObject({
-          code: "CONFIG",
-          message: expect.stringMatching(/tx is (undefined|null)|takes no tx/),
-        });
+      await expect.soft(call({ tx }), way).rejects.toMatchObject({
+        code: "CONFIG",
+        message: expect.stringMatching(/tx is (undefined|null)|takes no tx/),
+      });
     }
     expect(ran).toEqual([]);
     const { items } = await nt.store.list({ limit: 10 });
