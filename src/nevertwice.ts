@@ -11,7 +11,7 @@ import { redact } from "./core/redact.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
 import type { Store } from "./core/store.ts";
 import { type Action, createAction } from "./engine/action.ts";
-import type { CallDefaults, CallOptions } from "./engine/call.ts";
+import { type CallDefaults, type CallOptions, requireGivenIn } from "./engine/call.ts";
 import { systemClock } from "./engine/clock.ts";
 import { type AttemptContext, type Logger, outside, silentLogger } from "./engine/context.ts";
 import { DamageReports } from "./engine/damage-reports.ts";
@@ -19,7 +19,7 @@ import { type ActionOptions, type Definition, defineAction, type Probe } from ".
 import { Engine } from "./engine/engine.ts";
 import { type EventListener, Events, Warnings } from "./engine/events.ts";
 import { Ledger } from "./engine/ledger.ts";
-import { type Resolution, resolveDoubt, retryFailed, type Signature } from "./engine/operate.ts";
+import { keyIn, type Resolution, resolveDoubt, retryFailed, type Signature, type Target } from "./engine/operate.ts";
 import { Payloads } from "./engine/payloads.ts";
 import { Heart } from "./engine/pulse.ts";
 import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all.ts";
@@ -138,7 +138,7 @@ function checkOptions(options: NevertwiceOptions): void {
       throw noSuchOption("nevertwice()", option, OPTIONS);
     }
   }
-  requireGiven("nevertwice()", options, ["encrypt", "secret"]);
+  requireGiven("nevertwice()", options, ["store", "encrypt", "secret"]);
   if (options.secret !== undefined) checkSecret(options.secret);
   checkTenantChoice(options, "nevertwice()");
 }
@@ -244,7 +244,7 @@ class Instance implements Nevertwice {
       throw configError(
         `once(${JSON.stringify(name)}, …): the third argument must be the function that has the effect.`,
       );
-    requireGiven(`once(${JSON.stringify(name)}, …)`, options, ["tenant"]);
+    requireGivenIn(options, `once(${JSON.stringify(name)}, …)`);
     const { scope, version, tenant, wait, tx, ...policy } = options;
     const definition = defineAction<undefined, R, undefined>(name, {
       ...(policy as PolicyOptions<Probe<undefined, R>>),
@@ -303,16 +303,20 @@ class Instance implements Nevertwice {
     };
   }
 
-  status({ key }: { readonly key: string }) {
-    return this.#engine.status(key, this.#defaults.confinedTo);
+  async status(target: { readonly key: string }) {
+    return this.#engine.status(keyIn(target, "status"), this.#defaults.confinedTo);
   }
 
-  resolve({ key }: { readonly key: string }, resolution: Resolution<unknown>) {
-    return resolveDoubt(this.#engine, { key, tenant: this.#defaults.confinedTo ?? "" }, resolution);
+  async resolve(target: { readonly key: string }, resolution: Resolution<unknown>) {
+    return resolveDoubt(this.#engine, this.#targetOf(target, "resolve"), resolution);
   }
 
-  retry({ key }: { readonly key: string }, signature: Signature) {
-    return retryFailed(this.#engine, { key, tenant: this.#defaults.confinedTo ?? "" }, signature);
+  async retry(target: { readonly key: string }, signature: Signature) {
+    return retryFailed(this.#engine, this.#targetOf(target, "retry"), signature);
+  }
+
+  #targetOf(target: { readonly key: string }, where: string): Target {
+    return { key: keyIn(target, where), tenant: this.#defaults.confinedTo ?? "" };
   }
 
   retryAll(filter: RetryFilter, signature: Signature): Promise<RetryReport> {

@@ -1,9 +1,15 @@
 /** Tools of the AI SDK (`ai` 6 and 7): `execute` is wrapped; types, schemas, approval and model output stay as they are. */
 import { configError, NevertwiceError } from "../core/errors.ts";
-import { requireGiven } from "../core/given-option.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { type Answer, guardTool } from "./guard-tool.ts";
-import type { AnyInput, AnyToolOptions, Guarding, GuardOptions, ToolsOptions } from "./tool-options.ts";
+import {
+  type AnyInput,
+  type AnyToolOptions,
+  type Guarding,
+  type GuardOptions,
+  requireWhose,
+  type ToolsOptions,
+} from "./tool-options.ts";
 import { guardEach } from "./toolset.ts";
 
 /** What `execute` gets as its second argument; `context` is `experimental_context` in version 6. */
@@ -50,11 +56,13 @@ export function guardAiTool<T extends AiTool>(
     throw configError(`guardAiTool(${JSON.stringify(name)}): the third argument must be a tool, as tool() returns it.`);
   }
   const { execute, toModelOutput } = tool as { execute?: Execute; toModelOutput?: ToModelOutput };
+  requireWhose(options, `guardAiTool(${JSON.stringify(name)})`);
   if (execute === undefined || options.readOnly === true) return tool;
+  const { tenant, ...rest } = options;
   const notes = new Notes();
   const guarded = guardTool<AnyInput, Streaming, unknown>(
     nt,
-    { ...options, scope: scopeOf(options), tenant: tenantOf(options), name },
+    { ...rest, scope: scopeOf(options), ...(tenant !== undefined && { tenant: tenantOf(tenant) }), name },
     (input, { call, yielded }) => lastOf(execute.call(tool, input, call), yielded),
   );
   const answer = async (input: unknown, call: AiCall, yielded: (value: unknown) => void) => {
@@ -79,11 +87,10 @@ function scopeOf({ scope }: GuardOptions<AiCall>): NonNullable<GuardOptions<Stre
   return typeof scope === "function" ? ({ call }: Streaming) => scope(call) : (scope ?? null);
 }
 
-function tenantOf(options: GuardOptions<AiCall>): NonNullable<GuardOptions<Streaming>["tenant"]> {
-  requireGiven("guardAiTool", options, ["tenant"]);
-  const { tenant } = options;
-  if (typeof tenant === "function") return ({ call }: Streaming) => tenant(call);
-  return tenant ?? (() => undefined);
+type Tenant<X> = NonNullable<GuardOptions<X>["tenant"]>;
+
+function tenantOf(tenant: Tenant<AiCall>): Tenant<Streaming> {
+  return typeof tenant === "function" ? ({ call }) => tenant(call) : tenant;
 }
 
 /** A refusal is thrown: the model reads it as the tool's error, and a typed output keeps its type. */

@@ -14,6 +14,7 @@ import {
   type Guarding,
   type GuardOptions,
   optionsOfTool,
+  requireWhose,
   type ToolsOptions,
 } from "./tool-options.ts";
 
@@ -78,6 +79,7 @@ export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}
     }
     const chosen = optionsOfTool(options, definition.name);
     const merged: AnyToolOptions & GuardOptions<ClaudeCall> = { ...chosen, ...own };
+    requireWhose(merged, `claudeGuard: tool ${JSON.stringify(definition.name)}`);
     const readOnly = merged.readOnly ?? definition.annotations?.readOnlyHint === true;
     if (chosen === null || readOnly) return definition;
     const guarded = guardTool<AnyInput, ClaudeCall, ToolResult>(

@@ -1,6 +1,5 @@
 /** Tools of LangChain and LangGraph: a tool's own `_call`, or the calls of a whole agent by a middleware. */
 import { configError } from "../core/errors.ts";
-import { requireGiven } from "../core/given-option.ts";
 import { type Answer, guardTool, type ResultCodec } from "./guard-tool.ts";
 import {
   type AnyInput,
@@ -10,6 +9,7 @@ import {
   type Guarding,
   type GuardOptions,
   optionsOfTool,
+  requireWhose,
   type ToolsOptions,
 } from "./tool-options.ts";
 import { guardEach } from "./toolset.ts";
@@ -65,10 +65,12 @@ export function guardLangChainTool<T extends LangChainTool>(
       "guardLangChainTool: the second argument must be a tool made by tool() or a StructuredTool: it has no _call().",
     );
   }
+  requireWhose(options, `guardLangChainTool(${JSON.stringify(tool.name)})`);
   if (options.readOnly === true) return tool;
+  const { tenant, ...rest } = options;
   const guarded = guardTool<AnyInput, { config: LangChainCall; runManager: RunManager | undefined }, unknown>(
     nt,
-    { ...options, scope: scopeOf(options), tenant: tenantOf(options), name: tool.name },
+    { ...rest, scope: scopeOf(options), ...(tenant !== undefined && { tenant: tenantOf(tenant) }), name: tool.name },
     (input, { config, runManager }) => finished(own._call(input, runManager, config), runManager),
     messageCodec,
   );
@@ -89,10 +91,10 @@ function scopeOf({ scope }: GuardOptions<LangChainCall>): NonNullable<GuardOptio
   return ({ config }) => (scope === undefined ? threadOf(config) : scope(config));
 }
 
-function tenantOf(options: GuardOptions<LangChainCall>): NonNullable<GuardOptions<Scoped>["tenant"]> {
-  requireGiven("guardLangChainTool", options, ["tenant"]);
-  const { tenant } = options;
-  return ({ config }) => (typeof tenant === "function" ? tenant(config) : tenant);
+type Tenant<X> = NonNullable<GuardOptions<X>["tenant"]>;
+
+function tenantOf(tenant: Tenant<LangChainCall>): Tenant<Scoped> {
+  return typeof tenant === "function" ? ({ config }) => tenant(config) : tenant;
 }
 
 function threadOf({ configurable }: LangChainCall): string | null {
@@ -159,12 +161,13 @@ export function guardToolCalls(nt: Guarding, { ToolMessage, ...options }: ToolCa
     const { toolCall, runtime = {} } = request as unknown as ToolRequest;
     const own = optionsOfTool(options, toolCall.name);
     if (own === null || own.readOnly === true) return handler(request);
+    const { tenant, ...rest } = own;
     const guarded = guardTool<AnyInput, { config: LangChainCall }, unknown>(
       nt,
       {
-        ...own,
+        ...rest,
         scope: scopeOf(options),
-        tenant: tenantOf(options),
+        ...(tenant !== undefined && { tenant: tenantOf(tenant) }),
         name: toolCall.name,
         classify: (error) => (error instanceof NotBegun ? "refused" : own.classify?.(error)),
       },

@@ -3,7 +3,14 @@ import { configError, NevertwiceError } from "../core/errors.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { ControlFlow } from "./control-flow.ts";
 import { guardTool, type ResultCodec } from "./guard-tool.ts";
-import type { AnyInput, AnyToolOptions, Guarding, GuardOptions, ToolsOptions } from "./tool-options.ts";
+import {
+  type AnyInput,
+  type AnyToolOptions,
+  type Guarding,
+  type GuardOptions,
+  requireWhose,
+  type ToolsOptions,
+} from "./tool-options.ts";
 import { guardEach } from "./toolset.ts";
 
 /** What Mastra hands to `execute` beside its input. */
@@ -50,6 +57,7 @@ export function guardMastraTool<T extends MastraTool>(
   if (typeof execute !== "function") {
     throw configError("guardMastraTool: the second argument must be a tool made by createTool() that has execute().");
   }
+  requireWhose(options, `guardMastraTool(${JSON.stringify(tool.id)})`);
   if (options.readOnly === true) return tool;
   const guarded = guardTool<AnyInput, MastraCall, unknown>(
     nt,

@@ -12,6 +12,7 @@ import {
   type Guarding,
   type GuardOptions,
   optionsOfTool,
+  requireWhose,
   type ToolsOptions,
 } from "./tool-options.ts";
 
@@ -100,6 +101,7 @@ export function guardMcpTool<C extends Callback>(
   callback: C,
   options: AnyToolOptions & GuardOptions<McpExtra> = {},
 ): C {
+  requireWhose(options, `guardMcpTool(${JSON.stringify(name)})`);
   const readOnly = options.readOnly ?? config.annotations?.readOnlyHint === true;
   if (readOnly) return callback;
   const handler = callback as unknown as (...args: unknown[]) => Promise<ToolResult>;

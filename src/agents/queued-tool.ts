@@ -4,13 +4,12 @@
  * handed over here, not a handler.
  */
 import { configError, isNevertwiceError, noSuchOption } from "../core/errors.ts";
-import { requireGiven } from "../core/given-option.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { State } from "../core/record.ts";
 import type { Action } from "../engine/action.ts";
 import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
 import { tellAccepted, tellRefusal, tellReplay } from "./tell.ts";
-import { type GuardOptions, scopeAndTenant } from "./tool-options.ts";
+import { type GuardOptions, requireWhose, scopeAndTenant } from "./tool-options.ts";
 
 type Terms = Omit<EnqueueOptions, "scope" | "tenant">;
 
@@ -53,7 +52,7 @@ export function queuedTool<I, R, X = unknown>(
   if (wrong !== undefined) {
     throw noSuchOption("queuedTool", wrong, OPTIONS);
   }
-  requireGiven("queuedTool", options, ["tenant"]);
+  requireWhose(options, "queuedTool");
   const { name = action.actionName, statusTool } = options;
   const telling = { tool: name, statusTool };
   const answer = async (input: I, extra: X): Promise<QueuedAnswer<R>> => {

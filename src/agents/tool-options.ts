@@ -46,6 +46,7 @@ export interface GuardOptions<X> {
    * happens once in any session.
    */
   readonly scope?: string | null | ((extra: X) => string | null | undefined);
+  /** Whose call it is. A function gets what the framework hands to the tool; where it gives no name, the call is refused. */
   readonly tenant?: string | ((extra: X) => string | undefined);
   /** The name of the status tool, if the model has one: refusals then say to ask it. */
   readonly statusTool?: string;
@@ -77,7 +78,7 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
   if (wrong !== undefined) {
     throw noSuchOption(`tool ${JSON.stringify(tool)}`, wrong, known);
   }
-  requireGiven(`tool ${JSON.stringify(tool)}`, options, ["tenant"]);
+  requireWhose(options, `tool ${JSON.stringify(tool)}`);
   const { errors, action, readOnly, scope, tenant, statusTool } = options as AnyToolOptions & GuardOptions<never>;
   if (typeof errors !== "function")
     checkErrors(errors, `tool ${JSON.stringify(tool)}`, ", or a function of the result that returns one of them");
@@ -93,6 +94,15 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
     const also = option === "statusTool" ? ": the name the status tool has" : ", or a function of the call";
     throw configError(`tool ${JSON.stringify(tool)}: ${option} is ${JSON.stringify(value)}; it takes a text${also}.`);
   }
+}
+
+/** Whose intents a tool's calls are: an option that is there and undefined would make them everybody's. */
+export function requireWhose(options: GuardOptions<never>, where: string): void {
+  requireGiven(where, options, ["tenant"]);
+  if (!("scope" in options) || options.scope !== undefined) return;
+  throw configError(
+    `${where}: scope is undefined. The variable it comes from may not be set. Give the id of the run, session or thread, a function of the call, or null where an intent happens once in any of them; or leave the option out.`,
+  );
 }
 
 /** A word that is no meaning would be taken for one that holds everything, or nothing. */
@@ -118,7 +128,7 @@ export function checkToolsOptions(options: object, where: string): void {
       `${where}: there is no option ${JSON.stringify(wrong)}. The options are: ${known.join(", ")}. What is for one tool goes into tools: { name: { … } }, for all others into otherTools.`,
     );
   }
-  requireGiven(where, options, ["tenant"]);
+  requireWhose(options, where);
   const { tools, otherTools, errors } = options as ToolsOptions<never>;
   checkErrors(errors, where);
   if (tools !== undefined && !isPlain(tools)) {
@@ -159,7 +169,13 @@ export function scopeAndTenant<X>(
     );
   }
   const ofTenant = typeof tenant === "function" ? tenant(extra) : tenant;
-  if (ofTenant === "") requireGiven(`tool ${JSON.stringify(tool)}`, { tenant: ofTenant }, ["tenant"]);
+  if (typeof tenant === "function" && (typeof ofTenant !== "string" || ofTenant.trim() === "")) {
+    const gave = typeof ofTenant === "object" && ofTenant !== null ? "an object" : JSON.stringify(ofTenant);
+    throw new NevertwiceError(
+      "INVALID_KEY",
+      `tool ${JSON.stringify(tool)}: tenant gave ${gave} for this call. Nothing was run: without a tenant, one customer would get another's result. Return the customer's id, a string that is not blank; for calls that have no tenant, guard the tool without this option.`,
+    );
+  }
   return {
     ...(inScope !== undefined && inScope !== null && { scope: inScope }),
     ...(ofTenant !== undefined && { tenant: ofTenant }),

@@ -60,25 +60,40 @@ let last: Pick<KeyIdentity, "tenant" | "action" | "version" | "scope"> & { reado
   head: "",
 };
 
-function checkNames(tenant: unknown, action: unknown, version: unknown, scope: unknown): void {
+/** "" is allowed: there is none. */
+export function checkTenant(tenant: unknown): void {
   if (typeof tenant !== "string" || (tenant !== "" && isBlank(tenant))) {
     throw invalidKey("tenant: must be a string that is not blank. Leave it out when there is only one tenant.");
   }
+  checkStorable("tenant", tenant);
+}
+
+/** null: there is none. */
+export function checkScope(scope: unknown): void {
+  if (scope === null) return;
+  if (typeof scope !== "string" || isBlank(scope) || scope.length > LONGEST_SCOPE) {
+    throw invalidKey(
+      `scope: must be a string of 1 to ${LONGEST_SCOPE} characters, not blank. Leave it out when the intent is not bound to a run, session or thread.`,
+    );
+  }
+  checkStorable("scope", scope);
+}
+
+function checkStorable(what: string, name: string): void {
+  const unstorable = unstorableIn(name);
+  if (unstorable !== null) throw invalidKey(`${what}: ${unstorable}. Leave that character out of the name.`);
+}
+
+function checkNames(tenant: unknown, action: unknown, version: unknown, scope: unknown): void {
+  checkTenant(tenant);
   if (typeof action !== "string" || isBlank(action) || action.length > LONGEST_ACTION) {
     throw invalidKey(`action: its name must be a string of 1 to ${LONGEST_ACTION} characters, not blank.`);
   }
   if (!Number.isSafeInteger(version) || (version as number) < 1) {
     throw invalidKey("version: must be a positive whole number. It is 1, and one more at each deliberate resend.");
   }
-  if (scope !== null && (typeof scope !== "string" || isBlank(scope) || scope.length > LONGEST_SCOPE)) {
-    throw invalidKey(
-      `scope: must be a string of 1 to ${LONGEST_SCOPE} characters, not blank. Leave it out when the intent is not bound to a run, session or thread.`,
-    );
-  }
-  for (const [what, name] of Object.entries({ tenant, action, scope: scope ?? "" })) {
-    const unstorable = unstorableIn(name);
-    if (unstorable !== null) throw invalidKey(`${what}: ${unstorable}. Leave that character out of the name.`);
-  }
+  checkStorable("action", action);
+  checkScope(scope);
 }
 
 function partsText(parts: readonly unknown[], plain: boolean): string {

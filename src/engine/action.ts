@@ -1,9 +1,16 @@
 /** What `nt.action()` hands out: a function that runs once, and the ways to look at it and to settle it. */
 import { configError, isNevertwiceError } from "../core/errors.ts";
-import { isKey } from "../core/key.ts";
+import { checkTenant, isKey } from "../core/key.ts";
 import { type Absent, errorForOutcome, type Outcome } from "../core/outcome.ts";
 import type { Stored } from "../core/store.ts";
-import { type Call, type CallDefaults, type CallOptions, makeCall, warnOfCallTimeParts } from "./call.ts";
+import {
+  type Call,
+  type CallDefaults,
+  type CallOptions,
+  makeCall,
+  requireGivenIn,
+  warnOfCallTimeParts,
+} from "./call.ts";
 import type { Definition } from "./definition.ts";
 import type { Finish } from "./drive.ts";
 import { type EachOptions, type EachReport, runEach } from "./each.ts";
@@ -88,6 +95,7 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
     each: (inputs: Inputs<I>, options: EachOptions = {}) =>
       runEach<I, R>({ inputs, options, action: definition.name, attempt }),
     async status(target: I | { readonly key: string }, options: CallOptions = {}) {
+      requireGivenIn(options, `${definition.name}.status`);
       const { tx, ...asked } = options;
       const found = await calls.targetOf(target, asked);
       const known =
@@ -129,8 +137,13 @@ function queueing<I, R>(definition: Definition, services: ActionServices, calls:
   const into = (options: EnqueueOptions, share: boolean) => {
     services.used();
     const terms = readTerms(options, definition.name);
+    requireGivenIn(options, `${definition.name}.enqueue`);
     const { scope, version, tenant, tx } = options;
-    const identity = { scope, version, ...("tenant" in options && { tenant }) } as CallOptions;
+    const identity: CallOptions = {
+      ...(scope !== undefined && { scope }),
+      ...(version !== undefined && { version }),
+      ...(tenant !== undefined && { tenant }),
+    };
     const plain = tx === undefined ? null : viewOf(engine, definition.name, tx);
     const view = plain !== null && share ? sharingStatements(plain) : plain;
     const put = (call: Call) => engine.during(() => enqueue(engine, call, terms, { view, secret: defaults.secret }));
@@ -193,6 +206,7 @@ class Calls {
   /** At once where there is no schema to ask: the hot path. */
   make(given: unknown, options: CallOptions): Call | Promise<Call> {
     const { schema, name } = this.#definition;
+    requireGivenIn(options, name);
     if (schema === undefined) return this.#make(given, given, options);
     return parseInput(schema, given, name).then((input) => this.#make(given, input, options));
   }
@@ -206,7 +220,9 @@ class Calls {
 
   async targetOf(target: unknown, options: CallOptions): Promise<Target> {
     const { confinedTo } = this.#services.defaults;
+    requireGivenIn(options, this.#definition.name);
     const tenant = options.tenant ?? confinedTo ?? "";
+    checkTenant(tenant);
     const key = (target as { key?: unknown } | null)?.key;
     if (typeof key === "string" && isKey(key) && Object.keys(target as object).length === 1) return { key, tenant };
     return { key: (await this.make(target, options)).key, tenant };

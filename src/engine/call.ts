@@ -51,6 +51,17 @@ export interface CallDefaults {
 
 const OPTIONS = new Set(["scope", "version", "tenant", "wait", "tx"]);
 
+const NO_SCOPE = "The variable it comes from may not be set, and without a scope the call would be another intent.";
+const NO_TX =
+  "The variable it comes from may not be set, and without its transaction the call would be committed at once.";
+
+/** What a caller gave must have a value: left out by mistake, each of these would make it another call. */
+export function requireGivenIn(options: Pick<CallOptions, "tenant" | "scope" | "tx">, where: string): void {
+  requireGiven(where, options, ["tenant"]);
+  requireGiven(where, options, ["scope"], NO_SCOPE);
+  requireGiven(where, options, ["tx"], NO_TX);
+}
+
 export function makeCall(
   definition: Definition,
   given: unknown,
@@ -65,7 +76,6 @@ export function makeCall(
       );
     }
   }
-  if (options.tenant === undefined && "tenant" in options) requireGiven(definition.name, options, ["tenant"]);
   const tenant = options.tenant ?? defaults.tenant;
   const version = options.version ?? 1;
   const scope = options.scope ?? null;

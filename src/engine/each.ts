@@ -1,8 +1,9 @@
 /** Many inputs through one action, so many at a time, with a report at the end. What was done before is not done again. */
 import { isDamagedRecord } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { checkScope, checkTenant } from "../core/key.ts";
 import type { Outcome } from "../core/outcome.ts";
-import type { CallOptions } from "./call.ts";
+import { type CallOptions, requireGivenIn } from "./call.ts";
 import { type Inputs, iterate } from "./enqueue-many.ts";
 
 export interface EachOptions extends Omit<CallOptions, "tx"> {
@@ -60,6 +61,10 @@ export async function runEach<I, R>(run: Run<I, R>): Promise<EachReport<I>> {
   const { concurrency = 20, onProgress, signal, keep = 1_000, ...call } = run.options;
   requireCount(concurrency, `${run.action}.each: concurrency`, 1);
   requireCount(keep, `${run.action}.each: keep`, 0);
+  // Wrong for every input alike: refused before the first, not counted as a failure of each.
+  requireGivenIn(call, `${run.action}.each`);
+  if (call.tenant !== undefined) checkTenant(call.tenant);
+  if (call.scope !== undefined) checkScope(call.scope);
   const source = oneAtATime(iterate(run.inputs, `${run.action}.each`));
   const tally = new Tally<I>(keep);
   let broken: { readonly error: unknown } | null = null;

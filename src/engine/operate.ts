@@ -29,6 +29,22 @@ export interface Target {
   readonly tenant: string;
 }
 
+/** What is looked up by key comes as { key }, with the key that an outcome, an error or a record shows. */
+export function keyIn(target: unknown, where: string): string {
+  const key = typeof target === "object" && target !== null ? (target as { key?: unknown }).key : undefined;
+  if (typeof key === "string" && key !== "") return key;
+  const shown =
+    typeof target === "string"
+      ? JSON.stringify(target)
+      : key === undefined
+        ? "no object with a key"
+        : `{ key: ${JSON.stringify(key) ?? String(key)} }`;
+  throw new NevertwiceError(
+    "INVALID_KEY",
+    `${where}: its target is ${shown}. Give { key: "nt1_…" }, with a key as outcomes, errors and \`nevertwice ls\` show it. By its input, a record is found by the action: action.${where}(input).`,
+  );
+}
+
 const SETTLED_AS = { done: "confirmed", "not-done": "pending", failed: "failed" } as const;
 
 export function resolveDoubt(

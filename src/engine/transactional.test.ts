@@ -165,6 +165,37 @@ describe("tx is refused", () => {
     expect(orders()).toEqual([]);
   });
 
+  it.each(["says it", "cannot say it"])("by every entry, when the connection has none open and %s", async (kind) => {
+    const { db, nt, insert } = shop();
+    const place = placing(nt, insert);
+    const silent = { prepare: (sql: string) => db.prepare(sql), exec: (sql: string) => db.exec(sql) };
+    const tx = kind === "says it" ? db : silent;
+    const drip = nt.sequence("drip", ["a"], { run: async () => {} });
+    const refused = { code: "CONFIG", message: expect.stringContaining("no transaction open") };
+    await expect(place.enqueue({ id: 1 }, { tx })).rejects.toMatchObject(refused);
+    await expect(place.enqueueMany([{ id: 1 }], { tx })).rejects.toMatchObject(refused);
+    await expect(place.status({ id: 1 }, { tx })).rejects.toMatchObject(refused);
+    await expect(place({ id: 1 }, { tx })).rejects.toMatchObject(refused);
+    await expect(drip.start("ana", undefined, { tx })).rejects.toMatchObject(refused);
+    expect((await nt.store.list({ limit: 10 })).items).toEqual([]);
+    await transaction(db, () => place.enqueue({ id: 1 }, { tx }));
+    expect(await place.status({ id: 1 })).toMatchObject({ status: "queued" });
+  });
+
+  it("when the transaction ends while the inputs of enqueueMany are still coming", async () => {
+    const { db, nt, insert } = shop();
+    const place = placing(nt, insert);
+    db.exec("BEGIN IMMEDIATE");
+    const inputs = async function* () {
+      for (let id = 1; id <= 600; id += 1) {
+        if (id === 550) db.exec("ROLLBACK");
+        yield { id };
+      }
+    };
+    await expect(place.enqueueMany(inputs(), { tx: db })).rejects.toMatchObject({ code: "CONFIG" });
+    expect((await nt.store.list({ limit: 10 })).items).toEqual([]);
+  });
+
   it("a connection of another SQLite library is refused: two of them on one file break each other's locks", async () => {
     const { nt, db } = shop();
     const foreign = {

@@ -9,6 +9,7 @@ import type { PolicyOptions } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Action } from "../engine/action.ts";
+import { requireGivenIn } from "../engine/call.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import type { ActionOptions, Probe, Verdictish } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -103,8 +104,10 @@ export class StepSequence {
   async #step<R>(
     name: string,
     run: (context: AttemptContext) => R | Promise<R>,
-    { tx, ...policy }: StepOptions<R> = {},
+    given: StepOptions<R> = {},
   ): Promise<R> {
+    requireGivenIn(given, `${this.#where}: step ${JSON.stringify(name)}`);
+    const { tx, ...policy } = given;
     this.#checkName(name, "step");
     if (typeof run !== "function")
       throw configError(

@@ -111,6 +111,15 @@ function isAsked(client: PgClient): boolean {
   return (_queryQueue?.length ?? 0) > 0 || (_activeQuery ?? null) !== null;
 }
 
+/** Whether a pg client has a transaction open; null: it cannot say. A statement on its way may change that. */
+export function isTransactionOpen(tx: unknown): boolean | null {
+  const client = tx as PgClient;
+  if (typeof client.getTransactionStatus !== "function" || isAsked(client)) return null;
+  const status = client.getTransactionStatus();
+  // "E": a failed one, in which the next statement is refused with the server's own words.
+  return status === null ? null : status !== "I";
+}
+
 /** As the server said last: "I" idle, "T" in a transaction, "E" in a failed one. */
 function transactionStatus(client: PgClient): () => string {
   if (client.getTransactionStatus !== undefined) return () => client.getTransactionStatus?.() ?? "I";

@@ -4,6 +4,7 @@ import { configError } from "../core/errors.ts";
 import type { Put, TransactionView } from "../core/store.ts";
 import type { ServerClock } from "./postgres-clock.ts";
 import type { Connection } from "./postgres-connection.ts";
+import { isTransactionOpen } from "./postgres-driver-pg.ts";
 import { sqlState, storeError } from "./postgres-errors.ts";
 import { keyHex } from "./postgres-key.ts";
 import { look } from "./postgres-migrate.ts";
@@ -31,10 +32,13 @@ export interface ViewOptions {
 
 export function transactionView(options: ViewOptions): TransactionView {
   const { tx, connection, swaps, settings } = options;
+  // Savepoints that are open here: they exist only inside a transaction, so that nothing has to be asked meanwhile.
+  let savepoints = 0;
   const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
       options.check();
       await ensureChecked(options);
+      if (savepoints === 0) await requireOpenTransaction(options);
       // Named each time: a pooled connection outlives the transaction that it was named in.
       if (settings.rls) await connection.query(nameTenant(settings.tenant as string));
       return await work();
@@ -56,7 +60,15 @@ export function transactionView(options: ViewOptions): TransactionView {
         if (said) await connection.query(said.text, said.values);
         return results;
       }),
-    atomically: (work) => guardedSavepoint(tx, connection, work),
+    atomically: (work) =>
+      guardedSavepoint(tx, connection, async () => {
+        savepoints += 1;
+        try {
+          return await work();
+        } finally {
+          savepoints -= 1;
+        }
+      }),
   };
 }
 
@@ -71,6 +83,16 @@ async function guardedSavepoint<T>(tx: object, connection: Connection, work: () 
     if (sqlState(error) === "25P01") throw noTransaction();
     throw error;
   }
+}
+
+/**
+ * Without a transaction each write would be committed at once, and stay when the caller's own work is rolled back. A pg
+ * client knows; for all others the server is asked, by a savepoint, which it refuses (25P01) outside of a transaction.
+ */
+async function requireOpenTransaction({ tx, connection }: ViewOptions): Promise<void> {
+  const open = isTransactionOpen(tx);
+  if (open === false) throw noTransaction();
+  if (open === null) await guardedSavepoint(tx, connection, async () => {});
 }
 
 function ensureChecked(options: ViewOptions): Promise<void> {

@@ -75,6 +75,20 @@ export function isBusy(error: unknown): boolean {
   return code === BUSY || code === LOCKED || isWithinTransaction(error);
 }
 
+/** A connection that does not say it is asked by a BEGIN, which fails where a transaction is open and changes nothing. */
+export function isTransactionOpen(db: SqliteHandle): boolean {
+  const said = db.isTransaction ?? db.inTransaction;
+  if (said !== undefined) return said;
+  try {
+    db.exec("BEGIN");
+  } catch (error) {
+    if (isWithinTransaction(error)) return true;
+    throw error;
+  }
+  db.exec("ROLLBACK");
+  return false;
+}
+
 export function isWithinTransaction(error: unknown): boolean {
   return /within a transaction/.test(messageOf(error));
 }

@@ -23,7 +23,7 @@ import type {
   TransactionView,
 } from "../core/store.ts";
 import { type Conflicts, packBatch, resultsOf, versionsOf } from "./sqlite-batch.ts";
-import { isBusy, isSqliteHandle, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
+import { isBusy, isSqliteHandle, isTransactionOpen, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import {
   checkpointQuietly,
   closeQuietly,
@@ -179,19 +179,19 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
         "tx is not a SQLite connection: pass the connection whose transaction is open (it needs prepare() and exec()).",
       );
     }
-    if (tx.isTransaction === false || tx.inTransaction === false) {
-      throw configError(
-        'tx has no transaction open. Run "BEGIN IMMEDIATE" on it first (or use your library\'s transaction function), and commit after the call.',
-      );
-    }
+    requireOpenTransaction(tx);
     this.#requireSameFile(tx);
     const ledger = this.#viewOf(tx);
+    // Asked again each time: the transaction may have ended between two statements of one call.
+    const within = <T>(work: () => T): T =>
+      guardedBy(this.#path, () => {
+        requireOpenTransaction(tx);
+        return work();
+      });
     return {
-      read: async (keys) => guardedBy(this.#path, () => ledger.read(keys)),
+      read: async (keys) => within(() => ledger.read(keys)),
       write: async (puts) =>
-        guardedBy(this.#path, () =>
-          ledger.writeWithin(puts.map(encodePut)).map((result) => decodePutResult(result, this.#path)),
-        ),
+        within(() => ledger.writeWithin(puts.map(encodePut)).map((result) => decodePutResult(result, this.#path))),
       atomically: (work) => savepoint(tx, work),
     };
   }
@@ -447,6 +447,13 @@ function requireSameLibrary(tx: SqliteHandle): void {
 
 function libraryOf(db: SqliteHandle): string {
   return String(firstValue(db, "SELECT sqlite_source_id()"));
+}
+
+function requireOpenTransaction(tx: SqliteHandle): void {
+  if (isTransactionOpen(tx)) return;
+  throw configError(
+    'tx has no transaction open. Run "BEGIN IMMEDIATE" on it first (or use your library\'s transaction function), and commit after the call.',
+  );
 }
 
 function guardedBy<T>(path: string, work: () => T): T {

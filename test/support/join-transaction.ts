@@ -39,7 +39,7 @@ export async function shop() {
     await nt.close();
     await pool.end();
   });
-  return { url, pool, inserting, place, orders };
+  return { url, pool, nt, inserting, place, orders };
 }
 
 type Shop = Awaited<ReturnType<typeof shop>>;

@@ -1,0 +1,118 @@
+/** Whose call it is, in every wrapper: a tenant or a scope that is not known refuses the call, and nothing runs. */
+import { describe, expect, it, onTestFinished } from "vitest";
+import { nevertwice } from "../nevertwice.ts";
+import { memoryStore } from "../stores/memory.ts";
+import { guardAiTool, guardAiTools } from "./ai-sdk.ts";
+import { claudeGuard } from "./claude-agent-sdk.ts";
+import { guardTool } from "./guard-tool.ts";
+import { guardLangChainTool, guardToolCalls } from "./langchain.ts";
+import { guardMastraTool } from "./mastra.ts";
+import { guardMcpTool } from "./mcp-server-tools.ts";
+import { guardOpenAiTools } from "./openai-agents.ts";
+import { queuedTool } from "./queued-tool.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: the tools of nine frameworks, called by shape
+type Any = any;
+type Options = Record<string, unknown>;
+type Call = () => Promise<unknown>;
+type Nt = ReturnType<typeof nevertwice>;
+type Wrapper = (nt: Nt, options: Options, effect: () => unknown) => Call;
+
+class ToolMessage {
+  constructor(fields: object) {
+    Object.assign(this, fields);
+  }
+}
+
+const WRAPPERS: Record<string, Wrapper> = {
+  guardTool: (nt, options, effect) => {
+    const tool = guardTool(nt, { name: "balance", ...options } as Any, async () => effect());
+    return () => tool({ month: "may" } as Any, {} as Any);
+  },
+  guardAiTool: (nt, options, effect) => {
+    const tool = guardAiTool(nt, "balance", { execute: async () => effect() }, options as Any) as Any;
+    return () => tool.execute({ month: "may" }, { toolCallId: "1", messages: [] });
+  },
+  guardAiTools: (nt, options, effect) => {
+    const { balance } = guardAiTools(nt, { balance: { execute: async () => effect() } }, options as Any) as Any;
+    return () => balance.execute({ month: "may" }, { toolCallId: "1", messages: [] });
+  },
+  claudeGuard: (nt, options, effect) => {
+    const handler = async () => ({ content: [{ type: "text", text: String(effect()) }] });
+    const tool = claudeGuard(nt, options as Any).tool({ name: "balance", handler } as Any) as Any;
+    return () => tool.handler({ month: "may" }, {});
+  },
+  guardLangChainTool: (nt, options, effect) => {
+    const tool = guardLangChainTool(nt, { name: "balance", _call: async () => effect() } as Any, options as Any) as Any;
+    return () => tool._call({ month: "may" }, undefined, {});
+  },
+  guardToolCalls: (nt, options, effect) => {
+    const wrap = guardToolCalls(nt, { ToolMessage, ...options } as Any);
+    const request = { toolCall: { name: "balance", args: { month: "may" }, id: "1" } };
+    return () => wrap(request, async () => new ToolMessage({ content: String(effect()), tool_call_id: "1" }) as Any);
+  },
+  guardMastraTool: (nt, options, effect) => {
+    const tool = guardMastraTool(nt, { id: "balance", execute: async () => effect() } as Any, options as Any) as Any;
+    return () => tool.execute({ month: "may" }, {});
+  },
+  guardMcpTool: (nt, options, effect) => {
+    const callback = async () => ({ content: [{ type: "text", text: String(effect()) }] });
+    const tool = guardMcpTool(nt, "balance", { inputSchema: {} }, callback as Any, options as Any) as Any;
+    return () => tool({ month: "may" }, {});
+  },
+  guardOpenAiTools: (nt, options, effect) => {
+    const invoke = async () => String(effect());
+    const given = { type: "function", name: "balance", parameters: {}, invoke };
+    const [tool] = guardOpenAiTools(nt, [given] as Any, options as Any) as Any;
+    return () => tool.invoke({}, '{"month":"may"}', {});
+  },
+  queuedTool: (nt, options, effect) => {
+    const action = nt.action("balance", { key: ["month"], run: async (_input: { month: string }) => effect() });
+    const tool = queuedTool(action, options as Any);
+    return () => tool({ month: "may" }, {} as Any);
+  },
+};
+
+function open() {
+  const nt = nevertwice({ store: memoryStore(), tenant: "acme", sweep: false });
+  onTestFinished(() => nt.close());
+  return nt;
+}
+
+describe.each(Object.entries(WRAPPERS))("%s", (_, wrap) => {
+  it("a tenant function that gives a name is taken, one name after the other", async () => {
+    const nt = open();
+    let customer = "ada";
+    const call = wrap(nt, { scope: null, tenant: () => customer }, () => customer);
+    await call();
+    customer = "bob";
+    await call();
+    const { items } = await nt.store.list({ limit: 10 });
+    expect(items.map(({ record }) => record.tenant).sort()).toEqual(["ada", "bob"]);
+  });
+
+  it.each([[undefined], [null], [""], [" "], [7], [{}]])(
+    "a tenant function that gives %j: refused, nothing runs, nobody's result is given",
+    async (gives) => {
+      const nt = open();
+      const ran: string[] = [];
+      let tenant: unknown = "ada";
+      const call = wrap(nt, { scope: null, tenant: () => tenant }, () => ran.push("secret of ada"));
+      await call();
+      const before = ran.length;
+      tenant = gives;
+      // The OpenAI SDK's tools answer with text where others throw.
+      const said = await call().then(String, (error: Error) => error.message);
+      expect(said).toMatch(/tenant gave .* for this call\. Nothing was run/);
+      expect(ran).toHaveLength(before);
+      expect((await nt.store.list({ limit: 10 })).items).toHaveLength(1);
+    },
+  );
+
+  it.each([["tenant"], ["scope"]])("%s that is there and undefined is refused when the tool is guarded", (option) => {
+    const guard = () => wrap(open(), { [option]: undefined }, () => {});
+    expect(guard).toThrow(
+      expect.objectContaining({ code: "CONFIG", message: expect.stringContaining(`${option} is undefined`) }),
+    );
+  });
+});
