@@ -46,7 +46,7 @@ export class WaitBudget {
   /** False: it would take too long, or nothing is begun any more. */
   async pause(ms: number): Promise<boolean> {
     if (this.#clock.monotonic() + ms > this.#endsAt) return false;
-    return this.#nap(Math.max(0, ms), () => {});
+    return this.#nap(Math.max(0, ms), () => undefined);
   }
 
   /**
@@ -61,7 +61,7 @@ export class WaitBudget {
     return this.#nap(napMs, (wake) => ledger.store.watch?.(key, wake));
   }
 
-  async #nap(ms: number, watch: (wake: () => void) => (() => void) | void): Promise<boolean> {
+  async #nap(ms: number, watch: (wake: () => void) => (() => void) | undefined): Promise<boolean> {
     const underWay = this.#underWay;
     if (underWay?.closed && ms > this.#graceMs()) return false;
     const endsAt = this.#clock.monotonic() + ms;

@@ -287,11 +287,17 @@ eachStore("worker", (open) => {
   it("stop does not wait longer than it was told to", async () => {
     const { nt } = open();
     const { opened, open: release } = gate();
-    const send = nt.action("mail", { key: ["to"], run: async (_: Mail) => opened });
+    let begun = false;
+    const run = async (_: Mail) => {
+      begun = true;
+      await opened;
+    };
+    const send = nt.action("mail", { key: ["to"], run });
     await send.enqueue(mailTo("a"));
     const worker = nt.worker();
     await worker.start();
-    await until(() => worker.status.inFlight === 1);
+    // Leased and not begun, it would be handed back.
+    await until(() => begun);
     expect(await worker.stop({ within: "10ms" })).toEqual({ stillRunning: 1 });
     release();
   });
