@@ -35,7 +35,9 @@ export function statusTool(nt: Pick<Guarding, "status">, { name = STATUS_TOOL }:
       required: ["reference"],
       additionalProperties: false,
     },
-    async execute({ reference }) {
+    async execute(input) {
+      // A model may call a tool without any input.
+      const reference = (input as { reference?: unknown } | null | undefined)?.reference;
       const key = typeof reference === "string" ? reference.trim() : "";
       if (!isKey(key)) return `That is no reference. Give ${REFERENCE}.`;
       return tellStatus(await nt.status({ key }));

@@ -104,9 +104,10 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
           : statusInTransaction(engine, definition.name, found, tx);
       return (await known) as Outcome<R> | Absent;
     },
-    async resend(input: I, { by, reason, ...options }: ResendOptions) {
+    async resend(input: I, signed: ResendOptions) {
       services.used();
-      checkSignature({ by, reason }, `${definition.name}.resend`);
+      checkSignature(signed, `${definition.name}.resend`);
+      const { by, reason, ...options } = signed;
       if (options.tx !== undefined) {
         throw configError(
           `${definition.name}.resend: it takes no tx. To run a new version inside a transaction, call the action with { version, tx }.`,

@@ -22,6 +22,7 @@ import {
   type PutResult,
   type Store,
   type Stored,
+  type SweepQuery,
 } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { Breaker } from "./breaker.ts";
@@ -137,9 +138,22 @@ export class Ledger {
 
   /** Damaged records are reported and passed over. */
   async list(query: ListQuery): Promise<Page> {
-    const page = await this.store.list(query);
+    const page = await this.#named(() => this.store.list(query));
     for (const one of page.damaged ?? []) this.#damaged(one);
     return page;
+  }
+
+  sweep(query: SweepQuery): Promise<number> {
+    return this.#named(() => this.store.sweep(query));
+  }
+
+  /** Whatever the store throws, its callers hear of a store that did not answer. */
+  async #named<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw isNevertwiceError(error) ? error : this.#unavailable(error, "");
+    }
   }
 
   lease(query: Omit<LeaseQuery, "damaged">): Promise<Stored[]> {

@@ -141,9 +141,10 @@ function refusalError(
   );
 }
 
-export function checkSignature(signature: { by?: unknown; reason?: unknown }, where: string): void {
+/** Not given at all, it is missing both. */
+export function checkSignature(signature: { by?: unknown; reason?: unknown } | null | undefined, where: string): void {
   for (const field of ["by", "reason"] as const) {
-    const value = signature[field];
+    const value = signature?.[field];
     const unstorable = typeof value === "string" ? unstorableIn(value) : null;
     if (unstorable !== null)
       throw new NevertwiceError("INVALID_INPUT", `${where}: ${field} cannot be kept: ${unstorable}. Leave it out.`);

@@ -58,9 +58,7 @@ export class Sweeper {
       if (definition.policy.doubt.kind !== "hold" && !underWay.closed) settled += await this.#settleAll(definition, of);
     }
     // What is left of it is for the next one to sweep.
-    const removed = underWay.closed
-      ? 0
-      : await this.#engine.services.ledger.store.sweep({ limit: REMOVED_A_PASS, ...of });
+    const removed = underWay.closed ? 0 : await this.#engine.services.ledger.sweep({ limit: REMOVED_A_PASS, ...of });
     return { lapsed, settled, removed, damaged: this.#damaged.size };
   }
 

@@ -278,7 +278,8 @@ class Drip<I, R> implements Sequence<I, R> {
     tenant: string,
   ): Promise<{ step: string; key: string; record: LedgerRecord | null }[]> {
     const keys = await Promise.all(this.#planned.map(({ step }) => this.#keyOf(subject, step, tenant)));
-    const stored = await this.#services.engine.services.ledger.store.read(keys);
+    const { ledger } = this.#services.engine.services;
+    const stored = await Promise.all(keys.map((key) => ledger.read(key)));
     return this.#planned.map(({ step }, i) => ({ step, key: keys[i] as string, record: stored[i]?.record ?? null }));
   }
 
@@ -296,7 +297,7 @@ class Drip<I, R> implements Sequence<I, R> {
   /** Who stopped it, and why; null: nobody has, or it was restarted. */
   async #control(subject: string, tenant: string): Promise<Signature | null> {
     const { ledger } = this.#services.engine.services;
-    const [note = null] = await ledger.store.read([this.#noteOf(subject, tenant).key]);
+    const note = await ledger.read(this.#noteOf(subject, tenant).key);
     const text = readNote(note?.record ?? null, ledger.instant());
     const control = text === null ? null : (JSON.parse(text) as Signature & { stopped: boolean });
     return control?.stopped === true ? control : null;
@@ -309,7 +310,7 @@ class Drip<I, R> implements Sequence<I, R> {
   async #write(subject: string, tenant: string, text: string): Promise<void> {
     const { ledger } = this.#services.engine.services;
     const name = this.#noteOf(subject, tenant);
-    let [note = null] = await ledger.store.read([name.key]);
+    let note = await ledger.read(name.key);
     for (let swap = 0; swap < MAX_SWAPS; swap += 1) {
       const record = writeNote(note?.record ?? null, name, text, ledger.instant());
       const [result] = await ledger.store.write([{ record, expected: note?.version ?? null }]);

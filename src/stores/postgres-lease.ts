@@ -64,9 +64,10 @@ function take(
   const until = `${at}::bigint + ${parameters.add(String(leaseMs))}::double precision`;
   const same = `(SELECT ${at}::bigint AS now, ${until} AS until, ${at}::bigint - ${YOUNG_MS} AS young OFFSET 0) k`;
   const set = [
-    `rev = r.rev + 1`,
-    `state = ${parameters.add(to)}`,
-    `attempt = r.attempt + 1, fence = r.fence + 1, tries = r.tries + 1`,
+    `rev = ${next("rev")}`,
+    // Only these two are leased. Another one is damage, and stays: the answer shows it.
+    `state = CASE WHEN r.state IN ('pending', 'claimed') THEN ${parameters.add(to)}::text ELSE r.state END`,
+    `attempt = ${next("attempt")}, fence = ${next("fence")}, tries = ${next("tries")}`,
     `holder = ${parameters.add(holder)}`,
     `lease_until = k.until, lease_epoch = NULL`,
     `updated_at = k.now, fate = NULL, expires_at = NULL`,
@@ -85,4 +86,9 @@ function take(
   ${picked})) RETURNING ${LEASED_LIST}`,
     values: parameters.values,
   };
+}
+
+/** A counter that cannot be is damage: counted on, it would look sound after some leases. */
+function next(column: string): string {
+  return `CASE WHEN r.${column} < 0 THEN r.${column} ELSE r.${column} + 1 END`;
 }

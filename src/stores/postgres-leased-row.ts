@@ -9,13 +9,14 @@ import type { LeaseQuery, Stored } from "../core/store.ts";
 import { decodePayload } from "./payload-text.ts";
 import { keyFromHex } from "./postgres-key.ts";
 import { decodeDoc, decodeMark, keepOf, type Row, readable, type SqlText } from "./postgres-row.ts";
+import { soundCount } from "./postgres-sound.ts";
 
 /** Those that are never null first. */
 const NUMBERS =
   "r.attention_at, r.rev, r.created_at, r.keep_ms, r.attempt, r.fence, r.tries, r.first_sent_at, r.last_sent_at";
 
 /** Of the rows `r`, as they are now. */
-export const LEASED_LIST = `encode(r.key, 'hex') AS c0, ARRAY[${NUMBERS}]::text AS c1, r.tenant AS c2, r.action AS c3, r.scope AS c4, r.doc AS c5, r.input AS c6, r.draft AS c7, r.result AS c8, r.sent_mark AS c9`;
+export const LEASED_LIST = `encode(r.key, 'hex') AS c0, ARRAY[${NUMBERS}]::text AS c1, r.tenant AS c2, r.action AS c3, r.scope AS c4, r.doc AS c5, r.input AS c6, r.draft AS c7, r.result AS c8, r.sent_mark AS c9, r.state AS c10`;
 
 export interface Leased {
   readonly stored: Stored;
@@ -35,6 +36,9 @@ function decode(row: Row, { to, holder, leaseMs }: LeaseQuery, now: number): Lea
   const hex = row.c0 as string;
   const numbers = integersOf(row.c1 as string);
   const [since, version, createdAt, keepMs, attempt, fence, tries] = numbers as number[] as SevenNumbers;
+  // The lease leaves what cannot be as it was.
+  if (row.c10 !== to) throw new TypeError(`its state is ${JSON.stringify(row.c10)}`);
+  for (const count of [version, attempt, fence, tries]) soundCount(count, "counter");
   const { fingerprint, rest } = decodeDoc(row.c5 as string);
   const [firstSentAt, lastSentAt] = numbers.slice(7) as [number | null, number | null];
   const record: LedgerRecord = {

@@ -8,6 +8,7 @@ import { attentionAt, type Fingerprint, type LedgerRecord, type State, type Stea
 import type { Stored } from "../core/store.ts";
 import { decodePayload, encodePayload } from "./payload-text.ts";
 import { keyFromHex } from "./postgres-key.ts";
+import { soundCount, soundDoc, soundObject, soundState, soundTime } from "./postgres-sound.ts";
 
 export type SqlText = string | null;
 /** As a query returns it: columns are c0, c1, … in the order of COLUMNS. */
@@ -218,7 +219,7 @@ type Doc = [guarded: string, free: string | null, fields: Record<string, string>
 export function decodeDoc(text: string): { readonly fingerprint: Fingerprint; readonly rest: Partial<Rest> } {
   // No digest begins so.
   if (!text.startsWith("[")) return { fingerprint: loneFingerprint(text), rest: {} };
-  const [guarded, free, fields, rest = {}] = JSON.parse(text) as Doc;
+  const [guarded, free, fields, rest = {}] = soundDoc<Doc>(JSON.parse(text));
   return { fingerprint: { guarded, free, fields }, rest };
 }
 
@@ -272,10 +273,11 @@ const AT = Object.fromEntries(COLUMNS.map(({ name }, i) => [name, `c${i}`])) as 
 function decode(row: Row): Stored {
   const text = (name: keyof typeof AT) => row[AT[name]] as SqlText;
   const number = (name: keyof typeof AT) => Number(text(name));
+  const count = (name: keyof typeof AT) => soundCount(number(name), name);
   const numberOrNull = (name: keyof typeof AT) => (text(name) === null ? null : number(name));
   const { fingerprint, rest } = decodeDoc(text("doc") as string);
-  const fate = JSON.parse(text("fate") ?? "{}") as Partial<Fate>;
-  const state = text("state") as State;
+  const fate = soundObject<Partial<Fate>>(JSON.parse(text("fate") ?? "{}"), "fate");
+  const state = soundState(text("state"));
   const updatedAt = number("updated_at");
   const firstSentAt = numberOrNull("first_sent_at");
   const record: LedgerRecord = {
@@ -285,11 +287,14 @@ function decode(row: Row): Stored {
     version: rest.version ?? 1,
     scope: text("scope"),
     state,
-    attempt: number("attempt"),
-    fence: number("fence"),
-    tries: number("tries"),
+    attempt: count("attempt"),
+    fence: count("fence"),
+    tries: count("tries"),
     holder: text("holder"),
-    lease: text("lease_until") === null ? null : { until: number("lease_until"), epoch: text("lease_epoch") ?? "" },
+    lease:
+      text("lease_until") === null
+        ? null
+        : { until: soundTime(number("lease_until"), "lease"), epoch: text("lease_epoch") ?? "" },
     queued: text("queued") === "true",
     terms: rest.terms ?? null,
     createdAt: number("created_at"),
@@ -313,7 +318,7 @@ function decode(row: Row): Stored {
     error: fate.error ?? null,
     history: rest.history ?? [],
   };
-  return { record, version: number("rev") };
+  return { record, version: count("rev") };
 }
 
 export function keepOf(column: number): number | null {

@@ -122,21 +122,24 @@ function countOf({ c0, c1, c2 }: Row): Count {
 
 function summed(counts: readonly Count[]): Pick<LedgerStats, "total" | "states" | "actions"> {
   const states = none();
-  const actions = new Map<string, Record<State, number>>();
+  const actions = new Map<string, { total: number; states: Record<State, number> }>();
   let total = 0;
   for (const { action, state, count } of counts) {
     if (count === 0) continue;
-    const one = actions.get(action) ?? none();
+    const one = actions.get(action) ?? { total: 0, states: none() };
     actions.set(action, one);
-    one[state] += count;
-    states[state] += count;
+    one.total += count;
     total += count;
+    // The state of a damaged row may be none that there is.
+    if (!Object.hasOwn(states, state)) continue;
+    one.states[state] += count;
+    states[state] += count;
   }
-  return { total, states, actions: [...actions].map(actionStats).sort((a, b) => b.total - a.total) };
+  return { total, states, actions: byTotal([...actions].map(([action, one]) => ({ action, ...one }))) };
 }
 
-function actionStats([action, states]: [string, Record<State, number>]): ActionStats {
-  return { action, states, total: Object.values(states).reduce((sum, count) => sum + count, 0) };
+function byTotal(actions: ActionStats[]): ActionStats[] {
+  return actions.sort((a, b) => b.total - a.total);
 }
 
 function none(): Record<State, number> {
