@@ -465,7 +465,7 @@ export class Engine {
   /** A resend under the provider's key must carry the bytes of the first send, reworded free fields or not. */
   #sameBytes(call: Call, record: LedgerRecord): boolean {
     const { payloads } = this.services;
-    if (call.definition.prepare && payloads.loadDraft(record).omitted !== undefined) return false;
+    if (call.definition.prepare && payloads.loadDraft(record, true).omitted !== undefined) return false;
     if (record.input !== null && payloads.load(record, "input").omitted === undefined) return true;
     // Not stored, or sealed for others: only this call's own input is left, and it must be known to be the same.
     return (

@@ -106,8 +106,7 @@ class Execution implements Watcher<unknown>, Applying {
   async #roundabout(): Promise<End | null> {
     try {
       const { prepare, policy } = this.#call.definition;
-      const { payloads } = this.#services;
-      const kept = prepare ? payloads.loadDraft(this.#record) : payloads.load(this.#record, "draft");
+      const kept = this.#services.payloads.loadDraft(this.#record, prepare !== undefined);
       let draft = kept.value;
       // A draft that could not be stored is made again; the plan lets only those resend it who asked to run it again.
       if (prepare && (this.#record.state === "claimed" || kept.omitted !== undefined)) {

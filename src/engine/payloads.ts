@@ -49,9 +49,10 @@ export class Payloads {
     }
   }
 
-  /** The draft of an action that prepares one. */
-  loadDraft(record: LedgerRecord): { value: unknown; omitted?: string } {
-    if (record.draft === null && this.#sealer !== null) return { value: undefined, omitted: "it is missing" };
+  /** `expected`: the action prepares one, so that a sealed one was removed if it is not there. */
+  loadDraft(record: LedgerRecord, expected: boolean): { value: unknown; omitted?: string } {
+    if (expected && record.draft === null && this.#sealer !== null)
+      return { value: undefined, omitted: "it is missing" };
     return this.load(record, "draft");
   }
 

@@ -184,30 +184,35 @@ eachStore("a payload that was removed from the store", (open) => {
     ]);
   });
 
-  it.each(ENCRYPT)("%s: a probe is not asked about another input", async (_, encrypt) => {
-    const bench = open(encrypt);
-    const asked: unknown[] = [];
-    const mail = bench.nt.action("mail", {
-      key: () => ["one"],
-      wait: 0,
-      retry: { attempts: 1 },
-      doubt: {
-        quietFor: 1,
-        probe: async (input: Mail) => {
-          asked.push(input);
-          return "unknown" as const;
+  const PROBED = ENCRYPT.flatMap(([name, encrypt]) => [false, true].map((removed) => ({ name, encrypt, removed })));
+  it.each(PROBED)(
+    "$name: a probe is not asked about another input (removed: $removed)",
+    async ({ encrypt, removed }) => {
+      const bench = open(encrypt);
+      const asked: unknown[] = [];
+      const mail = bench.nt.action("mail", {
+        key: () => ["one"],
+        free: ["id", "body"],
+        wait: 0,
+        retry: { attempts: 1 },
+        doubt: {
+          quietFor: 1,
+          probe: async (input: Mail) => {
+            asked.push(input);
+            return "unknown" as const;
+          },
         },
-      },
-      run: async (_input: Mail) => {
-        throw new Error("no answer");
-      },
-    });
-    await mail.attempt({ id: 1 });
-    await tamper(bench, withoutInput);
-    bench.clock.advance(60_000);
-    await bench.nt.sweep();
-    expect(asked.filter((input) => input === undefined)).toEqual([]);
-  });
+        run: async (_input: Mail) => {
+          throw new Error("no answer");
+        },
+      });
+      await mail.attempt({ id: 1 });
+      if (removed) await tamper(bench, withoutInput);
+      bench.clock.advance(60_000);
+      await bench.nt.sweep();
+      expect(asked).toEqual(removed ? [] : [{ id: 1 }]);
+    },
+  );
 
   it("with encrypt: a doubt whose draft is missing is not resent; a draft of undefined is", async () => {
     for (const draft of ["the draft", undefined]) {
