@@ -315,11 +315,13 @@ eachStore("worker", (open) => {
   it("F15 F19 a heartbeat keeps a long run; one that lost its lease is told to stop, and nobody sends again", async () => {
     const { nt, clock, store } = open();
     const { opened, open: release } = gate();
+    let begun = false;
     let aborted = false;
     const send = nt.action("mail", {
       key: ["to"],
       lease: "300ms",
       run: async (_: Mail, { signal }) => {
+        begun = true;
         signal.addEventListener("abort", () => {
           aborted = true;
           release();
@@ -331,7 +333,7 @@ eachStore("worker", (open) => {
     await send.enqueue(mailTo("ada"));
     const worker = nt.worker();
     await worker.start();
-    await until(() => worker.status.inFlight === 1);
+    await until(() => begun);
     // The whole machine slept past the lease: the next heartbeat is refused.
     clock.advance(10_000);
     await until(() => aborted);
