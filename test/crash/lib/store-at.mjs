@@ -1,5 +1,5 @@
-/** Where a ledger is: the path of a SQLite or a JSONL file, or the URL of a server. */
+/** Where a ledger is: the path of a SQLite or a JSONL file, or a store as nevertwice() takes it. */
 export function storeAt(ledger) {
-  if (ledger.includes("://")) return ledger;
+  if (/^(sqlite|file|memory):|:\/\//.test(ledger)) return ledger;
   return `${ledger.endsWith(".jsonl") ? "file" : "sqlite"}:${ledger}`;
 }
