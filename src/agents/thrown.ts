@@ -9,7 +9,7 @@ export function verdictOnThrown(
   error: unknown,
   { classify: own, errors }: { readonly [option in "classify" | "errors"]?: AnyToolOptions[option] | undefined },
 ): Verdictish | undefined {
-  const verdict = own?.(error);
+  const verdict = own?.(error) ?? undefined;
   if (verdict !== undefined || !saysNothing(error)) return verdict;
   if (errors === "not-done") return "refused";
   return errors === "doubt" ? "doubt" : undefined;

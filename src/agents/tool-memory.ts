@@ -7,6 +7,7 @@ import { classify } from "../core/classify.ts";
 import { configError, messageOf, noSuchOption } from "../core/errors.ts";
 import { deriveKey } from "../core/key.ts";
 import type { Outcome } from "../core/outcome.ts";
+import { isVerdict, notAVerdict } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
 import { tellRefusal, tellReplay } from "./tell.ts";
 import { verdictOnThrown } from "./thrown.ts";
@@ -189,6 +190,7 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
 function doubtIn(error: unknown, own: AnyToolOptions, now: number): string | null {
   const said = verdictOnThrown(error, own);
   if (said === "doubt") return "the tool's options call this error doubt";
+  if (said !== undefined && !isVerdict(said)) return notAVerdict(said);
   const verdict = said === undefined ? classify(error, now) : null;
   return verdict?.kind === "doubt" ? verdict.why : null;
 }

@@ -53,7 +53,12 @@ export function unavailable(error: unknown): Check {
 // Past this a number says no more than "many".
 const SILENT_COUNTED = 1_000;
 
-export async function waiting(store: Store, counts: LedgerStats, tenant: string | undefined): Promise<Check[]> {
+export async function waiting(
+  store: Store,
+  counts: LedgerStats,
+  tenant: string | undefined,
+  suggest: (line: string) => string,
+): Promise<Check[]> {
   const own = tenant === undefined ? {} : { tenant };
   const { now } = instantOf(store);
   const { items } = await store.list({ states: ["sent"], lapsed: true, limit: SILENT_COUNTED, ...own });
@@ -64,13 +69,13 @@ export async function waiting(store: Store, counts: LedgerStats, tenant: string 
       name: "doubts",
       value: doubts === 0 ? "none" : `${doubts}, the oldest for ${age(now - (counts.oldestUnknownAt ?? now))}`,
       level: doubts === 0 ? "ok" : "problem",
-      ...(doubts > 0 && { advice: "somebody has to decide: nevertwice ls --doubt" }),
+      ...(doubts > 0 && { advice: `somebody has to decide: ${suggest("ls --doubt")}` }),
     },
     {
       name: "silent holders",
       value: silent === 0 ? "none" : `${plural(silent, "holder")} silent after the send mark`,
       level: silent === 0 ? "ok" : "problem",
-      ...(silent > 0 && { advice: "no sweep has seen them: run nevertwice sweep, and see why no program sweeps" }),
+      ...(silent > 0 && { advice: `no sweep has seen them: run ${suggest("sweep")}, and see why no program sweeps` }),
     },
     ...(takeable === 0
       ? []

@@ -86,7 +86,7 @@ async function examine(context: Context, ledger: Ledger): Promise<{ areas: Area[
   try {
     const found = [...(await inspectStore(ledger.store)), await damagedCheck(ledger.store, context.suggest)];
     const counts = await countLedger(ledger.store, tenant);
-    const waits: Area = { title: "waiting", checks: await waiting(ledger.store, counts, tenant) };
+    const waits: Area = { title: "waiting", checks: await waiting(ledger.store, counts, tenant, context.suggest) };
     const all = areas([...found, ...promises(ledger.store.traits)], disk, waits);
     return { areas: all, code: codeOf(all) };
   } catch (error) {
