@@ -10,7 +10,7 @@ export function verdictOnThrown(
   error: unknown,
   { classify: own, errors }: { readonly [option in "classify" | "errors"]?: AnyToolOptions[option] | undefined },
 ): Verdictish | undefined {
-  const verdict = own?.(error);
+  const verdict = own?.(error) ?? undefined;
   if (verdict !== undefined || !saysNothing(error)) return verdict;
   // A word about the tool's errors in general is none about an attempt that broke off.
   if (errors === "not-done") return !isNevertwiceError(error) && soundsInterrupted(error) ? "doubt" : "refused";

@@ -99,3 +99,16 @@ describe("toolMemory", () => {
     );
   });
 });
+
+it("an answer of classify that it may not give is doubt: the call is not made again", async () => {
+  const memory = toolMemory({ scope: "run-1", tools: { mail: { classify: () => "notsent" as never } } });
+  let runs = 0;
+  const send = () =>
+    memory.call("mail", { to: "ada" }, async () => {
+      runs += 1;
+      throw new Error("no reply");
+    });
+  const first = await Promise.resolve(send()).then(String, String);
+  const again = await Promise.resolve(send()).then(String, String);
+  expect([runs, first, again]).toEqual([1, expect.anything(), expect.anything()]);
+});

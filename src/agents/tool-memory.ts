@@ -7,6 +7,7 @@ import { classify } from "../core/classify.ts";
 import { configError, messageOf, noSuchOption } from "../core/errors.ts";
 import { deriveKey } from "../core/key.ts";
 import type { Outcome } from "../core/outcome.ts";
+import { isVerdict, notAVerdict } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
 import { tellRefusal, tellReplay } from "./tell.ts";
 import { verdictOnThrown } from "./thrown.ts";
@@ -192,6 +193,7 @@ function doubtIn(error: unknown, own: AnyToolOptions, now: number): string | nul
     return own.errors === "not-done"
       ? "an error that leaves open whether it happened"
       : "the tool's options call this error doubt";
+  if (said !== undefined && !isVerdict(said)) return notAVerdict(said);
   const verdict = said === undefined ? classify(error, now) : null;
   return verdict?.kind === "doubt" ? verdict.why : null;
 }

@@ -78,6 +78,6 @@ export interface Context {
   json(document: object): void;
   /** A line on stderr. */
   note(text: string): void;
-  /** A command to copy, with the --store of this call. */
+  /** A command to copy, with the --tenant and the --store of this call. */
   suggest(line: string): string;
 }

@@ -156,6 +156,18 @@ describe("show", () => {
     expect((await ledger.run(["status", key])).code).toBe(0);
   });
 
+  it("commands to copy keep the tenant of this call", async () => {
+    await ledger.put({ key: keyLike("tenant01"), state: "unknown", tenant: "ac me" });
+    const listed = await ledger.run(["ls", "--tenant", "ac me"]);
+    expect(listed.out).toMatch(/nevertwice ls --doubt --tenant 'ac me'/);
+    const doubts = await ledger.run(["ls", "--doubt", "--tenant", "ac me"]);
+    expect(doubts.out).toMatch(/nevertwice show nt1_\S+ --tenant 'ac me'/);
+    const absent = await ledger.run(["show", keyLike("tenant02"), "--tenant", "ac me"]);
+    expect(absent.err).toContain("nevertwice ls --tenant 'ac me'");
+    const health = await ledger.run(["doctor", "--tenant", "ac me", "--json"]);
+    expect(health.out).toContain("nevertwice ls --doubt --tenant 'ac me'");
+  });
+
   it("lists the candidates of an ambiguous beginning, and finds nothing of another tenant", async () => {
     await ledger.put({ key: keyLike("pairs0001"), tenant: "acme" });
     await ledger.put({ key: keyLike("pairs0002"), tenant: "bolt" });

@@ -28,6 +28,7 @@ export async function runProxy(context: Context): Promise<number> {
     );
   }
   if (url === undefined) refuseFlagsOfUrl(context);
+  else if (args.on("listen")) refuseHeaders(context);
   const config = configOf(context);
   const streams = io.takeOver?.();
   if (streams === undefined) throw new UsageError("mcp runs as a program of its own, not inside another.");
@@ -92,6 +93,15 @@ function refuseFlagsOfUrl({ args }: Context): void {
   if (args.text("listen") === undefined && args.all("header").length === 0) return;
   throw new UsageError(
     "--listen and --header belong to --url: a server that is a command is reached on stdio. Leave them out, or name the server's URL.",
+  );
+}
+
+/** Dropped in silence, the server would see clients without credentials. */
+function refuseHeaders(context: Context): void {
+  refuseFlags(
+    context,
+    ["header"],
+    "is for a client on stdio: with --listen, each client sends its own headers, which are passed on",
   );
 }
 

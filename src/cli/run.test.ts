@@ -68,6 +68,10 @@ describe("a wrong command line exits 2 and says what was meant", () => {
     [["mcp"], /mcp needs the server it stands in front of/],
     [["mcp", "--listen", "0", "--", "cat"], /--listen and --header belong to --url/],
     [["mcp", "--header", "A: b", "--", "cat"], /--listen and --header belong to --url/],
+    [
+      ["mcp", "--url", "http://127.0.0.1:9/mcp", "--listen", "0", "--header", "Authorization: Bearer x"],
+      /--header is for a client on stdio: with --listen, each client sends its own headers/,
+    ],
     [["mcp", "--config", "none.json", "--", "cat"], /--config none\.json cannot be read: ENOENT/],
     [["mcp", "--window", "5y", "--", "cat"], /window: "5y" is not a duration/],
     [["mcp", "probe", "--window", "5y", "--", "cat"], /window: "5y" is not a duration/],

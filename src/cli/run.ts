@@ -61,7 +61,7 @@ function contextOf(args: Args, io: Io, ledger: () => Ledger): Context {
     line: (text = "") => io.stdout.write(`${text}\n`),
     json: (document) => io.stdout.write(`${harmlessJson(document)}\n`),
     note: (text) => io.stderr.write(`nevertwice: ${redact(text)}\n`),
-    suggest: (line) => `nevertwice ${line}${storeFlag(args.text("store"))}`,
+    suggest: (line) => `nevertwice ${line}${tenantFlag(line, args.text("tenant"))}${storeFlag(args.text("store"))}`,
   };
 }
 
@@ -69,6 +69,11 @@ function contextOf(args: Args, io: Io, ledger: () => Ledger): Context {
 function storeFlag(store: string | undefined): string {
   if (store === undefined) return "";
   return ` --store ${visible(redact(store)) === store ? shellWord(store) : "…"}`;
+}
+
+/** Some lines repeat the filters of this call, the tenant among them. */
+function tenantFlag(line: string, tenant: string | undefined): string {
+  return tenant === undefined || line.includes(" --tenant ") ? "" : ` --tenant ${shellWord(tenant)}`;
 }
 
 function report(error: unknown, argv: readonly string[], io: Io): number {

@@ -9,6 +9,19 @@ import type { StandardSchema } from "./standard-schema.ts";
 
 export type Verdictish = "not-sent" | "refused" | "rejected" | "doubt";
 
+const VERDICTS: ReadonlySet<unknown> = new Set<Verdictish>(["not-sent", "refused", "rejected", "doubt"]);
+
+export function isVerdict(answer: unknown): answer is Verdictish {
+  return VERDICTS.has(answer);
+}
+
+/** Taken for a word that it resembles, an answer could send something twice: it counts as doubt, and is reported. */
+export function notAVerdict(answer: unknown): string {
+  const shown = typeof answer === "string" ? JSON.stringify(answer.slice(0, 40)) : `a value of type ${typeof answer}`;
+  const allowed = [...VERDICTS].map((one) => JSON.stringify(one)).join(", ");
+  return `classify answered ${shown}, which it may not: it answers ${allowed}, or undefined to leave an error to the built-in rules. Anything else counts as "doubt".`;
+}
+
 export type Probe<I, R> = (input: I, context: ProbeContext) => ProbeAnswer<R> | Promise<ProbeAnswer<R>>;
 
 export interface ProbeContext {

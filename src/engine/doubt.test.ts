@@ -253,3 +253,41 @@ it("F21: a free field that is neither stored nor comparable cannot be resent as 
   expect(await send.attempt({ to: "a", cents: 2n })).toMatchObject({ status: "unknown", attempt: 1 });
   expect(sent).toEqual([1n]);
 });
+
+it.each(["notsent", "", 7, true, {}, Promise.resolve("not-sent")])(
+  "an answer of classify that it may not give (%j) is doubt, and a warning names the allowed ones",
+  async (answer) => {
+    const warned: { code: string; message: string }[] = [];
+    const { nt } = openMemory({ onWarning: (warning) => warned.push(warning) });
+    const send = nt.action("mail", {
+      key: ["to"],
+      classify: () => answer as never,
+      run: async (_mail: Mail) => {
+        throw Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
+      },
+    });
+    expect(await send.attempt({ to: "a", body: "" })).toMatchObject({
+      status: "unknown",
+      why: expect.stringContaining("classify answered"),
+    });
+    expect(warned).toEqual([
+      expect.objectContaining({
+        code: "CLASSIFY_ANSWER",
+        message: expect.stringMatching(/"not-sent", "refused", "rejected", "doubt", or undefined.*counts as "doubt"/),
+      }),
+    ]);
+  },
+);
+
+it.each([undefined, null])("classify that answers %j leaves the error to the built-in rules", async (answer) => {
+  const { nt } = openMemory();
+  const send = nt.action("mail", {
+    key: ["to"],
+    retry: { attempts: 1 },
+    classify: () => answer as never,
+    run: async (_mail: Mail) => {
+      throw Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
+    },
+  });
+  expect(await send.attempt({ to: "a", body: "" })).toMatchObject({ status: "failed", final: false });
+});

@@ -4,7 +4,10 @@ import { join } from "node:path";
 import { nevertwice } from "nevertwice";
 import { guardTool } from "nevertwice/agents";
 import { guardAiTool, guardAiTools } from "nevertwice/agents/ai-sdk";
+import { fileStore } from "nevertwice/file";
 import { postgresStore } from "nevertwice/postgres";
+import { redisStore } from "nevertwice/redis";
+import { s3Store } from "nevertwice/s3";
 import { sqliteStore } from "nevertwice/sqlite";
 import { describe, expect, it } from "vitest";
 import { eachStore, openMemory, temporaryFolder } from "../../test/support/each-store.ts";
@@ -244,6 +247,24 @@ describe("an option that is there without a value", () => {
     const ai = { execute: async () => "sent" };
     expect(() => guardAiTool(nt, "mail", ai, tool)).toThrow(/tenant is undefined/);
     expect(() => guardAiTools(nt, { mail: ai }, { tenant: unset })).toThrow(/tenant is undefined/);
+  });
+
+  it.each([unset, "", null as unknown as string])("a store that is %j is not the local file", (store) => {
+    expect(() => nevertwice({ store })).toThrow(/store is (undefined|null|an empty string)\. .*may not be set/);
+  });
+
+  it("options of a store that name the ledger, or whose rows are seen, are refused as well", () => {
+    const url = "postgres://127.0.0.1:1/app";
+    const none = undefined as never;
+    expect(() => postgresStore({ url, schema: none })).toThrow(/schema is undefined.*may not be set/);
+    expect(() => postgresStore({ url, tenant: "a", rls: none })).toThrow(/rls is undefined/);
+    expect(() => postgresStore({ url: none })).toThrow(/give exactly one of url/);
+    expect(() => redisStore({ url: "redis://127.0.0.1:1", prefix: none })).toThrow(/prefix is undefined/);
+    expect(() => redisStore({ url: none })).toThrow(/give either client .* or url/);
+    expect(() => s3Store({ url: "s3://bucket", endpoint: none })).toThrow(/endpoint is undefined/);
+    expect(() => s3Store({ url: none })).toThrow(/names no bucket/);
+    expect(() => sqliteStore({ path: none })).toThrow(/give either path/);
+    expect(() => fileStore({ path: none })).toThrow(/path is undefined/);
   });
 
   it("a tenant of a PostgreSQL store is refused as well", () => {

@@ -374,7 +374,8 @@ class Execution implements Watcher<unknown>, Applying {
   }
 
   #verdict(error: unknown) {
-    return verdictOn(this.#call.definition, error, this.#services.ledger.instant().now);
+    const { ledger, warnings } = this.#services;
+    return verdictOn(this.#call.definition, error, ledger.instant().now, warnings);
   }
 
   #notSent(error: unknown, retryAfterMs: number | null, yields = false): Promise<End> {

@@ -1,17 +1,24 @@
 /** What an error says about the effect: the action's own word first, then the built-in rules. */
 import { classify, type Verdict } from "../core/classify.ts";
-import type { Definition } from "./definition.ts";
+import { type Definition, isVerdict, notAVerdict } from "./definition.ts";
+import type { Warnings } from "./events.ts";
 
-export function verdictOn(definition: Definition, error: unknown, now: number): Verdict {
+export function verdictOn(definition: Definition, error: unknown, now: number, warnings: Warnings): Verdict {
   const own = ownVerdict(definition, error);
+  if (own === undefined || own === null) return classify(error, now);
+  if (!isVerdict(own)) {
+    const { name } = definition;
+    const what = notAVerdict(own);
+    warnings.warn("CLASSIFY_ANSWER", name, `action ${name}: ${what}`);
+    return { kind: "doubt", why: what };
+  }
   if (own === "not-sent") return { kind: "not-sent", retryAfterMs: null, cause: error };
-  if (own === "refused" || own === "rejected") return { kind: own, cause: error };
   if (own === "doubt") return { kind: "doubt", why: "the action calls this error doubt" };
-  return classify(error, now);
+  return { kind: own, cause: error };
 }
 
 /** A classify that throws has said nothing, and nothing certain is known. */
-function ownVerdict({ classify: own }: Definition, error: unknown) {
+function ownVerdict({ classify: own }: Definition, error: unknown): unknown {
   try {
     return own?.(error);
   } catch {

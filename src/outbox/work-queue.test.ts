@@ -127,7 +127,12 @@ describe("queue, a store that does not answer", () => {
       const task = (await queue.take()) as Task<Research, string>;
       const { end, state } = settles[how];
       faults.down = true;
-      await expect(end(task)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+      await expect(end(task)).rejects.toMatchObject({
+        code: "STORE_UNAVAILABLE",
+        message: expect.stringMatching(
+          new RegExp(`^(?!.*(Nothing was run|next call)).*still held.*Call ${how}\\(\\) again until it returns`, "s"),
+        ),
+      });
       expect(await record(task.key)).toMatchObject({ state: "claimed" });
       faults.down = false;
       await until(async () =>

@@ -7,7 +7,7 @@
  */
 import { isOfAllRecords } from "../core/damaged-record.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
-import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
+import { configError, isNevertwiceError, messageOf, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { backoffMs, type RetryOptions } from "../core/policy.ts";
@@ -295,13 +295,28 @@ class TakenTask<I, R> implements Task<I, R> {
     if (ended !== null && ended.how === how) return ended.answer as Promise<T>;
     if (ended !== null) return Promise.reject(this.#endedBefore(ended.how));
     this.#pulse.end();
-    const answer = this.#services.engine.during(write);
+    const { engine } = this.#services;
+    const answer = engine.during(write).catch((error: unknown) => {
+      const isOutage = isStoreDown(error) && !engine.services.underWay.closed;
+      throw isOutage ? this.#notRecorded(how, error) : error;
+    });
     this.#ended = { how, answer };
     answer.then(this.#forget, () => {
       this.#ended = null;
       this.#pulse.resume();
     });
     return answer;
+  }
+
+  /** The store speaks of calls, which run nothing while it is down; here the work is done, and only its record is missing. */
+  #notRecorded(how: Ended["how"], error: unknown): NevertwiceError {
+    const why = messageOf(error).replace(/\s*Nothing was run.*$/s, "");
+    const code = isNevertwiceError(error) ? error.code : "STORE_UNAVAILABLE";
+    return new NevertwiceError(
+      code,
+      `${this.#definition.name}: ${how}() of the task ${this.key} was not acknowledged by the ledger: ${why} The task is still held, and its lease is kept as soon as the ledger answers. Call ${how}() again until it returns: a repeat changes nothing that is recorded already.`,
+      { key: this.key, cause: error },
+    );
   }
 
   #endedBefore(how: Ended["how"] | "close"): NevertwiceError {

@@ -61,6 +61,8 @@ export function checkOptions(options: PostgresStoreOptions): Settings {
   checkClients(options);
   // "" is a tenant here: row-level security then shows the records that have none.
   if (tenant === undefined) requireGiven("postgresStore", options, ["tenant"]);
+  // By default another ledger would be used, or rows of all tenants shown.
+  requireGiven("postgresStore", options, ["schema", "rls"]);
   const parsed = url === undefined ? null : parseUrl(url);
   const schema = options.schema ?? parsed?.schema ?? DEFAULT_SCHEMA;
   if (typeof schema !== "string" || schema.trim() === "" || Buffer.byteLength(schema) > 63)

@@ -1,5 +1,6 @@
 /** Where the ledger is, and what it is called: the options of redisStore(), checked. */
 import { configError, noSuchOption } from "../core/errors.ts";
+import { requireGiven } from "../core/given-option.ts";
 import type { RedisStoreOptions } from "./redis.ts";
 import type { RedisClient } from "./redis-client.ts";
 
@@ -27,6 +28,8 @@ export function readLocation(options: RedisStoreOptions): RedisLocation {
       'redisStore: give either client (an ioredis or node-redis client) or url ("redis://localhost:6379").',
     );
   }
+  // By default another ledger would be used, in which nothing has happened yet.
+  requireGiven("redisStore", options, ["prefix"]);
   const named = url === undefined ? null : readUrl(url);
   const prefix = options.prefix ?? named?.prefix ?? "nevertwice";
   // Braces would move the hash tag, and with it the records away from their index.

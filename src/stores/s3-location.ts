@@ -1,5 +1,6 @@
 /** Where an S3 ledger is: from s3://bucket/prefix?region=…&endpoint=… or from options, to a place requests can go to. */
 import { configError } from "../core/errors.ts";
+import { requireGiven } from "../core/given-option.ts";
 import type { S3Credentials } from "./s3-signature.ts";
 
 export interface S3Place {
@@ -24,6 +25,8 @@ type Env = Readonly<Record<string, string | undefined>>;
 
 export function s3Place(options: S3PlaceOptions, env: Env): S3Place {
   const { url } = options;
+  // By default another store would be used, in which nothing has happened yet.
+  requireGiven("s3Store", options, ["endpoint"]);
   const parsed = typeof url === "string" && /^s3:\/\//i.test(url) && URL.canParse(url) ? new URL(url) : null;
   if (parsed === null || parsed.hostname === "")
     throw configError(`s3Store: ${JSON.stringify(url)} names no bucket. Write s3://bucket/prefix`);

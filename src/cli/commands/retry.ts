@@ -45,7 +45,9 @@ async function run(context: Context): Promise<number> {
     if (!all && args.on(flag)) throw new UsageError(`--${flag} goes with --all-failed.`);
   }
   if (!all && args.operands.length === 0) {
-    throw new UsageError("retry needs a key, or --all-failed. List what failed with: nevertwice ls --state failed");
+    throw new UsageError(
+      `retry needs a key, or --all-failed. List what failed with: ${context.suggest("ls --state failed")}`,
+    );
   }
   const which = all ? "--all-failed" : (args.operands[0] as string);
   const signature = args.on("dry-run")
