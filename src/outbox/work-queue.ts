@@ -5,7 +5,7 @@
  * Taking a task is no effect yet: whoever falls silent loses it to the next one. What an agent does outside for a task
  * goes through actions of its own, keyed by the task, so that the second agent to have it does nothing twice.
  */
-import { isOfAllRecords } from "../core/damaged-record.ts";
+import { isOfAllRecords, isStoreDown } from "../core/damaged-record.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, isNevertwiceError, messageOf, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
