@@ -374,8 +374,7 @@ class Execution implements Watcher<unknown>, Applying {
   }
 
   #verdict(error: unknown) {
-    const { ledger, warnings } = this.#services;
-    return verdictOn(this.#call.definition, error, ledger.instant().now, warnings);
+    return verdictOn(this.#call.definition, error, this.#services);
   }
 
   #notSent(error: unknown, retryAfterMs: number | null, yields = false): Promise<End> {

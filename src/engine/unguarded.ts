@@ -28,7 +28,7 @@ export async function runUnguarded(services: ExecutionServices, call: Call): Pro
     return { status: "done", key, result, replayed: false, attempt: 1, at: ledger.instant().now };
   } catch (error) {
     // Nothing is recorded, so nothing is retried; but what surely did not happen is not called a doubt.
-    const verdict = verdictOn(definition, error, ledger.instant().now, services.warnings);
+    const verdict = verdictOn(definition, error, services);
     if (verdict.kind !== "doubt") {
       return { status: "failed", key, error: verdict.cause, final: verdict.kind === "rejected" };
     }

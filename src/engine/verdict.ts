@@ -1,11 +1,17 @@
 /** What an error says about the effect: the action's own word first, then the built-in rules. */
 import { classify, type Verdict } from "../core/classify.ts";
+import type { Instant } from "../core/record.ts";
 import { type Definition, isVerdict, notAVerdict } from "./definition.ts";
 import type { Warnings } from "./events.ts";
 
-export function verdictOn(definition: Definition, error: unknown, now: number, warnings: Warnings): Verdict {
+interface VerdictServices {
+  readonly ledger: { instant(): Instant };
+  readonly warnings: Warnings;
+}
+
+export function verdictOn(definition: Definition, error: unknown, { ledger, warnings }: VerdictServices): Verdict {
   const own = ownVerdict(definition, error);
-  if (own === undefined || own === null) return classify(error, now);
+  if (own === undefined || own === null) return classify(error, ledger.instant().now);
   if (!isVerdict(own)) {
     const { name } = definition;
     const what = notAVerdict(own);
