@@ -182,7 +182,7 @@ describe("options", () => {
     [{}, /either client .* or url/],
     [{ url, client: {} }, /either client .* or url/],
     [{ url, prefix: "a{b}" }, /without braces/],
-    [{ url, prefix: "" }, /without braces/],
+    [{ url, prefix: "" }, /prefix is an empty string.*may not be set/],
     [{ url, timeoutMs: 0 }, /milliseconds above zero/],
     [{ url, colour: "red" } as RedisStoreOptions, /no option "colour"/],
   ];
