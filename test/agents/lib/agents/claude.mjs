@@ -1,6 +1,6 @@
 // An agent on the Claude Agent SDK: the real CLI, with a scripted model behind ANTHROPIC_BASE_URL.
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -82,6 +82,14 @@ function sessionOf(world) {
   return { home, ...(known ? { resume: id } : { sessionId: id }) };
 }
 
+/** The command outlives a killed program for a moment, and writes the conversation down meanwhile: resumed before, it is not found. */
+async function writtenDown({ home, resume }) {
+  const folder = join(home, "projects");
+  const found = () =>
+    existsSync(folder) && readdirSync(folder, { recursive: true }).some((file) => file.endsWith(`${resume}.jsonl`));
+  for (let look = 0; look < 1_000 && !found(); look += 1) await new Promise((done) => setTimeout(done, 10));
+}
+
 function following(signal) {
   const controller = new AbortController();
   signal.addEventListener("abort", () => controller.abort(signal.reason));
@@ -97,6 +105,7 @@ export async function run(world, steps) {
   }));
   const server = { name: "mail", tools: [send] };
   const { home, ...session } = sessionOf(world);
+  if (session.resume !== undefined) await writtenDown({ home, resume: session.resume });
   const env = {
     ...process.env,
     HOME: home,
