@@ -104,7 +104,11 @@ describe("how long a record is kept", () => {
   const later = (keepMs: number | null, guardUntil: number | null) => keepFrom({ keepMs, guardUntil }, AT);
 
   test("as the action says, where its key has no window or a short one", () => {
-    expect(keepOfWindows(30 * DAY, false, windows("lead 7"))).toEqual({ keepMs: 30 * DAY, guardUntil: null });
+    expect(keepOfWindows(30 * DAY, false, windows("lead 7"))).toEqual({
+      keepMs: 30 * DAY,
+      guardUntil: null,
+      tooShortFor: null,
+    });
     expect(keepOfWindows(30 * DAY, false, windows(day(AT))).keepMs).toBe(30 * DAY);
   });
 
@@ -117,14 +121,22 @@ describe("how long a record is kept", () => {
   });
 
   test("a keep given by hand is honoured, and the window that outlasts it is named", () => {
-    expect(keepOfWindows(7 * DAY, true, windows(month(AT)))).toEqual({ keepMs: 7 * DAY, guardUntil: null });
+    expect(keepOfWindows(7 * DAY, true, windows(month(AT)))).toMatchObject({
+      keepMs: 7 * DAY,
+      guardUntil: null,
+      tooShortFor: { name: month(AT) },
+    });
     expect(outlastingWindow(7 * DAY, windows(month(AT)))).toMatchObject({ name: month(AT), lengthMs: 31 * DAY });
     expect(outlastingWindow(2 * DAY, windows(day(AT)))).toBeNull();
     expect(outlastingWindow(null, windows(year(AT)))).toBeNull();
   });
 
   test("forever is forever", () => {
-    expect(keepOfWindows(null, false, windows(year(AT)))).toEqual({ keepMs: null, guardUntil: null });
+    expect(keepOfWindows(null, false, windows(year(AT)))).toEqual({
+      keepMs: null,
+      guardUntil: null,
+      tooShortFor: null,
+    });
     expect(later(null, AT + DAY)).toBeNull();
   });
 

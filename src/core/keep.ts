@@ -21,6 +21,8 @@ export interface Keep {
   readonly keepMs: number | null;
   /** And not before this (epoch ms): an intent may name a window that has not begun. */
   readonly guardUntil: number | null;
+  /** A window that a keep given by hand is too short for; null: there is none. */
+  readonly tooShortFor: NamedWindow | null;
 }
 
 const HOUR_MS = 3_600_000;
@@ -54,7 +56,7 @@ export function leastKeepMs(windowMs: number): number {
 
 /** The keep of a record with this key. A keep that was given by hand is not changed. */
 export function keepOfWindows(keepMs: number | null, byHand: boolean, windows: readonly NamedWindow[]): Keep {
-  if (keepMs === null) return { keepMs, guardUntil: null };
+  if (keepMs === null) return { keepMs, guardUntil: null, tooShortFor: null };
   let most = keepMs;
   let guardUntil: number | null = null;
   const notBefore = (at: number) => {
@@ -68,7 +70,14 @@ export function keepOfWindows(keepMs: number | null, byHand: boolean, windows: r
       notBefore(endsAt + lengthMs);
     }
   }
-  return { keepMs: most, guardUntil };
+  // A date inside a longer text may be anything: only a part that is a window is worth a warning.
+  const tooShortFor = byHand
+    ? outlastingWindow(
+        keepMs,
+        windows.filter(({ whole }) => whole),
+      )
+    : null;
+  return { keepMs: most, guardUntil, tooShortFor };
 }
 
 /** How long a record that begins now is to be kept once it is settled. */

@@ -51,6 +51,8 @@ export type DoubtPolicy =
 
 export interface Policy {
   readonly keepMs: number | null;
+  /** Given, not the default: then it is not raised to what the windows in a key need. */
+  readonly keepByHand: boolean;
   readonly leaseMs: number;
   readonly timeoutMs: number;
   readonly waitMs: number;
@@ -92,6 +94,7 @@ export function resolvePolicy<Probe>(options: PolicyOptions<Probe>, where: strin
   }
   return {
     keepMs: resolveKeep(options.keep ?? DEFAULT_KEEP, where),
+    keepByHand: options.keep !== undefined,
     leaseMs,
     timeoutMs,
     waitMs: durationMs(options.wait ?? DEFAULT_WAIT, `${where}: wait`),
