@@ -63,7 +63,7 @@ export interface Policy {
   readonly failOpen: boolean;
 }
 
-const DEFAULT_KEEP = "30d";
+export const DEFAULT_KEEP = "30d";
 const DEFAULT_LEASE_MS = 60_000;
 const DEFAULT_WAIT = "10s";
 const MAX_ATTEMPTS = 1_000;
@@ -106,7 +106,7 @@ export function resolvePolicy<Probe>(options: PolicyOptions<Probe>, where: strin
   };
 }
 
-function resolveKeep(keep: Duration | "forever", where: string): number | null {
+export function resolveKeep(keep: Duration | "forever", where: string): number | null {
   if (keep === "forever") return null;
   const ms = durationMs(keep, `${where}: keep`);
   if (ms === 0)
