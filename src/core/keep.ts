@@ -189,8 +189,9 @@ function sizedSpan(name: string): Span | null {
   if (size === "slot") return { lengthMs: 0, endsAt: start };
   const [, count, unit] = /^(\d+)([a-z]+)$/.exec(size) as RegExpExecArray;
   const lengthMs = Math.min(Number(count) * (SIZE_MS[unit as string] as number), LONGEST_DURATION_MS);
-  // A window of a zone's wall clock that has a shift in it lasts longer, by less than its size.
-  return lengthMs === 0 ? null : { lengthMs, endsAt: start + 2 * lengthMs };
+  // With a shift in it a window of a zone's wall clock lasts longer, by less than its size. Such windows divide a day.
+  const shiftMs = lengthMs > DAY_MS ? 0 : lengthMs;
+  return lengthMs === 0 ? null : { lengthMs, endsAt: start + lengthMs + shiftMs };
 }
 
 function yearWindow(text: string, from: number): NamedWindow | null {
