@@ -401,45 +401,43 @@ describe("order, with the enqueuer interrupted at every write", () => {
 
 describe("a sequence whose step was put aside", () => {
   it.each([
-    ["stop", ["one", "two", "three"], 0],
-    ["continue", ["one", "two", "three"], 86_400_000],
-  ] as const)(
-    "can be started again (onFailed: %s), as long as no later step was taken",
-    async (onFailed, list, after) => {
-      const { nt, clock } = openMemory();
-      const ran: string[] = [];
-      let failing = true;
-      const drip = nt.sequence<{ n: number }, void>("drip", [list[0], list[1], { step: list[2], after }], {
-        onFailed,
-        retry: { attempts: 1, backoff: 1 },
-        run: async ({ step }) => {
-          if (step === "two" && failing) throw notSent(new Error("down"), { retryAfter: 1 });
-          ran.push(step);
-        },
-      });
-      await drip.start("ada", { n: 1 });
-      const worker = nt.worker();
-      const stateOfTwo = async () => (await drip.status("ada")).steps[1]?.outcome.status;
-      await until(async () => {
-        clock.advance(1_000);
-        await worker.tick();
-        return (await stateOfTwo()) === "failed";
-      }, "the second step is a dead letter");
-      failing = false;
-      await drip.start("ada", { n: 2 });
-      await until(async () => {
-        clock.advance(1_000);
-        await worker.tick();
-        return (await stateOfTwo()) === "done";
-      }, "the second step ran");
-      await until(async () => {
-        clock.advance(after + 1_000);
-        await worker.tick();
-        return onFailed === "stop" || ran.length === 3;
-      }, "the third step ran");
-      expect(ran.slice(0, 2)).toEqual(["one", "two"]);
-    },
-  );
+    ["stop", 0],
+    ["continue", 86_400_000],
+  ] as const)("can be started again (onFailed: %s), as long as no later step was taken", async (onFailed, after) => {
+    const { nt, clock } = openMemory();
+    const ran: string[] = [];
+    let failing = true;
+    const drip = nt.sequence<{ n: number }, void>("drip", ["one", "two", { step: "three", after }], {
+      onFailed,
+      retry: { attempts: 1, backoff: 1 },
+      run: async ({ step }) => {
+        if (step === "two" && failing) throw notSent(new Error("down"), { retryAfter: 1 });
+        ran.push(step);
+      },
+    });
+    await drip.start("ada", { n: 1 });
+    const worker = nt.worker();
+    const stateOfTwo = async () => (await drip.status("ada")).steps[1]?.outcome.status;
+    await until(async () => {
+      clock.advance(1_000);
+      await worker.tick();
+      return (await stateOfTwo()) === "failed";
+    }, "the second step is a dead letter");
+    failing = false;
+    await drip.start("ada", { n: 2 });
+    await until(async () => {
+      // It is at the end of the order now: the third step lets it pass when it is due.
+      clock.advance(after / 4 + 1_000);
+      await worker.tick();
+      return (await stateOfTwo()) === "done";
+    }, "the second step ran");
+    await until(async () => {
+      clock.advance(after + 1_000);
+      await worker.tick();
+      return onFailed === "stop" || ran.length === 3;
+    }, "the third step ran");
+    expect(ran.slice(0, 2)).toEqual(["one", "two"]);
+  });
 
   it("goes on without it (onFailed: continue), and does not go back to it when it is started again", async () => {
     const { nt, clock } = openMemory();
