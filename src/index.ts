@@ -81,6 +81,7 @@ export type { QueueOptions, TakeOptions, Task, WorkQueue } from "./outbox/work-q
 export type { Worker, WorkerEvent, WorkerStatus } from "./outbox/worker.ts";
 export type { WorkerOptions } from "./outbox/worker-options.ts";
 export type { RunId, RunOptions } from "./runs/run.ts";
-export type { Sequence, SequenceOptions, SequenceStep, StepOf, SubjectStatus } from "./runs/sequence.ts";
+export type { Sequence, SequenceOptions, StepOf, SubjectStatus } from "./runs/sequence.ts";
+export type { SequenceStep } from "./runs/sequence-list.ts";
 export type { Run, StepOptions } from "./runs/steps.ts";
 export type { Job, JobContext, JobOptions, JobRun, PlanContext } from "./schedule/job.ts";

@@ -33,7 +33,8 @@ import { createQueue, type QueueOptions, type WorkQueue } from "./outbox/work-qu
 import { createWorker, type Worker } from "./outbox/worker.ts";
 import type { WorkerOptions } from "./outbox/worker-options.ts";
 import { type RunId, type RunOptions, type RunServices, startRun } from "./runs/run.ts";
-import { createSequence, type Sequence, type SequenceOptions, type SequenceStep } from "./runs/sequence.ts";
+import { createSequence, type Sequence, type SequenceOptions } from "./runs/sequence.ts";
+import type { SequenceStep } from "./runs/sequence-list.ts";
 import type { Run } from "./runs/steps.ts";
 import { createJob, type Job, type JobOptions, type JobServices } from "./schedule/job.ts";
 

@@ -63,16 +63,22 @@ export function notSent(cause: unknown, options: NotSentOptions = {}): Error {
   return markedError(`not sent: ${messageOf(cause)}`, cause, NOT_SENT, mark);
 }
 
-const YIELDS_PLACE = Symbol.for("nevertwice.yieldsPlace");
+const PUT_OFF = Symbol.for("nevertwice.putOff");
 
-/** Marks a `notSent` of `prepare`: the record goes to the end of its order instead of holding up those behind it. */
-export function yieldingPlace(error: Error): Error {
-  Object.defineProperty(error, YIELDS_PLACE, { value: true, enumerable: false });
-  return error;
+export interface PutOff {
+  /** Epoch ms of the store's clock. */
+  readonly until: number;
+  /** The record goes to the end of its order instead of holding up those behind it. */
+  readonly yieldsPlace: boolean;
 }
 
-export function yieldsPlace(error: unknown): boolean {
-  return readMark<true>(error, YIELDS_PLACE) === true;
+/** Throw this from `prepare`: it is too early. Nothing was tried, so the attempt does not count. */
+export function putOff(cause: Error, mark: PutOff): Error {
+  return markedError(`put off: ${cause.message}`, cause, PUT_OFF, mark);
+}
+
+export function putOffMark(error: unknown): PutOff | undefined {
+  return readMark<PutOff>(error, PUT_OFF);
 }
 
 /** Throw this from `run` or `prepare`: the effect was refused for good and did not happen. */

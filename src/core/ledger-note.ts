@@ -10,7 +10,8 @@ export interface NoteName {
   readonly tenant: string;
   /** Listed under this action: "nevertwice.line", "nevertwice.limit". */
   readonly action: string;
-  readonly keepMs: number;
+  /** Null: until it is written with another one. */
+  readonly keepMs: number | null;
 }
 
 export function writeNote(before: LedgerRecord | null, name: NoteName, json: string, at: Instant): LedgerRecord {
@@ -23,7 +24,7 @@ export function writeNote(before: LedgerRecord | null, name: NoteName, json: str
     createdAt: before?.createdAt ?? at.now,
     updatedAt: at.now,
     settledAt: at.now,
-    expiresAt: at.now + keepMs,
+    expiresAt: keepMs === null ? null : at.now + keepMs,
     keepMs,
     result: { json },
   };

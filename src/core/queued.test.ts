@@ -89,6 +89,19 @@ describe("work handed back before it was begun", () => {
     });
   });
 
+  it("keeps its place in its order, or leaves it where it is to let others pass", () => {
+    const placed = sampleRecord({
+      ...held,
+      queued: true,
+      state: "claimed",
+      terms: { line: "l", place: 7, after: "k" },
+    });
+    const kept = transition(placed, giveBack, AT);
+    expect(kept).toMatchObject({ ok: true, record: { terms: { line: "l", place: 7, after: "k" } } });
+    const left = transition(placed, { ...giveBack, yieldsPlace: true }, AT);
+    expect(left.ok && left.record.terms).toEqual({ line: "l" });
+  });
+
   it("unknown because the lease ran out → pending, and the history says so: only its holder knows that nothing was begun", () => {
     const silent = transition(
       sampleRecord({ ...held, queued: true, state: "sent", firstSentAt: 5, lease: null }),

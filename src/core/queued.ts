@@ -1,5 +1,6 @@
 /** What only queued records go through: an enqueue that finds a record, and work handed back before it was begun. */
 import { keepFrom } from "./keep.ts";
+import { withoutPlace } from "./order.ts";
 import { HISTORY_LIMIT, type Instant, type LedgerRecord } from "./record.ts";
 import type { Change, LedgerEvent } from "./transition.ts";
 
@@ -32,12 +33,14 @@ export function queueExisting(current: LedgerRecord, event: EventOf<"enqueue">, 
  * is believed as long as no attempt came after: also when the lease is over, and when the record is unknown for no other
  * reason than that.
  */
-export function giveBack(current: LedgerRecord, { hold, dueAt }: EventOf<"give-back">, at: Instant): Change {
+export function giveBack(current: LedgerRecord, event: EventOf<"give-back">, at: Instant): Change {
+  const { hold, dueAt, yieldsPlace = false } = event;
   const { state, fence, holder, doubted, attempt, tries, history } = current;
   const lapsed = state === "unknown" && history.at(-1)?.event === "lapse";
   const held = state === "claimed" || state === "sent" || lapsed;
   if (!held || fence !== hold.fence || holder !== hold.holder || doubted) return { ok: false, refusal: "stale" };
-  const back = { ...unsent(current, at, dueAt), attempt: attempt - 1, tries: Math.max(0, tries - 1) };
+  const terms = yieldsPlace ? withoutPlace(current.terms) : current.terms;
+  const back = { ...unsent(current, at, dueAt), terms, attempt: attempt - 1, tries: Math.max(0, tries - 1) };
   if (!lapsed) return { ok: true, record: back };
   // Somebody may have seen the doubt: how it went away is kept.
   const entry = { at: at.now, event: "not-begun", from: state, to: back.state, attempt };

@@ -99,11 +99,9 @@ export type LedgerEvent =
       readonly retryAt: number | null;
       /** Refused for good. */
       readonly final: boolean;
-      /** With `retryAt`: it leaves its place and goes to the end of its order. */
-      readonly yieldsPlace?: boolean;
     }
-  /** A worker hands back what it did not begin: the attempt does not count. */
-  | { readonly type: "give-back"; readonly hold: Hold; readonly dueAt: number }
+  /** Handed back without having been begun: the attempt does not count. `yieldsPlace`: it goes to the end of its order. */
+  | { readonly type: "give-back"; readonly hold: Hold; readonly dueAt: number; readonly yieldsPlace?: boolean }
   /** What it was put off for is over: it is due now. */
   | { readonly type: "bring-forward" }
   | { readonly type: "doubt"; readonly hold: Hold; readonly why: string; readonly error: StoredError | null }
@@ -268,8 +266,7 @@ function surelyNotSent(current: LedgerRecord, event: EventOf<"not-sent">, at: In
   if (event.retryAt === null) {
     return accept(settled(current, "failed", at, { error: event.error, final: event.final }), entry);
   }
-  const waiting = { ...idle(current, at, event.retryAt), error: event.error };
-  return accept(event.yieldsPlace ? { ...waiting, terms: withoutPlace(waiting.terms) } : waiting, entry);
+  return accept({ ...idle(current, at, event.retryAt), error: event.error }, entry);
 }
 
 /** A resend that was not sent, or was refused, leaves the attempt before it as doubtful as it was. */

@@ -3,7 +3,14 @@
  * the ledger before the caller hears of it.
  */
 import { formatDuration } from "../core/duration.ts";
-import { configError, isNevertwiceError, NevertwiceError, rejectedMark, yieldsPlace } from "../core/errors.ts";
+import {
+  configError,
+  isNevertwiceError,
+  NevertwiceError,
+  type PutOff,
+  putOffMark,
+  rejectedMark,
+} from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { backoffMs } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
@@ -16,8 +23,9 @@ import type { Clock } from "./clock.ts";
 import { type AttemptContext, type Context, contextOf, type Logger, runAs } from "./context.ts";
 import type { Events, Warnings } from "./events.ts";
 import type { Applied, Applying, Ledger } from "./ledger.ts";
-import { DEFAULT_LIMITS, losesMeaningAsJson, type Payloads } from "./payloads.ts";
+import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
 import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./pulse.ts";
+import { warnOfLostResult, warnOfOddResult } from "./result-warnings.ts";
 import { sameEffect } from "./same-effect.ts";
 import type { UnderWay } from "./under-way.ts";
 import type { Untold } from "./untold.ts";
@@ -253,7 +261,7 @@ class Execution implements Watcher<unknown>, Applying {
 
   #confirm(value: unknown): void {
     try {
-      this.#warnOfOddResult(value);
+      warnOfOddResult(this.#services.warnings, this.#call.definition.name, value);
       this.#value = value;
       this.#told = { type: "confirm", hold: this.#pulse.hold, result: this.#resultPayload(value) };
       const { ledger, heart } = this.#services;
@@ -306,7 +314,8 @@ class Execution implements Watcher<unknown>, Applying {
     const { tenant, key, fence } = this.#record;
     const { payloads } = this.#services;
     const payload = payloads.store(value, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
-    if (payload !== null && "omitted" in payload) this.#warnOfLostResult(payload.omitted);
+    if (payload !== null && "omitted" in payload)
+      warnOfLostResult(this.#services.warnings, this.#call.definition.name, payload.omitted);
     return payload;
   }
 
@@ -363,13 +372,15 @@ class Execution implements Watcher<unknown>, Applying {
   /** Whatever it is, it was thrown before the send mark: surely nothing happened. */
   async #beforeMark(error: unknown): Promise<End> {
     if (isNevertwiceError(error) && error.code === "LEASE_LOST") return this.#tooLate();
+    const early = putOffMark(error);
+    if (early !== undefined) return this.#putOff(error, early);
     const verdict = this.#verdict(error);
     if (verdict.kind === "rejected" || rejectedMark(error)) {
       return this.#settleFailed(verdict.kind === "rejected" ? verdict.cause : error, { retryAt: null, final: true });
     }
     if (verdict.kind === "refused") return this.#settleFailed(verdict.cause, { retryAt: null, final: false });
     return verdict.kind === "not-sent"
-      ? this.#notSent(verdict.cause, verdict.retryAfterMs, yieldsPlace(error))
+      ? this.#notSent(verdict.cause, verdict.retryAfterMs)
       : this.#notSent(error, null);
   }
 
@@ -377,16 +388,22 @@ class Execution implements Watcher<unknown>, Applying {
     return verdictOn(this.#call.definition, error, this.#services);
   }
 
-  #notSent(error: unknown, retryAfterMs: number | null, yields = false): Promise<End> {
+  async #putOff(error: unknown, { until, yieldsPlace }: PutOff): Promise<End> {
+    const stored = await this.#tell({ type: "give-back", hold: this.#pulse.hold, dueAt: until, yieldsPlace });
+    if ("moved" in stored) return { kind: "moved", stored: stored.moved };
+    return { kind: "failed", stored, error, final: false, retryAt: until };
+  }
+
+  #notSent(error: unknown, retryAfterMs: number | null): Promise<End> {
     const { policy } = this.#call.definition;
     const { tries } = this.#record;
     if (tries >= policy.attempts) return this.#settleFailed(error, { retryAt: null, final: false });
     const { ledger, random } = this.#services;
     const retryAt = ledger.instant().now + backoffMs(policy, tries, retryAfterMs, random);
-    return this.#settleFailed(error, { retryAt, final: false, yieldsPlace: yields });
+    return this.#settleFailed(error, { retryAt, final: false });
   }
 
-  async #settleFailed(error: unknown, how: Pick<NotSent, "retryAt" | "final" | "yieldsPlace">): Promise<End> {
+  async #settleFailed(error: unknown, how: Pick<NotSent, "retryAt" | "final">): Promise<End> {
     const { retryAt, final } = how;
     const event = { type: "not-sent", hold: this.#pulse.hold, error: toStoredError(error), ...how } as const;
     const stored = await this.#tell(event);
@@ -413,7 +430,7 @@ class Execution implements Watcher<unknown>, Applying {
 
   /** A store that is down now is told later; the caller hears the same truth meanwhile. */
   async #tell(
-    event: NotSent | Extract<LedgerEvent, { readonly type: "doubt" }>,
+    event: NotSent | Extract<LedgerEvent, { readonly type: "doubt" | "give-back" }>,
   ): Promise<Stored | { moved: Stored | null }> {
     const { ledger, untold } = this.#services;
     try {
@@ -447,26 +464,6 @@ class Execution implements Watcher<unknown>, Applying {
     };
     // A late failure proves nothing, and a store that is down leaves the doubt standing, where a person sees it.
     underWay.late(work.then(tell).catch(() => {}));
-  }
-
-  #warnOfOddResult(value: unknown): void {
-    const odd = losesMeaningAsJson(value);
-    if (odd === null) return;
-    const { name } = this.#call.definition;
-    this.#services.warnings.warn(
-      "RESULT_NOT_PLAIN",
-      name,
-      `action ${name}: run returned a ${odd}, which cannot be stored: a repeat would get an empty object. Return plain data, such as the provider's id.`,
-    );
-  }
-
-  #warnOfLostResult(why: string): void {
-    const { name } = this.#call.definition;
-    this.#services.warnings.warn(
-      "RESULT_NOT_STORED",
-      name,
-      `action ${name}: what run returned is not stored: ${why}. That it is done is on record, but a repeat gets undefined for a result, and so does a run that goes on. Return less, such as the provider's id.`,
-    );
   }
 
   /** Once per kind of error, and only where a person has to settle it: whoever wrote the code knows what it means. */

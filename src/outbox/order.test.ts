@@ -400,11 +400,14 @@ describe("order, with the enqueuer interrupted at every write", () => {
 });
 
 describe("a sequence whose step was put aside", () => {
-  it.each(["stop", "continue"] as const)("can be started again (onFailed: %s)", async (onFailed) => {
+  it.each([
+    ["stop", 0],
+    ["continue", 86_400_000],
+  ] as const)("can be started again (onFailed: %s), as long as no later step was taken", async (onFailed, after) => {
     const { nt, clock } = openMemory();
     const ran: string[] = [];
     let failing = true;
-    const drip = nt.sequence<{ n: number }, void>("drip", ["one", "two", "three"], {
+    const drip = nt.sequence<{ n: number }, void>("drip", ["one", "two", { step: "three", after }], {
       onFailed,
       retry: { attempts: 1, backoff: 1 },
       run: async ({ step }) => {
@@ -423,10 +426,44 @@ describe("a sequence whose step was put aside", () => {
     failing = false;
     await drip.start("ada", { n: 2 });
     await until(async () => {
-      clock.advance(1_000);
+      // It is at the end of the order now: the third step lets it pass when it is due.
+      clock.advance(after / 4 + 1_000);
       await worker.tick();
       return (await stateOfTwo()) === "done";
     }, "the second step ran");
-    expect(ran.filter((step) => step === "two")).toHaveLength(1);
+    await until(async () => {
+      clock.advance(after + 1_000);
+      await worker.tick();
+      return onFailed === "stop" || ran.length === 3;
+    }, "the third step ran");
+    expect(ran.slice(0, 2)).toEqual(["one", "two"]);
+  });
+
+  it("goes on without it (onFailed: continue), and does not go back to it when it is started again", async () => {
+    const { nt, clock } = openMemory();
+    const ran: string[] = [];
+    let failing = true;
+    const drip = nt.sequence<{ n: number }, void>("drip", ["one", "two", "three"], {
+      onFailed: "continue",
+      retry: { attempts: 1 },
+      run: async ({ step }) => {
+        if (step === "two" && failing) throw notSent(new Error("down"));
+        ran.push(step);
+      },
+    });
+    await drip.start("ada", { n: 1 });
+    const worker = nt.worker();
+    await until(async () => {
+      clock.advance(1_000);
+      await worker.tick();
+      return ran.includes("three");
+    }, "the third step ran");
+    failing = false;
+    await drip.start("ada", { n: 2 });
+    for (let look = 0; look < 10; look += 1) {
+      clock.advance(60_000);
+      await worker.tick();
+    }
+    expect(ran).toEqual(["one", "three"]);
   });
 });

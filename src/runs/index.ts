@@ -3,9 +3,9 @@ export { type RunId, type RunOptions, runAction } from "./run.ts";
 export {
   type Sequence,
   type SequenceOptions,
-  type SequenceStep,
   type StepOf,
   type SubjectStatus,
   sequenceAction,
 } from "./sequence.ts";
+export type { SequenceStep } from "./sequence-list.ts";
 export { type Run, type StepInput, type StepOptions, stepAction } from "./steps.ts";

@@ -3,24 +3,26 @@
  * are put into the outbox together, in one line, in the caller's transaction if there is one; the worker takes each when
  * the step before it is done and long enough ago.
  */
-import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
-import { configError, noSuchOption, notSent, rejected, yieldingPlace } from "../core/errors.ts";
+import { type Duration, formatDuration } from "../core/duration.ts";
+import { configError, putOff, rejected } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
-import { deriveKey } from "../core/key.ts";
-import { type NoteName, readNote, writeNote } from "../core/ledger-note.ts";
 import { isSettled } from "../core/order.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { type PolicyOptions, resolvePolicy } from "../core/policy.ts";
-import type { LedgerRecord } from "../core/record.ts";
+import { expired, type LedgerRecord } from "../core/record.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Action } from "../engine/action.ts";
 import type { CallDefaults } from "../engine/call.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import type { ActionOptions, Probe } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { Swaps } from "../engine/line.ts";
 import { checkSignature, retryFailed, type Signature } from "../engine/operate.ts";
-
-export type SequenceStep = string | { readonly step: string; readonly after?: Duration };
+import { viewOf } from "../engine/transactional.ts";
+import { swapsOf, swapsWithin } from "../engine/turn.ts";
+import { decide, isBehind, type ListedStep, type Progress, type Standing, stepsBehind, withList } from "./forward.ts";
+import { type Planned, planOf, type SequenceStep, timeTaken } from "./sequence-list.ts";
+import { type NoteOf, noteKey, type SubjectNote, subjectNote, writeSubjectNote } from "./subject-note.ts";
 
 export interface StepOf<I> {
   readonly subject: string;
@@ -66,20 +68,9 @@ export interface SequenceServices {
   action<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
 }
 
-interface Planned {
-  readonly step: string;
-  readonly afterMs: number;
-}
-
-const OPTIONS = new Set("after onFailed run keep lease timeout doubt retry whenStoreDown".split(" "));
-const STEP = new Set(["step", "after"]);
-const MOST_STEPS = 100;
-const CONTROL = "nevertwice.sequence";
-// A subject that was stopped stays stopped for as long as its steps lie about.
-const CONTROL_KEEP_MS = 365 * 86_400_000;
-const MAX_SWAPS = 64;
-// A step that is put off because the one before it came late does not use up its tries.
-const EXTRA_TRIES = 20;
+// A step that waits for another one is looked at again no sooner than this.
+const LOOK_AGAIN_MS = 1_000;
+const DEFAULT_KEEP_MS = 30 * 86_400_000;
 
 export function createSequence<I, R>(
   name: string,
@@ -89,86 +80,74 @@ export function createSequence<I, R>(
 ): Sequence<I, R> {
   const where = `sequence ${JSON.stringify(name)}`;
   const planned = planOf(steps, options, where);
-  return new Drip<I, R>(name, planned, options, services);
+  const keep = options.keep ?? Math.max(DEFAULT_KEEP_MS, 2 * timeTaken(planned));
+  return new Drip<I, R>(name, planned, { ...options, keep }, services);
 }
 
-function planOf<I, R>(steps: readonly SequenceStep[], options: SequenceOptions<I, R>, where: string): Planned[] {
-  if (!Array.isArray(steps) || steps.length === 0 || steps.length > MOST_STEPS)
-    throw configError(
-      `${where}: it takes a list of 1 to ${MOST_STEPS} steps, such as ["welcome", { step: "social_proof", after: "2d" }].`,
-    );
-  if (typeof options !== "object" || options === null || typeof options.run !== "function")
-    throw configError(`${where}: run is missing. Give it what a step does: { run: async ({ subject, step }) => … }.`);
-  for (const option of Object.keys(options)) {
-    if (!OPTIONS.has(option)) throw noSuchOption(where, option, OPTIONS);
+/** Not taken, and not by its own failure. The record keeps the name of the error, so that it is known why. */
+class NotTaken extends Error {
+  constructor(as: keyof typeof NOT_TAKEN, message: string) {
+    super(message);
+    this.name = NOT_TAKEN[as];
   }
-  const { onFailed = "stop", after = 0, keep } = options;
-  if (onFailed !== "stop" && onFailed !== "continue")
-    throw configError(`${where}: onFailed is ${JSON.stringify(onFailed)}; it takes "stop" or "continue".`);
-  const names = new Set<string>();
-  const planned = steps.map((given: SequenceStep, i) => {
-    const { step, after: own = undefined } = typeof given === "string" ? { step: given } : (given ?? {});
-    if (typeof step !== "string" || step.trim() === "") throw configError(`${where}: step ${i + 1} has no name.`);
-    const unstorable = unstorableIn(step);
-    if (unstorable !== null)
-      throw configError(`${where}: the name of step ${i + 1} cannot be kept: ${unstorable}. Leave it out.`);
-    const [wrong] = typeof given === "string" ? [] : Object.keys(given).filter((name) => !STEP.has(name));
-    if (wrong !== undefined)
-      throw configError(
-        `${where}: the step ${JSON.stringify(step)} has no option ${JSON.stringify(wrong)}; it takes step and after.`,
-      );
-    if (names.has(step))
-      throw configError(
-        `${where}: two steps are called ${JSON.stringify(step)}; each flips once, so each needs a name of its own.`,
-      );
-    names.add(step);
-    return { step, afterMs: durationMs(own ?? (i === 0 ? 0 : after), `${where}: after of ${JSON.stringify(step)}`) };
-  });
-  checkKeep(planned, resolvePolicy(keep === undefined ? {} : { keep }, where).keepMs, where);
-  return planned;
 }
 
-/** A step looks at the one before it: one that is forgotten by then would hold up the rest for good. */
-function checkKeep(planned: readonly Planned[], keepMs: number | null, where: string): void {
-  const takesMs = planned.reduce((sum, { afterMs }) => sum + afterMs, 0);
-  if (keepMs === null || takesMs < keepMs) return;
-  throw configError(
-    `${where}: its steps take ${formatDuration(takesMs)}, and keep is ${formatDuration(keepMs)}: a step would be forgotten before the next one looks for it. Give keep more time, such as { keep: ${JSON.stringify(formatDuration(2 * takesMs))} }, or "forever".`,
-  );
+const NOT_TAKEN = { stopped: "SequenceStopped", passed: "SequencePassed", unlisted: "SequenceStepUnlisted" } as const;
+
+function isUnlisted(error: unknown): boolean {
+  return error instanceof Error && error.name === NOT_TAKEN.unlisted;
 }
 
-const STOPPED = "SequenceStopped";
-
-class Stopped extends Error {
-  override readonly name = STOPPED;
+function standingOf({ state, error }: LedgerRecord): Standing {
+  switch (state) {
+    case "pending":
+    case "claimed":
+      return "waiting";
+    case "failed": {
+      const known = (["stopped", "passed", "unlisted"] as const).find((as) => NOT_TAKEN[as] === error?.name);
+      return known ?? "failed";
+    }
+    default:
+      return "taken";
+  }
 }
 
-/** Not taken because the sequence was stopped: unlike a step that failed by itself, it holds the ones after it back. */
-function wasStopped({ state, error }: LedgerRecord): boolean {
-  return state === "failed" && error?.name === STOPPED;
+interface Known extends ListedStep {
+  readonly key: string;
+  readonly record: LedgerRecord | null;
+}
+
+/** A subject as the ledger has it, by the present list. */
+interface Subject extends Progress {
+  readonly steps: readonly Known[];
+  readonly note: SubjectNote;
 }
 
 class Drip<I, R> implements Sequence<I, R> {
   readonly sequenceName: string;
   readonly #planned: readonly Planned[];
+  readonly #list: readonly string[];
   readonly #services: SequenceServices;
   readonly #action: Action<StepOf<I>, R>;
   readonly #onFailed: "stop" | "continue";
+  readonly #keepMs: number | null;
 
   constructor(name: string, planned: readonly Planned[], options: SequenceOptions<I, R>, services: SequenceServices) {
     const { after: _after, onFailed = "stop", run, ...policy } = options;
     this.sequenceName = name;
     this.#planned = planned;
+    this.#list = planned.map(({ step }) => step);
     this.#services = services;
     this.#onFailed = onFailed;
-    const attempts = (policy.retry?.attempts ?? 5) + EXTRA_TRIES;
+    this.#keepMs = resolvePolicy(options, `sequence ${JSON.stringify(name)}`).keepMs;
     this.#action = services.action<StepOf<I>, R, undefined>(sequenceAction(name), {
       ...policy,
-      retry: { ...policy.retry, attempts },
       key: ["subject", "step"],
       // The same subject may be started again with newer data: what counts is which step of whom it is.
       free: ["data"] as never,
       prepare: (input, context) => this.#mayBegin(input, context),
+      // The list may have the step again after a rollback: start() then queues it again.
+      classify: (error) => (isUnlisted(error) ? "refused" : undefined),
       run: (input, context) => run(input, context),
     });
   }
@@ -179,14 +158,25 @@ class Drip<I, R> implements Sequence<I, R> {
     options: { tx?: unknown; tenant?: string } = {},
   ): Promise<{ created: boolean }> {
     this.#check(subject);
-    const now = this.#services.engine.services.ledger.instant().now;
-    let dueAt = now;
+    const tenant = this.#tenantOf(options);
+    const { engine } = this.#services;
+    engine.requireOpen();
+    const { ledger } = engine.services;
+    const { tx } = options;
+    const swaps = tx === undefined ? swapsOf(ledger) : swapsWithin(ledger, viewOf(engine, this.sequenceName, tx));
+    const { behind, note } = await this.#look(subject, tenant, swaps);
+    let dueAt = ledger.instant().now;
     let created = false;
-    for (const { step, afterMs } of this.#planned) {
+    let waits = false;
+    for (const { step, afterMs } of this.#planned.slice(behind)) {
       dueAt += afterMs;
       const enqueued = await this.#action.enqueue({ subject, step, data }, { ...options, dueAt, orderKey: subject });
       created ||= enqueued.created;
+      waits ||= enqueued.state === "pending";
     }
+    // Last: what the note names was surely queued. A start that breaks off before is made good by the next one.
+    const known = note.enrolled !== null && this.#list.every((step) => note.enrolled?.includes(step));
+    if (!known || (waits && !note.lasts)) await engine.during(() => this.#enrol(subject, tenant, swaps));
     return { created };
   }
 
@@ -194,7 +184,7 @@ class Drip<I, R> implements Sequence<I, R> {
     this.#check(subject);
     checkSignature(signature ?? {}, `${this.sequenceName}.stop`);
     this.#services.engine.requireOpen();
-    await this.#tell(subject, this.#tenantOf(options), JSON.stringify({ ...signature, stopped: true }));
+    await this.#sign(subject, this.#tenantOf(options), signature, true);
   }
 
   async restart(subject: string, signature: Signature, options: { tenant?: string } = {}): Promise<void> {
@@ -202,122 +192,165 @@ class Drip<I, R> implements Sequence<I, R> {
     checkSignature(signature ?? {}, `${this.sequenceName}.restart`);
     this.#services.engine.requireOpen();
     const tenant = this.#tenantOf(options);
+    this.#requireRemembered(subject, await this.#look(subject, tenant));
     // While the stop stands no step can pass one that is still to be queued again: it is lifted last.
-    await this.#queueAgain(subject, tenant, signature, (record) => record.state === "failed");
-    await this.#tell(subject, tenant, JSON.stringify({ ...signature, stopped: false }));
+    await this.#queueAgain(subject, tenant, signature, ["failed", "stopped", "unlisted"]);
+    await this.#sign(subject, tenant, signature, false);
     // Those that a worker took in between have failed as stopped once more.
-    await this.#queueAgain(subject, tenant, signature, wasStopped);
+    await this.#queueAgain(subject, tenant, signature, ["stopped"]);
+    const { steps } = await this.#look(subject, tenant);
+    if (!steps.some(({ standing }) => standing === "waiting")) await this.#giveEnd(subject, tenant);
   }
 
-  async #queueAgain(
-    subject: string,
-    tenant: string,
-    signature: Signature,
-    which: (record: LedgerRecord) => boolean,
-  ): Promise<void> {
-    for (const { record } of await this.#records(subject, tenant)) {
-      if (record === null || !which(record)) continue;
-      await retryFailed(this.#services.engine, { key: record.key, tenant }, signature);
+  /** Of the steps that are still ahead: what is behind the subject is not brought back. */
+  async #queueAgain(subject: string, tenant: string, signature: Signature, which: readonly Standing[]): Promise<void> {
+    const { steps, behind } = await this.#look(subject, tenant);
+    for (const { key, standing } of steps.slice(behind)) {
+      if (which.includes(standing)) await retryFailed(this.#services.engine, { key, tenant }, signature);
     }
+  }
+
+  #requireRemembered(subject: string, { note, steps }: Subject): void {
+    if (note.stopped === null || steps.at(-1)?.standing !== "forgotten") return;
+    const gone = steps.filter(({ standing }) => standing === "forgotten").map(({ step }) => JSON.stringify(step));
+    throw configError(
+      `${this.sequenceName}.restart: nothing is left to go on with. ${JSON.stringify(subject)} was stopped by ${note.stopped.by}, and the records of ${gone.join(", ")} are past keep. Start a sequence of another name for it.`,
+    );
   }
 
   async status(subject: string, options: { tenant?: string } = {}): Promise<SubjectStatus<R>> {
     this.#check(subject);
     this.#services.engine.requireOpen();
-    const tenant = this.#tenantOf(options);
-    const found = await this.#records(subject, tenant);
-    const steps = found.map(({ step, key, record }) => ({
+    const found = await this.#look(subject, this.#tenantOf(options));
+    const steps = found.steps.map(({ step, key, record }) => ({
       step,
       outcome: (record === null ? { status: "absent", key } : this.#services.engine.describe(record)) as
         | Outcome<R>
         | Absent,
     }));
-    return { subject, steps, state: stateOf(steps, (await this.#control(subject, tenant)) !== null) };
+    return { subject, steps, state: stateOf(found) };
   }
 
-  /** Before anything leaves the house: not stopped, the step before it done, and long enough ago. */
+  /** Before anything leaves the house: not stopped, not passed, the step before it done, and long enough ago. */
   async #mayBegin({ subject, step }: StepOf<I>, context: AttemptContext): Promise<undefined> {
-    const place = this.#planned.findIndex((one) => one.step === step);
     const { ledger } = this.#services.engine.services;
     const own = await ledger.read(context.key);
     const tenant = own?.record.tenant ?? this.#services.defaults.tenant;
+    const found = await this.#look(subject, tenant);
+    const refusal = this.#refusalOf(step, found);
+    const open = found.steps.some((one) => one.step !== step && one.standing === "waiting");
+    if (!open) await this.#giveEnd(subject, tenant);
+    if (refusal !== null) throw refusal;
+    return undefined;
+  }
+
+  /** Throws where it is too early. */
+  #refusalOf(step: string, { steps, behind, lastTakenAt, note }: Subject): Error | null {
+    const place = this.#list.indexOf(step);
     if (place === -1)
-      throw rejected(new Error(`the sequence ${this.sequenceName} has no step ${JSON.stringify(step)} any more`));
-    const stopped = await this.#control(subject, tenant);
-    if (stopped !== null) throw rejected(new Stopped(`stopped by ${stopped.by}: ${stopped.reason}`));
-    if (place === 0) return undefined;
-    const before = this.#planned[place - 1] as Planned;
-    const stored = await ledger.read(await this.#keyOf(subject, before.step, tenant));
-    // Also with onFailed "continue": it did not fail by itself, and a restart brings it back.
-    if (stored !== null && wasStopped(stored.record))
-      throw rejected(
-        new Stopped(
-          `the step before it, ${JSON.stringify(before.step)}, was stopped. Call restart() to go on with both`,
-        ),
+      return new NotTaken(
+        "unlisted",
+        `the sequence ${this.sequenceName} has no step ${JSON.stringify(step)} any more. Where the list has it again, start() queues it again`,
       );
-    const done =
-      stored?.record.state === "confirmed" || (this.#onFailed === "continue" && stored?.record.state === "failed");
-    if (!done && stored?.record.state === "failed")
-      throw rejected(
-        new Error(`the step before it, ${JSON.stringify(before.step)}, failed: ${stored.record.error?.message ?? ""}`),
-      );
+    if (note.stopped !== null)
+      return rejected(new NotTaken("stopped", `stopped by ${note.stopped.by}: ${note.stopped.reason}`));
+    const { now } = this.#services.engine.services.ledger.instant();
     const { afterMs } = this.#planned[place] as Planned;
-    const dueAt = done ? (stored?.record.settledAt ?? 0) + afterMs : ledger.instant().now + afterMs;
-    if (done && dueAt <= ledger.instant().now) return undefined;
-    const early = notSent(new Error(`${afterMs} ms after ${JSON.stringify(before.step)} have not passed`), {
-      retryAfter: new Date(dueAt),
+    const decision = decide({ steps, behind, lastTakenAt }, place, { afterMs, onFailed: this.#onFailed, now });
+    if (decision.do === "begin") return null;
+    if (decision.do === "refuse")
+      return rejected(decision.as === "failed" ? new Error(decision.why) : new NotTaken(decision.as, decision.why));
+    const { before, until, yields } = decision;
+    throw putOff(new Error(`${formatDuration(afterMs)} after ${JSON.stringify(before)} have not passed`), {
+      until: Math.max(until, now + LOOK_AGAIN_MS),
+      yieldsPlace: yields,
     });
-    // The step before it was brought back and stands behind this one in the order: this one has to let it pass.
-    throw stored === null || isSettled(stored.record) ? early : yieldingPlace(early);
   }
 
   // ---- the ledger ----
 
-  async #records(
-    subject: string,
-    tenant: string,
-  ): Promise<{ step: string; key: string; record: LedgerRecord | null }[]> {
-    const keys = await Promise.all(this.#planned.map(({ step }) => this.#keyOf(subject, step, tenant)));
-    const { ledger } = this.#services.engine.services;
-    const stored = await Promise.all(keys.map((key) => ledger.read(key)));
-    return this.#planned.map(({ step }, i) => ({ step, key: keys[i] as string, record: stored[i]?.record ?? null }));
+  async #look(subject: string, tenant: string, swaps: Swaps = swapsOf(this.#ledger)): Promise<Subject> {
+    const at = swaps.now();
+    const keys = await Promise.all(this.#list.map((step) => this.#keyOf(subject, step, tenant)));
+    const [noted = null, ...stored] = await swaps.read([noteKey(this.#noteOf(subject, tenant)), ...keys]);
+    const note = subjectNote(noted, at);
+    const records = stored.map((one) => (one && !expired(one.record, at.now) ? one.record : null));
+    const last = records.findLastIndex((record) => record !== null);
+    const steps = records.map((record, i) => {
+      const step = this.#list[i] as string;
+      // Steps are queued in order, so one that is missing before one that is there was settled and is past its keep.
+      const queued = note.enrolled === null ? i < last : note.enrolled.includes(step);
+      return { ...listed(step, record, queued), key: keys[i] as string, record };
+    });
+    const removed = await this.#removed(subject, tenant, note, swaps);
+    const all = [...steps, ...removed];
+    const over = new Set(all.filter(({ standing }) => isBehind(standing)).map(({ step }) => step));
+    return {
+      steps,
+      note,
+      behind: stepsBehind(this.#list, note.enrolled ?? [], (step) => over.has(step)),
+      lastTakenAt: all.reduce<number | null>(
+        (latest, { standing, settledAt }) =>
+          isBehind(standing) && settledAt !== null ? Math.max(latest ?? 0, settledAt) : latest,
+        null,
+      ),
+    };
+  }
+
+  /** Steps that were queued for the subject and that the present list does not have. */
+  async #removed(subject: string, tenant: string, note: SubjectNote, swaps: Swaps): Promise<ListedStep[]> {
+    const names = (note.enrolled ?? []).filter((step) => !this.#list.includes(step));
+    if (names.length === 0) return [];
+    const { now } = swaps.now();
+    const keys = await Promise.all(names.map((step) => this.#keyOf(subject, step, tenant)));
+    const stored = await swaps.read(keys);
+    return names.map((step, i) => {
+      const record = stored[i]?.record ?? null;
+      return listed(step, record === null || expired(record, now) ? null : record, true);
+    });
+  }
+
+  /** Without an end: the note is kept while a step of the subject waits. */
+  #enrol(subject: string, tenant: string, swaps: Swaps): Promise<void> {
+    return writeSubjectNote(swaps, this.#noteOf(subject, tenant), ({ enrolled, stopped }) => ({
+      enrolled: withList(enrolled ?? [], this.#list),
+      signature: stopped,
+      stopped: stopped !== null,
+      keepMs: null,
+    }));
+  }
+
+  /** Nothing of the subject waits from here on: what is kept of it outlives the records of its steps. A stop has no end: it holds until somebody restarts the subject. */
+  async #giveEnd(subject: string, tenant: string): Promise<void> {
+    if (this.#keepMs === null) return;
+    const keepMs = 2 * this.#keepMs;
+    await writeSubjectNote(swapsOf(this.#ledger), this.#noteOf(subject, tenant), ({ enrolled, stopped }) =>
+      stopped === null && enrolled !== null ? { enrolled, signature: null, stopped: false, keepMs } : null,
+    );
+  }
+
+  #sign(subject: string, tenant: string, signature: Signature, stopped: boolean): Promise<void> {
+    return this.#services.engine.during(() =>
+      writeSubjectNote(swapsOf(this.#ledger), this.#noteOf(subject, tenant), ({ enrolled }) => ({
+        enrolled,
+        signature,
+        stopped,
+        keepMs: null,
+      })),
+    );
+  }
+
+  get #ledger() {
+    return this.#services.engine.services.ledger;
   }
 
   #keyOf(subject: string, step: string, tenant: string): Promise<string> {
     return this.#action.keyOf({ subject, step, data: null as I }, tenant === "" ? {} : { tenant });
   }
 
-  #noteOf(subject: string, tenant: string): NoteName {
+  #noteOf(subject: string, tenant: string): NoteOf {
     const { secret } = this.#services.defaults;
-    const parts = [this.sequenceName, subject];
-    const key = deriveKey({ tenant, action: CONTROL, version: 1, scope: null, parts, secret });
-    return { key, tenant, action: CONTROL, keepMs: CONTROL_KEEP_MS };
-  }
-
-  /** Who stopped it, and why; null: nobody has, or it was restarted. */
-  async #control(subject: string, tenant: string): Promise<Signature | null> {
-    const { ledger } = this.#services.engine.services;
-    const note = await ledger.read(this.#noteOf(subject, tenant).key);
-    const text = readNote(note?.record ?? null, ledger.instant());
-    const control = text === null ? null : (JSON.parse(text) as Signature & { stopped: boolean });
-    return control?.stopped === true ? control : null;
-  }
-
-  #tell(subject: string, tenant: string, text: string): Promise<void> {
-    return this.#services.engine.during(() => this.#write(subject, tenant, text));
-  }
-
-  async #write(subject: string, tenant: string, text: string): Promise<void> {
-    const { ledger } = this.#services.engine.services;
-    const name = this.#noteOf(subject, tenant);
-    let note = await ledger.read(name.key);
-    for (let swap = 0; swap < MAX_SWAPS; swap += 1) {
-      const record = writeNote(note?.record ?? null, name, text, ledger.instant());
-      const [result] = await ledger.store.write([{ record, expected: note?.version ?? null }]);
-      if (result?.ok) return;
-      note = result?.current ?? null;
-    }
-    throw configError(`${this.sequenceName}: the subject's record kept changing under this call. Call again.`);
+    return { sequence: this.sequenceName, subject, tenant, secret };
   }
 
   #tenantOf(options: { tenant?: string }): string {
@@ -333,15 +366,27 @@ class Drip<I, R> implements Sequence<I, R> {
   }
 }
 
+function listed(step: string, record: LedgerRecord | null, queued: boolean): ListedStep {
+  if (record === null) return { step, standing: queued ? "forgotten" : "absent", settledAt: null, why: "" };
+  const settledAt = isSettled(record) ? record.settledAt : null;
+  return { step, standing: standingOf(record), settledAt, why: record.error?.message ?? "" };
+}
+
 export function sequenceAction(name: string): string {
   return `sequence:${name}`;
 }
 
-function stateOf(steps: readonly { outcome: { status: string } }[], stopped: boolean): SubjectStatus<unknown>["state"] {
-  const statuses = steps.map(({ outcome }) => outcome.status);
-  if (statuses.every((status) => status === "absent")) return "absent";
-  if (statuses.every((status) => status === "done")) return "done";
-  if (stopped) return "stopped";
-  if (statuses.includes("unknown")) return "held";
-  return statuses.includes("failed") ? "failed" : "running";
+function stateOf({ steps, behind, note }: Subject): SubjectStatus<unknown>["state"] {
+  if (note.enrolled === null && steps.every(({ standing }) => standing === "absent")) return "absent";
+  // What was not queued, or was passed, is not this subject's; without a note, what is missing is still to be queued.
+  const own = steps.filter(({ standing }, i) => {
+    if (standing === "absent") return note.enrolled === null && i >= behind;
+    return standing !== "passed" && standing !== "forgotten";
+  });
+  const states = own.map(({ record }) => record?.state);
+  const done = states.every((state) => state === "confirmed");
+  if (done && (own.length > 0 || note.stopped === null)) return "done";
+  if (note.stopped !== null) return "stopped";
+  if (states.includes("unknown")) return "held";
+  return states.includes("failed") ? "failed" : "running";
 }

@@ -1,0 +1,117 @@
+/** How long a subject is known: never shorter than its sequence takes, however often the ledger is swept. */
+import type { Nevertwice, SequenceOptions, SequenceStep } from "nevertwice";
+import { expect, it } from "vitest";
+import { type Bench, eachStore, openMemory } from "../../test/support/each-store.ts";
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const by = { by: "ada", reason: "asked to" };
+const LONG = ["a", { step: "b", after: "60d" }, { step: "c", after: "200d" }] as const;
+
+function drip(
+  nt: Nevertwice,
+  sent: string[],
+  list: readonly SequenceStep[],
+  more: Partial<SequenceOptions<undefined, unknown>> = {},
+) {
+  return nt.sequence<undefined, unknown>("drip", list, { run: ({ step }) => void sent.push(step), ...more });
+}
+
+/** `everyMs`: the worker, the sweep, and what else is done each time. */
+async function pass({ nt, clock }: Bench, ms: number, everyMs: number, also: () => Promise<unknown> = async () => {}) {
+  const worker = nt.worker();
+  for (let passed = 0; passed < ms; passed += everyMs) {
+    await also();
+    await worker.drain();
+    await nt.sweep();
+    clock.advance(everyMs);
+  }
+}
+
+it("steps far apart, swept every hour, started again every hour: each once, and known for as long again", async () => {
+  const bench = openMemory();
+  const sent: string[] = [];
+  const sequence = drip(bench.nt, sent, LONG);
+  await pass(bench, 270 * DAY, HOUR, () => sequence.start("ann", undefined));
+  expect(sent).toEqual(["a", "b", "c"]);
+  await pass(bench, 500 * DAY, DAY / 2, () => sequence.start("ann", undefined));
+  expect(sent).toEqual(["a", "b", "c"]);
+});
+
+eachStore("a subject", (open) => {
+  it("is known for keep after its last step, and begins anew only when nothing of it is kept", async () => {
+    const bench = open();
+    const sent: string[] = [];
+    const sequence = drip(bench.nt, sent, ["a", { step: "b", after: "45d" }], { keep: "46d" });
+    await sequence.start("ann", undefined);
+    await pass(bench, 47 * DAY, DAY);
+    expect(sent).toEqual(["a", "b"]);
+    // "a" is gone by now, "b" is not.
+    expect((await sequence.status("ann")).steps.map(({ outcome }) => outcome.status)).toEqual(["absent", "done"]);
+    expect((await sequence.status("ann")).state).toBe("done");
+    expect(await sequence.start("ann", undefined)).toEqual({ created: false });
+    await pass(bench, 44 * DAY, DAY, () => sequence.start("ann", undefined));
+    expect(sent).toEqual(["a", "b"]);
+    await pass(bench, 100 * DAY, 5 * DAY);
+    expect(await sequence.start("ann", undefined)).toEqual({ created: true });
+  });
+
+  it("whose step came months late is not started anew: what is forgotten before it was settled", async () => {
+    const bench = open();
+    const sent: string[] = [];
+    const sequence = drip(bench.nt, sent, ["a", { step: "b", after: "20d" }, { step: "c", after: "20d" }], {
+      keep: "41d",
+    });
+    await sequence.start("ann", undefined);
+    await bench.nt.worker().drain();
+    // Nobody works, but the ledger is swept.
+    for (let week = 0; week < 60; week += 1) {
+      bench.clock.advance(7 * DAY);
+      await bench.nt.sweep();
+      expect(await sequence.start("ann", undefined)).toEqual({ created: false });
+    }
+    await pass(bench, 30 * DAY, DAY, () => sequence.start("ann", undefined));
+    expect(sent).toEqual(["a", "b", "c"]);
+  });
+
+  it("that was stopped stays so until it is restarted, however far off its steps are", async () => {
+    const bench = open();
+    const sent: string[] = [];
+    const sequence = drip(bench.nt, sent, ["a", { step: "b", after: "400d" }]);
+    await sequence.start("ann", undefined);
+    await bench.nt.worker().drain();
+    await sequence.stop("ann", by);
+    await pass(bench, 900 * DAY, 10 * DAY, () => sequence.start("ann", undefined));
+    expect([sent, (await sequence.status("ann")).state]).toEqual([["a"], "stopped"]);
+    await sequence.restart("ann", by);
+    await pass(bench, 10 * DAY, DAY);
+    expect([sent, (await sequence.status("ann")).state]).toEqual([["a", "b"], "done"]);
+  });
+
+  it("that was stopped before it was started stays so", async () => {
+    const bench = open();
+    const sent: string[] = [];
+    const sequence = drip(bench.nt, sent, ["a", "b"]);
+    await sequence.stop("ann", by);
+    await pass(bench, 800 * DAY, 20 * DAY);
+    await sequence.start("ann", undefined);
+    await pass(bench, 2 * DAY, DAY);
+    expect(sent).toEqual([]);
+  });
+
+  it("whose stopped steps are past keep cannot be restarted, which is an error, and is not started anew", async () => {
+    const bench = open();
+    const sent: string[] = [];
+    const sequence = drip(bench.nt, sent, ["a", { step: "b", after: "1d" }]);
+    await sequence.start("ann", undefined);
+    await bench.nt.worker().drain();
+    await sequence.stop("ann", by);
+    await pass(bench, 90 * DAY, DAY);
+    await expect(sequence.restart("ann", by)).rejects.toThrow(
+      /nothing is left to go on with\. "ann" was stopped by ada, and the records of "a", "b" are past keep/,
+    );
+    expect(await sequence.start("ann", undefined)).toEqual({ created: false });
+    await pass(bench, 2 * DAY, DAY);
+    expect(sent).toEqual(["a"]);
+  });
+});
