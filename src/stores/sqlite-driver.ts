@@ -1,6 +1,6 @@
 /** SQLite by shape: node:sqlite, @photostructure/sqlite, better-sqlite3, or whatever offers the same few methods. */
-import { createRequire } from "node:module";
 import { configError, messageOf } from "../core/errors.ts";
+import { requireInstalled } from "../engine/installed-package.ts";
 
 export interface SqliteStatement {
   run(...values: unknown[]): { readonly changes: number | bigint };
@@ -22,14 +22,12 @@ export interface SqliteDriver {
   open(path: string): SqliteHandle;
 }
 
-const require = createRequire(import.meta.url);
-
 /** The SQLite that Node brings along; on Node 20, the same API as an optional package. */
 export function loadDriver(whose = "the embedded ledger"): SqliteDriver {
   const failures: string[] = [];
   for (const name of ["node:sqlite", "@photostructure/sqlite"] as const) {
     try {
-      const { DatabaseSync } = require(name) as { DatabaseSync: new (path: string) => SqliteHandle };
+      const { DatabaseSync } = requireInstalled(name) as { DatabaseSync: new (path: string) => SqliteHandle };
       return { name, open: (path) => new DatabaseSync(path) };
     } catch (error) {
       failures.push(`${name}: ${messageOf(error).split("\n")[0]}`);

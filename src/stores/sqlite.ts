@@ -45,6 +45,7 @@ import {
 import { savepoint } from "./sqlite-savepoint.ts";
 import { migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
 import { SqliteThread } from "./sqlite-thread.ts";
+import { perform, type Work } from "./sqlite-work.ts";
 import { hostInstant } from "./steady-clock.ts";
 
 export type { SqliteHandle, SqliteStatement } from "./sqlite-driver.ts";
@@ -76,6 +77,8 @@ const COMMITS_PER_CHECKPOINT = 1_000;
 // further. So many commits on the loop in a row tell that the crowd has gone.
 const COMMITS_AFTER_CROWD = 64;
 const LOOK_AT_FILE_MS = 250;
+// SQLite's own default: on the loop, small checkpoints are better than rare ones.
+const CHECKPOINT_PAGES_ON_LOOP = 1_000;
 
 export function sqliteStore(options: SqliteStoreOptions): TransactionalStore<SqliteHandle> {
   const { path, database } = options;
@@ -386,8 +389,17 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
 
   #offLoop(): SqliteThread {
     if (this.#closed) this.#open();
-    if (!this.#thread?.alive) this.#thread = new SqliteThread({ path: this.#path, busyMs: this.#busyMs });
+    if (!this.#thread?.alive) this.#thread = this.#startThread();
     return this.#thread;
+  }
+
+  #startThread(): SqliteThread {
+    const onLoop = (work: Work) => {
+      // Only the thread's connection checkpoints by itself, and there is no thread.
+      this.#open().db.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES_ON_LOOP}`);
+      return this.#patiently((file) => perform(file, work));
+    };
+    return new SqliteThread({ path: this.#path, busyMs: this.#busyMs, onLoop });
   }
 
   /** F13: a ledger removed or replaced under a running program is a lost ledger, not an empty one. */
