@@ -17,7 +17,8 @@ export function threadSource(folder) {
     return `${JSON.stringify(path)}(exports, require) {\n${body}}`;
   });
   return `"use strict";
-const importMeta = { url: require("node:worker_threads").workerData.location };
+// A thread has no place of its own: the main thread says which files it loads.
+const importMeta = {};
 const modules = {
 ${bodies.join(",\n")}
 };

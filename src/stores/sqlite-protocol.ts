@@ -1,4 +1,5 @@
 /** What the main thread and the commit thread say to each other. */
+import type { SqliteDriver } from "./sqlite-driver.ts";
 import type { Work } from "./sqlite-work.ts";
 
 export type WorkerRequest = { readonly id: number } & (Work | { readonly op: "close" });
@@ -15,6 +16,6 @@ export interface WorkerReply {
 export interface WorkerOptions {
   readonly path: string;
   readonly busyMs: number;
-  /** Where the main thread's code is: the thread has no place of its own, and must find the same driver. */
-  readonly location: string | undefined;
+  /** The driver that the main thread uses, so that the thread has the same. */
+  readonly library: Pick<SqliteDriver, "name" | "file">;
 }

@@ -1,7 +1,7 @@
 /** The main thread's side: requests out, replies in, and the process free to exit when nothing is under way. */
 import { Worker } from "node:worker_threads";
 import { type ErrorCode, messageOf, NevertwiceError } from "../core/errors.ts";
-import { ownLocation } from "../engine/installed-package.ts";
+import { loadDriver } from "./sqlite-driver.ts";
 import { STARTED, type WorkerOptions, type WorkerReply, type WorkerRequest } from "./sqlite-protocol.ts";
 import { THREAD_SOURCE } from "./sqlite-thread-source.ts";
 import type { Work } from "./sqlite-work.ts";
@@ -147,7 +147,8 @@ export class SqliteThread {
 
 function startWorker({ path, busyMs }: ThreadOptions): Worker {
   if (THREAD_SOURCE === "") throw new Error("this build of nevertwice has no thread");
-  const workerData: WorkerOptions = { path, busyMs, location: ownLocation() };
+  const { name, file } = loadDriver();
+  const workerData: WorkerOptions = { path, busyMs, library: { name, file } };
   return new Worker(THREAD_SOURCE, { eval: true, workerData, ...threadFlags() });
 }
 

@@ -1,7 +1,7 @@
 /** The worker thread's side of the SQLite store: commits and their disk waits happen here, off the event loop. */
 import { parentPort, workerData } from "node:worker_threads";
 import { isNevertwiceError } from "../core/errors.ts";
-import { isBusy, loadDriver } from "./sqlite-driver.ts";
+import { driverAt, isBusy } from "./sqlite-driver.ts";
 import { openFile, storeError } from "./sqlite-file.ts";
 import { STARTED, type WorkerOptions, type WorkerReply, type WorkerRequest } from "./sqlite-protocol.ts";
 import { perform } from "./sqlite-work.ts";
@@ -14,10 +14,10 @@ const CHECKPOINT_PAGES = 16_000;
 const SHORTEST_NAP_MS = 0.2;
 const LONGEST_NAP_MS = 4;
 
-const { path, busyMs } = workerData as WorkerOptions;
+const { path, busyMs, library } = workerData as WorkerOptions;
 const port = parentPort as NonNullable<typeof parentPort>;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
-const driver = loadDriver();
+const driver = driverAt(library);
 port.postMessage({ id: STARTED } satisfies WorkerReply);
 const file = openFile({ path, driver, busyMs, check: false, autoCheckpoint: CHECKPOINT_PAGES });
 
