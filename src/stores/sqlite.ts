@@ -28,7 +28,8 @@ import {
   checkpointQuietly,
   closeQuietly,
   firstValue,
-  inodeOf,
+  isStillThere,
+  ledgerPath,
   type OpenedFile,
   openFile,
   storeError,
@@ -101,7 +102,9 @@ export function sqliteStore(options: SqliteStoreOptions): TransactionalStore<Sql
 class SqliteStore implements TransactionalStore<SqliteHandle> {
   readonly name: string;
   readonly traits = { hosts: "one", survives: "power-loss", clock: "client", dueIndex: true } as const;
-  readonly #path: string;
+  readonly #given: string;
+  /** Without symbolic links, from the first call on. */
+  #path: string;
   readonly #owned: boolean;
   readonly #database: SqliteHandle | undefined;
   readonly #clock: { instant(): Instant };
@@ -121,8 +124,9 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   constructor(options: SqliteStoreOptions) {
     this.#owned = options.database === undefined;
     this.#database = options.database;
-    this.#path = options.path === undefined ? "(your connection)" : resolve(options.path);
-    this.name = `sqlite:${this.#path}`;
+    this.#given = options.path === undefined ? "(your connection)" : resolve(options.path);
+    this.#path = this.#given;
+    this.name = `sqlite:${this.#given}`;
     this.#clock = options.clock ?? { instant: hostInstant };
     this.#busyMs = options.busyMs ?? DEFAULT_BUSY_MS;
   }
@@ -206,7 +210,11 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     const synchronous = Number(firstValue(db, "PRAGMA synchronous"));
     const { steady, epoch } = this.instant();
     return [
-      { name: "file", value: this.#path, ok: true },
+      {
+        name: "file",
+        value: this.#path === this.#given ? this.#path : `${this.#path} (through ${this.#given})`,
+        ok: true,
+      },
       {
         name: "driver",
         value: this.#owned
@@ -275,6 +283,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   #openOwn(): OpenedFile {
+    this.#path = ledgerPath(this.#given);
     const file = openFile({
       path: this.#path,
       driver: loadDriver(),
@@ -407,7 +416,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     const inode = this.#file?.inode ?? "";
     if (inode === "" || now - this.#lookedAt < LOOK_AT_FILE_MS) return;
     this.#lookedAt = now;
-    if (inodeOf(this.#path) === inode) return;
+    if (isStillThere(this.#given, this.#path, inode)) return;
     this.#lookedAt = 0;
     throw new NevertwiceError(
       "STORE_UNAVAILABLE",

@@ -5,7 +5,7 @@ import { inspectDisk, inspectModes } from "../disk.ts";
 import { EXIT, exitOfError } from "../exit.ts";
 import { plural } from "../format.ts";
 import { type Area, type Check, inspectStore, nodeCheck, promises, unavailable, waiting } from "../health.ts";
-import { ledgerJson, noLedgerYet, requireStore } from "../ledger.ts";
+import { fileBehind, ledgerJson, noLedgerYet, requireStore } from "../ledger.ts";
 import { countLedger } from "../ledger-counts.ts";
 import { endProgress, showProgress } from "../progress.ts";
 import { oneLine, padEnd, wrap } from "../text.ts";
@@ -111,8 +111,11 @@ function codeOf(areas: readonly Area[]): number {
 }
 
 async function diskChecks(ledger: Ledger): Promise<Check[]> {
-  const file = /^(?:sqlite|file):(.+)$/.exec(ledger.name)?.[1];
-  return file === undefined ? [] : [...inspectModes(file), ...(await inspectDisk(file))];
+  const named = /^(?:sqlite|file):(.+)$/.exec(ledger.name)?.[1];
+  if (named === undefined) return [];
+  // The disk that the ledger is on, which need not be the one a link to it is on.
+  const file = fileBehind(named);
+  return [...inspectModes(file), ...(await inspectDisk(file))];
 }
 
 const NAME_WIDTH = 16;
