@@ -1,42 +1,76 @@
 /** JSON Lines from a stream of bytes: one input a line, blank lines passed over, a broken line told by its number. */
-import { StringDecoder } from "node:string_decoder";
 import { parseForeignJson, whyNotJson } from "../core/foreign-json.ts";
+import { UsageError } from "./exit.ts";
+import { decodeText, isUtf16, NotUtf8Error } from "./foreign-text.ts";
 
 export interface Line {
   readonly number: number;
   /** Bytes read so far, this line included. */
   readonly bytes: number;
   readonly input?: unknown;
-  /** Set where the line is not JSON, or nested too deeply. */
+  /** Set where the line is not UTF-8, not JSON, or nested too deeply. */
   readonly broken?: string;
 }
 
 // A line longer than any input may be is no line of inputs.
 const LONGEST_LINE = 4 * 1024 * 1024;
 
+const NEWLINE = 10;
+
 export async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Line> {
-  const decoder = new StringDecoder("utf8");
-  let rest = "";
-  let number = 0;
+  const lines = new Lines();
   let bytes = 0;
   for await (const chunk of chunks) {
     bytes += chunk.length;
-    const lines = (rest + decoder.write(Buffer.from(chunk))).split("\n");
-    rest = lines.pop() as string;
-    if (rest.length > LONGEST_LINE) throw new RangeError(`line ${number + lines.length + 1} is longer than 4 MB`);
-    for (const text of lines) {
-      number += 1;
-      if (text.trim() !== "") yield parsed(text, number, bytes);
-    }
+    for (const line of lines.push(Buffer.from(chunk))) yield* parsed(line, bytes);
   }
-  rest += decoder.end();
-  if (rest.trim() !== "") yield parsed(rest, number + 1, bytes);
+  yield* parsed(lines.end(), bytes);
 }
 
-function parsed(text: string, number: number, bytes: number): Line {
+interface Raw {
+  readonly number: number;
+  readonly bytes: Buffer;
+}
+
+/** Split as bytes: in UTF-8 no other character has a newline's byte in it, however the chunks are cut. */
+class Lines {
+  #parts: Buffer[] = [];
+  #length = 0;
+  #number = 0;
+
+  *push(chunk: Buffer): Iterable<Raw> {
+    let from = 0;
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, from)) {
+      this.#keep(chunk.subarray(from, end));
+      yield this.end();
+      from = end + 1;
+    }
+    this.#keep(chunk.subarray(from));
+    if (this.#length > LONGEST_LINE) throw new RangeError(`line ${this.#number + 1} is longer than 4 MB`);
+  }
+
+  end(): Raw {
+    const bytes = Buffer.concat(this.#parts);
+    this.#parts = [];
+    this.#length = 0;
+    this.#number += 1;
+    return { number: this.#number, bytes };
+  }
+
+  #keep(part: Buffer): void {
+    this.#parts.push(part);
+    this.#length += part.length;
+  }
+}
+
+function* parsed(line: Raw, bytes: number): Iterable<Line> {
+  const { number } = line;
+  if (number === 1 && isUtf16(line.bytes))
+    throw new UsageError("the inputs are in UTF-16, and nothing was run. Save them as UTF-8 and start again.");
   try {
-    return { number, bytes, input: parseForeignJson(text) };
+    const text = decodeText(line.bytes);
+    if (text.trim() !== "") yield { number, bytes, input: parseForeignJson(text) };
   } catch (error) {
-    return { number, bytes, broken: whyNotJson(error) };
+    yield { number, bytes, broken: error instanceof NotUtf8Error ? `it is ${error.message}` : whyNotJson(error) };
   }
 }

@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import type { Store } from "../core/store.ts";
 import { chooseStore, ledgerFile } from "../open-store.ts";
+import { realPathOf } from "../stores/file-identity.ts";
 import type { Context, Io, Ledger } from "./command.ts";
 import { asUsage, ProblemError } from "./exit.ts";
 
@@ -11,12 +12,21 @@ export function findLedger(given: string | undefined, io: Io): Ledger {
   return asUsage(() => {
     const file = ledgerFile(given, "--store", around);
     // With its id file still there, a missing ledger is a lost one: opening it says so.
-    if (file !== null && !existsSync(file.path) && !existsSync(`${file.path}.id`)) {
+    if (file !== null && !existsSync(file.path) && !existsSync(`${fileBehind(file.path)}.id`)) {
       return { exists: false, path: file.path, name: `${file.scheme}:${file.path}`, why: file.why };
     }
     const { store, why } = chooseStore(given, "--store", around);
     return { exists: true, store, name: store.name === "memory" ? "memory:" : store.name, why };
   });
+}
+
+/** The ledger's file without symbolic links: what belongs to it lies there. Links that lead nowhere fail when it is opened. */
+export function fileBehind(path: string): string {
+  try {
+    return realPathOf(path);
+  } catch {
+    return path;
+  }
 }
 
 /** For commands that act, and make a ledger where there is none. */

@@ -4,12 +4,12 @@ import type { Readable, Writable } from "node:stream";
 import { onLines } from "../agents/mcp-lines.ts";
 import { type ProbedTool, type ProbeReport, probeServer, type Tried, type Wire } from "../agents/mcp-probe.ts";
 import { messageOf } from "../core/errors.ts";
+import { PACKAGE_VERSION } from "../core/package-version.ts";
 import { nevertwice } from "../nevertwice.ts";
 import type { Context } from "./command.ts";
 import { EXIT, ProblemError, UsageError } from "./exit.ts";
 import { plural } from "./format.ts";
 import { configOf } from "./mcp-proxy.ts";
-import { packageVersion } from "./package-version.ts";
 import { type Column, renderTable } from "./table.ts";
 import { oneLine, wrap } from "./text.ts";
 
@@ -25,7 +25,7 @@ export async function runProbe(context: Context): Promise<number> {
   const nt = nevertwice({ store: "memory:", sweep: false });
   try {
     const wire = wireOf(child.stdin, child.stdout, new Promise((_, failed) => child.once("error", failed)));
-    const report = await probeServer({ wire, nt, config, version: packageVersion(), calls });
+    const report = await probeServer({ wire, nt, config, version: PACKAGE_VERSION, calls });
     unknownTools(calls, report);
     tell(context, report);
     return report.tools.some(({ verdict }) => verdict === "acts-again") ? EXIT.problem : EXIT.ok;

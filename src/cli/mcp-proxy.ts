@@ -1,5 +1,4 @@
 /** `nevertwice mcp`: the proxy, put together. */
-import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { stdioToHttp } from "../agents/mcp-bridge.ts";
@@ -15,6 +14,7 @@ import type { EncryptOption } from "../core/seal.ts";
 import { type Nevertwice, nevertwice } from "../nevertwice.ts";
 import type { Context, Streams } from "./command.ts";
 import { asUsage, EXIT, UsageError } from "./exit.ts";
+import { readText } from "./foreign-text.ts";
 import { openLedger } from "./ledger.ts";
 import { encryptOf, secretOf } from "./secret-flags.ts";
 import { oneLine } from "./text.ts";
@@ -150,12 +150,7 @@ function originOf(text: string): string {
 }
 
 function parsed(path: string, shown: string): unknown {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (error) {
-    throw new UsageError(`--config ${oneLine(shown)} cannot be read: ${oneLine(messageOf(error))}`);
-  }
+  const text = readText(path, `--config ${oneLine(shown)}`);
   try {
     return parseForeignJson(text);
   } catch (error) {

@@ -1,10 +1,10 @@
 /** `nevertwice mcp serve`: the ledger for operators who work through a model. Each tool is one of the commands, with --json. */
 import { onLines } from "../agents/mcp-lines.ts";
 import { type ServedTool, serveLine } from "../agents/mcp-server.ts";
+import { PACKAGE_VERSION } from "../core/package-version.ts";
 import type { Context, Io } from "./command.ts";
 import { EXIT, ProblemError, UsageError } from "./exit.ts";
 import { refuseFlags } from "./mcp-proxy.ts";
-import { packageVersion } from "./package-version.ts";
 import { run } from "./run.ts";
 
 type Args = Readonly<Record<string, unknown>>;
@@ -19,7 +19,7 @@ export async function runServe(context: Context): Promise<number> {
   const streams = context.io.takeOver?.();
   if (streams === undefined) throw new UsageError("mcp serve runs as a program of its own, not inside another.");
   const tools = toolsOf(context);
-  const info = { name: "nevertwice", version: packageVersion(), instructions: INSTRUCTIONS };
+  const info = { name: "nevertwice", version: PACKAGE_VERSION, instructions: INSTRUCTIONS };
   const busy = new Set<Promise<void>>();
   await new Promise<void>((ended) => {
     streams.onSignal(() => ended());

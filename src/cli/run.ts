@@ -1,5 +1,6 @@
 /** argv in, exit code out. Everything outside comes in through `io`, so that tests see what a person would. */
 import { messageOf } from "../core/errors.ts";
+import { PACKAGE_VERSION } from "../core/package-version.ts";
 import { redact } from "../core/redact.ts";
 import { type Args, parse } from "./args.ts";
 import type { Context, Io, Ledger } from "./command.ts";
@@ -8,7 +9,6 @@ import { codeOfError, EXIT, exitOfError } from "./exit.ts";
 import { shellWord } from "./format.ts";
 import { commandHelp, overview } from "./help.ts";
 import { findLedger } from "./ledger.ts";
-import { packageVersion } from "./package-version.ts";
 import { choosePaint } from "./paint.ts";
 import { harmlessJson, visible } from "./text.ts";
 
@@ -24,7 +24,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
       return opened;
     });
     if (args.on("version")) {
-      context.line(packageVersion());
+      context.line(PACKAGE_VERSION);
       return EXIT.ok;
     }
     if (command === null || args.on("help")) {

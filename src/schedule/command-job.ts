@@ -50,8 +50,11 @@ export interface CommandResult {
   readonly lastLines: readonly string[];
 }
 
+// Kept in the ledger. Not the name of the class, which a minified bundle changes.
+const COMMAND_FAILED = "CommandFailed";
+
 export class CommandFailed extends Error {
-  override readonly name = "CommandFailed";
+  override readonly name = COMMAND_FAILED;
   readonly end: CommandEnd;
   readonly code: string;
 
@@ -178,7 +181,7 @@ function runnerDied({ history, attempt }: LedgerRecord): boolean {
 
 /** The policy of the attempt itself: the call that asks may have been given another one. */
 function heldOnFailure({ draft, error }: LedgerRecord): boolean {
-  if (error?.name === CommandFailed.name) return true;
+  if (error?.name === COMMAND_FAILED) return true;
   return (
     draft !== null && "json" in draft && (JSON.parse(draft.json) as Partial<CommandDraft> | null)?.failed === "hold"
   );

@@ -1,6 +1,6 @@
 /** Cron expressions, by the library that knows them. An optional peer: who names no expression needs no library. */
-import { createRequire } from "node:module";
 import { configError, messageOf } from "../core/errors.ts";
+import { requireInstalled } from "../engine/installed-package.ts";
 
 /** As much of croner as is used here. */
 export interface CronExpression {
@@ -15,11 +15,9 @@ type CronConstructor = new (
   options: { readonly timezone: string; readonly paused: true },
 ) => CronExpression;
 
-const require = createRequire(import.meta.url);
-
 function load(): CronConstructor {
   try {
-    return (require("croner") as { Cron: CronConstructor }).Cron;
+    return (requireInstalled("croner") as { Cron: CronConstructor }).Cron;
   } catch (error) {
     throw configError(
       `a cron expression needs the package croner. Run: npm install croner@11. Or say every: "5m" instead of cron. (${messageOf(error).split("\n")[0]})`,

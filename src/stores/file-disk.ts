@@ -3,30 +3,40 @@
  * of the store, so a test can stand in between and take back what was not synced.
  */
 import {
+  type BigIntStats,
   closeSync,
   existsSync,
   fdatasync,
   fstatSync,
   fsyncSync,
   ftruncateSync,
+  lstatSync,
   openSync,
   readSync,
   renameSync,
-  statSync,
+  rmSync,
+  statfsSync,
   writeSync,
 } from "node:fs";
+import { identityFrom, realPathOf } from "./file-identity.ts";
 import { makePrivateFolder, modeBeside, openPrivate } from "./private-files.ts";
 
 export interface FileFacts {
   /** Device and inode: another file under the same name has others. */
   readonly identity: string;
   readonly size: number;
+  /** How many names the file has; more than one: hard links. */
+  readonly links: number;
+  /** The name is a symbolic link, and this is about the link itself. */
+  readonly isLink: boolean;
 }
 
 export interface Disk {
   exists(path: string): boolean;
+  /** The path without symbolic links; the file need not exist. */
+  realPath(path: string): string;
   makeFolder(path: string): void;
-  /** Null: there is no such file. */
+  /** Null: there is no such file. Links are not followed. */
   facts(path: string): FileFacts | null;
   factsOf(file: number): FileFacts;
   /** open: it must be there · create: made, or emptied if it was there, with the mode of the file `beside` it */
@@ -40,22 +50,28 @@ export interface Disk {
   /** On the disk when it resolves. */
   sync(file: number): Promise<void>;
   rename(from: string, to: string): void;
+  /** No error where there is no such file. */
+  remove(path: string): void;
+  /** Bytes that a program may still write in this folder; null: not known. */
+  freeBytes(folder: string): number | null;
   /** The folder's entries are on the disk when it returns. */
   syncFolder(path: string): void;
 }
 
-function factsFrom({ dev, ino, size }: { dev: number; ino: number; size: number }): FileFacts {
-  return { identity: `${dev}:${ino}`, size };
+function factsFrom(stats: BigIntStats): FileFacts {
+  const { inode, links } = identityFrom(stats);
+  return { identity: inode, size: Number(stats.size), links, isLink: stats.isSymbolicLink() };
 }
 
 export const localDisk: Disk = {
   exists: existsSync,
+  realPath: realPathOf,
   makeFolder: makePrivateFolder,
   facts(path) {
-    const found = statSync(path, { throwIfNoEntry: false });
+    const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
     return found === undefined ? null : factsFrom(found);
   },
-  factsOf: (file) => factsFrom(fstatSync(file)),
+  factsOf: (file) => factsFrom(fstatSync(file, { bigint: true })),
   open: (path, how, beside = path) =>
     how === "open" ? openSync(path, "r+") : openPrivate(path, "w+", modeBeside(beside)),
   close: closeSync,
@@ -79,6 +95,15 @@ export const localDisk: Disk = {
       fdatasync(file, (error) => (error ? failed(error) : done()));
     }),
   rename: renameSync,
+  remove: (path) => rmSync(path, { force: true }),
+  freeBytes(folder) {
+    try {
+      const { bavail, bsize } = statfsSync(folder);
+      return bavail * bsize;
+    } catch {
+      return null;
+    }
+  },
   syncFolder(path) {
     // Windows has no such call; there a rename is as durable as it gets.
     if (process.platform === "win32") return;

@@ -17,6 +17,26 @@ export function replaced(path: string): NevertwiceError {
   );
 }
 
+export function ledElsewhere(given: string, path: string): NevertwiceError {
+  return unavailable(
+    `${given} no longer leads to the ledger ${path}, which this program has open: a link was changed, or the file was moved. Nothing was run, because a program that starts now would use another file. Restore the path, or stop every program that uses this ledger and start the program again.`,
+  );
+}
+
+export function noRoomToCompact(path: string, needed: number, free: number): NevertwiceError {
+  return unavailable(
+    `the ledger ${path} was not compacted: that needs ${needed} bytes beside it for a while, and ${free} are free. The ledger works without it. Make room on its disk.`,
+  );
+}
+
+// ENOSPC: the disk is full. EDQUOT: the user's quota is. EFBIG: the process may not write a file of that size.
+const NO_ROOM = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
+
+export function isNoRoom(error: unknown): boolean {
+  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown };
+  return NO_ROOM.has(String(code)) || (cause !== undefined && isNoRoom(cause));
+}
+
 export function cutShort(path: string, found: number, expected: number): NevertwiceError {
   return unavailable(
     `the ledger ${path} is shorter than it was (it ends at ${found}, and ${expected} was acknowledged). Lines are lost, so nothing was run: what they guard would run again. Restore it from a backup; if this is the backup you mean to go on with, remove ${path}.id.`,
@@ -49,5 +69,9 @@ export function unusable(path: string, why: string, cause: unknown): NevertwiceE
       cause,
     );
   }
-  return unavailable(`the ledger ${path} could not be read or written: ${why}. Nothing was run by this call.`, cause);
+  const remedy = isNoRoom(cause) ? " Make room on its disk and call again." : "";
+  return unavailable(
+    `the ledger ${path} could not be read or written: ${why}. Nothing was run by this call.${remedy}`,
+    cause,
+  );
 }

@@ -7,6 +7,7 @@
  */
 import { dirname } from "node:path";
 import { configError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { identityOf } from "./file-identity.ts";
 import { makePrivateFile, modeBeside } from "./private-files.ts";
 import { isBusy, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
 
@@ -28,6 +29,7 @@ const LONGEST_PAUSE_MS = 20;
 export class FileLock {
   readonly #options: FileLockOptions;
   #database: SqliteHandle | null = null;
+  #inode: string | null = null;
 
   constructor(options: FileLockOptions) {
     this.#options = options;
@@ -58,11 +60,14 @@ export class FileLock {
     try {
       this.#database ??= this.#open();
       this.#database.exec("BEGIN IMMEDIATE");
-      return true;
     } catch (error) {
       if (isBusy(error)) return false;
       throw error;
     }
+    // A lock file that was removed or replaced is still locked for us, and for nobody who opens it now.
+    if (this.#inode !== null && identityOf(this.#options.path)?.inode === this.#inode) return true;
+    this.close();
+    return false;
   }
 
   #open(): SqliteHandle {
@@ -71,8 +76,10 @@ export class FileLock {
     try {
       makeFolder(dirname(path));
       makePrivateFile(path, modeBeside(beside));
+      const inode = identityOf(path)?.inode ?? null;
       const database = driver.open(path);
       database.exec("PRAGMA busy_timeout = 0");
+      this.#inode = inode;
       return database;
     } catch (error) {
       throw configError(

@@ -10,8 +10,20 @@ import { damagedRecord } from "../core/damaged-record.ts";
 import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
-import type { Disk } from "./file-disk.ts";
-import { cutShort, damaged, gone, newerFormat, notALedger, replaced, unusable } from "./file-errors.ts";
+import type { Disk, FileFacts } from "./file-disk.ts";
+import {
+  cutShort,
+  damaged,
+  gone,
+  isNoRoom,
+  ledElsewhere,
+  newerFormat,
+  noRoomToCompact,
+  notALedger,
+  replaced,
+  unusable,
+} from "./file-errors.ts";
+import { refuseHardLinks } from "./file-identity.ts";
 import { type Entry, FileIndex } from "./file-index.ts";
 import {
   type Change,
@@ -27,7 +39,7 @@ import {
   lineEnd,
   type Span,
 } from "./file-line.ts";
-import { createMark, MarkFile, writeWhole } from "./file-mark.ts";
+import { createMark, MarkFile, removeQuietly, replaceFile, writeWhole } from "./file-mark.ts";
 import { withBitFlippedBack } from "./file-repair.ts";
 import { type Scanned, scanLines } from "./file-scan.ts";
 
@@ -49,15 +61,22 @@ const HEADER_BYTES = 4096;
 const TORN_BYTES = 1024 * 1024;
 const COPY_BYTES = 1024 * 1024;
 const NEWLINE = Buffer.of(10);
+// Compaction leaves at least this much of the disk to the calls.
+const ROOM_TO_SPARE_BYTES = 256 * 1024;
 
 export class FileLog {
+  /** Without symbolic links: everything that belongs to the ledger lies beside this path. */
   readonly path: string;
+  readonly #given: string;
   readonly #disk: Disk;
   #opened: Opened | null = null;
   #mark: MarkFile | null = null;
+  /** The file whose name is surely on the disk. */
+  #settledIdentity = "";
 
-  constructor(path: string, disk: Disk) {
-    this.path = path;
+  constructor(given: string, disk: Disk) {
+    this.#given = given;
+    this.path = disk.realPath(given);
     this.#disk = disk;
   }
 
@@ -88,7 +107,7 @@ export class FileLog {
       // The mark before the size: what it promises must be in the file by then.
       const mark = this.#readMark();
       if (mark === null) return false;
-      const facts = this.#disk.facts(this.path);
+      const facts = this.#facts();
       if (facts === null || facts.size === 0) return false;
       const scanned = await this.#scan(facts, mark.synced);
       if (mark.ledger !== this.#open.id) return false;
@@ -103,14 +122,16 @@ export class FileLog {
   async refreshLocked(): Promise<void> {
     await this.#guarded(async () => {
       await this.#makeIfNew();
+      if (this.#mark?.isCurrent === false) this.#closeMark();
       const mark = this.#readMark();
-      const facts = this.#disk.facts(this.path);
+      const facts = this.#facts();
       if (facts === null) throw gone(this.path, "is gone");
       const scanned = await this.#scan(facts, Number.MAX_SAFE_INTEGER);
       if (scanned?.damage) throw damaged(this.path, scanned.damage);
       const open = this.#open;
       if (mark !== null && mark.ledger !== open.id) throw replaced(this.path);
       if (open.lastRev < (mark?.synced ?? 0)) throw cutShort(this.path, open.lastRev, mark?.synced ?? 0);
+      this.#settleName(open);
       if (scanned?.left === "torn") await this.#cutTorn(facts.size);
       if (mark === null || open.lastRev > mark.synced) await this.#takeOver();
     });
@@ -123,13 +144,11 @@ export class FileLog {
     const lines = additions.map((addition, i) => encodeAddition(addition, commit + i, commit));
     await this.#guarded(async () => {
       const bytes = Buffer.from(lines.join(""));
-      try {
-        this.#disk.write(open.file, open.end, bytes);
-        await this.#disk.sync(open.file);
-      } catch (error) {
-        this.#takeBack(open);
-        throw error;
-      }
+      await this.#appendBytes(open, bytes).catch((error) => {
+        // A compaction that was killed may have left the file behind that fills the disk.
+        if (!isNoRoom(error) || !this.#removeLeftovers()) throw error;
+        return this.#appendBytes(open, bytes);
+      });
       // Before the lines are ours: were it to fail, whoever comes next takes them over.
       this.#mark?.write({ ledger: open.id, synced: commit + lines.length - 1 });
     });
@@ -150,24 +169,22 @@ export class FileLog {
     return this.#disk.read(this.#open.file, entry.at, entry.length);
   }
 
-  /** Live lines only, in a new file that takes the old one's name. Under the lock, and fresh. */
+  /**
+   * Live lines only, in a new file that takes the old one's name. Under the lock, and fresh. It resolves once the folder is
+   * synced: nothing may be acknowledged in the new file while a power loss could bring the old one back.
+   */
   async compact(): Promise<void> {
     await this.#guarded(async () => {
       const open = this.#open;
-      const fresh = `${this.path}.new`;
-      const file = this.#disk.open(fresh, "create", this.path);
-      try {
-        await this.#copyLive(file);
-        await this.#disk.sync(file);
-      } finally {
-        this.#disk.close(file);
-      }
-      this.#disk.rename(fresh, this.path);
-      // Nothing may be acknowledged in the new file while a power loss could bring the old one back.
-      this.#disk.syncFolder(this.#folder);
-      const facts = this.#disk.facts(this.path);
+      const check = () => this.#requireReplaceable(open);
+      check();
+      this.#requireRoom(open);
+      const fill = (file: number) => this.#copyLive(file);
+      await replaceFile(this.#disk, { path: this.path, folder: this.#folder, beside: this.path, fill, check });
+      const facts = this.#facts();
       if (facts === null) throw gone(this.path, "is gone");
       await this.#scan(facts, open.lastRev);
+      this.#settledIdentity = facts.identity;
     });
   }
 
@@ -186,14 +203,49 @@ export class FileLog {
   close(): void {
     if (this.#opened !== null) this.#disk.close(this.#opened.file);
     this.#opened = null;
+    this.#closeMark();
+  }
+
+  #closeMark(): void {
     this.#mark?.close();
     this.#mark = null;
   }
 
   // ---- opening ----
 
-  async #makeIfNew(): Promise<void> {
+  /** The file under the ledger's name; null: there is none. The path that was given must still lead to it. */
+  #facts(): FileFacts | null {
     const facts = this.#disk.facts(this.path);
+    const leadsHere = this.#given === this.path || this.#disk.realPath(this.#given) === this.path;
+    if (!leadsHere || facts?.isLink) throw ledElsewhere(this.#given, this.path);
+    return facts;
+  }
+
+  /**
+   * What a process left behind that was killed while it wrote. Only who holds the lock writes these files, so under the
+   * lock nobody does. True: something was removed.
+   */
+  #removeLeftovers(): boolean {
+    const left = [`${this.path}.new`, `${this.#idPath}.new`].filter((path) => this.#isLeftover(path));
+    for (const path of left) removeQuietly(this.#disk, path);
+    return left.length > 0;
+  }
+
+  /** It names this ledger, or its bytes never reached the disk. Another file under that name is left alone. */
+  #isLeftover(path: string): boolean {
+    if (!this.#disk.exists(path)) return false;
+    try {
+      const file = this.#disk.open(path, "open");
+      const start = this.#disk.read(file, 0, HEADER_BYTES);
+      this.#disk.close(file);
+      return start.every((byte) => byte === 0) || start.includes(`"${this.#open.id}"`);
+    } catch {
+      return false;
+    }
+  }
+
+  async #makeIfNew(): Promise<void> {
+    const facts = this.#facts();
     const known = this.#opened !== null || this.#disk.exists(this.#idPath);
     if (facts === null || facts.size === 0) {
       if (known) throw gone(this.path, facts === null ? "is gone" : "is empty");
@@ -245,7 +297,8 @@ export class FileLog {
   async #scanWhole(upTo: number): Promise<Scanned & { whole: boolean }> {
     const file = this.#disk.open(this.path, "open");
     try {
-      const { identity, size } = this.#disk.factsOf(file);
+      const { identity, size, links } = this.#disk.factsOf(file);
+      refuseHardLinks(this.path, links);
       const { header, from } = this.#header(file);
       const before = this.#opened;
       if (before !== null && before.id !== header.id) throw replaced(this.path);
@@ -293,13 +346,24 @@ export class FileLog {
     return { header, from: end + 1 };
   }
 
-  // ---- putting the end in order, under the lock ----
+  // ---- putting things in order, under the lock ----
+
+  /** A compaction may have ended before its rename was synced, or before it removed what it wrote. */
+  #settleName({ identity }: Opened): void {
+    if (this.#settledIdentity === identity) return;
+    this.#removeLeftovers();
+    this.#disk.syncFolder(this.#folder);
+    this.#settledIdentity = identity;
+  }
 
   /** F14: what a dead writer did not finish was never acknowledged. It is set aside, then cut off. */
   async #cutTorn(size: number): Promise<void> {
     const open = this.#open;
     const torn = this.#disk.read(open.file, open.end, Math.min(TORN_BYTES, size - open.end));
-    await writeWhole(this.#disk, `${this.path}.torn`, this.#folder, torn, this.path);
+    await writeWhole(this.#disk, `${this.path}.torn`, this.#folder, torn, this.path).catch((error) => {
+      // On a full disk the ledger matters more than a copy of what was never acknowledged.
+      if (!isNoRoom(error)) throw error;
+    });
     this.#disk.truncate(open.file, open.end);
     // Durable before the next commit is written over it.
     await this.#disk.sync(open.file);
@@ -311,6 +375,16 @@ export class FileLog {
     await this.#disk.sync(open.file);
     this.#mark ??= new MarkFile(this.#disk, this.#idPath);
     this.#mark.write({ ledger: open.id, synced: open.lastRev });
+  }
+
+  async #appendBytes(open: Opened, bytes: Buffer): Promise<void> {
+    try {
+      this.#disk.write(open.file, open.end, bytes);
+      await this.#disk.sync(open.file);
+    } catch (error) {
+      this.#takeBack(open);
+      throw error;
+    }
   }
 
   /** A commit that failed half way. If even this fails, the lines are found by whoever comes next, as if we had died. */
@@ -337,6 +411,24 @@ export class FileLog {
     const line = this.#disk.read(this.#open.file, entry.at, entry.length);
     if (line.length === entry.length && isIntact(spanOf(line))) return line;
     throw damagedRecord({ key: entry.record.key, where: this.path, what: "its line does not match its checksum" });
+  }
+
+  // ---- compaction ----
+
+  /** The rename must replace the file that was copied, and leave no second name behind that still leads to it. */
+  #requireReplaceable(open: Opened): void {
+    const facts = this.#facts();
+    if (facts === null) throw gone(this.path, "is gone");
+    if (facts.identity !== open.identity) throw replaced(this.path);
+    refuseHardLinks(this.path, facts.links);
+  }
+
+  /** Asked first: copying until the disk is full would fail the writes of other programs meanwhile. */
+  #requireRoom({ index }: Opened): void {
+    let needed = HEADER_BYTES;
+    for (const entry of index.all()) needed += entry.length + 1;
+    const free = this.#disk.freeBytes(this.#folder);
+    if (free !== null && free < needed + ROOM_TO_SPARE_BYTES) throw noRoomToCompact(this.path, needed, free);
   }
 
   /** Byte for byte, checksums checked. A damaged line is carried over where it will be known for whose it is. */

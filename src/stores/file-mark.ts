@@ -24,11 +24,20 @@ const MOST_BYTES = 512;
 
 export class MarkFile {
   readonly #disk: Disk;
+  readonly #path: string;
   readonly #file: number;
+  readonly #identity: string;
 
   constructor(disk: Disk, path: string) {
     this.#disk = disk;
+    this.#path = path;
     this.#file = disk.open(path, "open");
+    this.#identity = disk.factsOf(this.#file).identity;
+  }
+
+  /** False: it was removed or replaced, and others read and write another one. */
+  get isCurrent(): boolean {
+    return this.#disk.facts(this.#path)?.identity === this.#identity;
   }
 
   /** Null: it cannot be read, so it says nothing. */
@@ -53,7 +62,10 @@ export async function createMark(disk: Disk, path: string, ledger: string, folde
   await writeWhole(disk, path, folder, encode(mark), ledger);
 }
 
-/** Written beside, synced, renamed, and the rename synced: there is no moment with half a file under the name. */
+/**
+ * Written beside, synced, renamed, and the rename synced: there is no moment with half a file under the name. What could
+ * not be finished is removed: on a full disk it would take the room that the ledger needs.
+ */
 export async function writeWhole(
   disk: Disk,
   path: string,
@@ -61,14 +73,42 @@ export async function writeWhole(
   bytes: Buffer,
   beside = path,
 ): Promise<void> {
+  await replaceFile(disk, { path, folder, beside, fill: async (file) => disk.write(file, 0, bytes) });
+}
+
+export interface Replacement {
+  readonly path: string;
+  readonly folder: string;
+  /** The file whose mode the new one gets. */
+  readonly beside: string;
+  fill(file: number): Promise<void>;
+  /** Called right before the new file takes the name; what it throws leaves the old one in place. */
+  readonly check?: () => void;
+}
+
+export async function replaceFile(disk: Disk, { path, folder, beside, fill, check }: Replacement): Promise<void> {
   const fresh = `${path}.new`;
-  const file = disk.open(fresh, "create", beside);
   try {
-    disk.write(file, 0, bytes);
-    await disk.sync(file);
-  } finally {
-    disk.close(file);
+    const file = disk.open(fresh, "create", beside);
+    try {
+      await fill(file);
+      await disk.sync(file);
+    } finally {
+      disk.close(file);
+    }
+    check?.();
+    disk.rename(fresh, path);
+  } catch (error) {
+    removeQuietly(disk, fresh);
+    throw error;
   }
-  disk.rename(fresh, path);
   disk.syncFolder(folder);
+}
+
+export function removeQuietly(disk: Disk, path: string): void {
+  try {
+    disk.remove(path);
+  } catch {
+    // The error that led here says more. The next open tries again.
+  }
 }

@@ -192,6 +192,64 @@ describe("compaction", () => {
   });
 });
 
+describe("close()", () => {
+  /** A disk whose next sync waits until it is let go. */
+  function gatedDisk() {
+    const gate = { armed: false, reached: () => {}, open: () => {} };
+    const reached = new Promise<void>((done) => {
+      gate.reached = done;
+    });
+    const opened = new Promise<void>((done) => {
+      gate.open = done;
+    });
+    const disk: Disk = {
+      ...localDisk,
+      sync: async (file) => {
+        if (gate.armed) {
+          gate.armed = false;
+          gate.reached();
+          await opened;
+        }
+        await localDisk.sync(file);
+      },
+    };
+    return { disk, gate, reached };
+  }
+
+  it.each([1_000, -1_000_000])(
+    "a call that began before it is answered with what happened (compactAfterLines %i)",
+    async (compactAfterLines) => {
+      const { disk, gate, reached } = gatedDisk();
+      const { path, store } = open({ disk, compactAfterLines });
+      await store.write([put("nt1_a")]);
+      gate.armed = true;
+      const calls = [
+        store.write([put("nt1_b")]),
+        store.write([put("nt1_c")]),
+        store.read(["nt1_a"]),
+        store.list({ limit: 5 }),
+        store.stats(),
+        store.lease({ holder: "h", limit: 1, leaseMs: 1_000, to: "sent" }),
+      ];
+      await reached;
+      const closed = store.close();
+      const again = store.close();
+      await expect(store.write([put("nt1_d")])).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+      gate.open();
+      expect(await Promise.all(calls)).toMatchObject([
+        [{ ok: true }],
+        [{ ok: true }],
+        [{ record: { key: "nt1_a" } }],
+        { items: expect.any(Array) },
+        { total: expect.any(Number) },
+        expect.any(Array),
+      ]);
+      await Promise.all([closed, again]);
+      expect(await open({ path }).store.read(["nt1_b", "nt1_c", "nt1_d"])).toMatchObject([{}, {}, null]);
+    },
+  );
+});
+
 describe("F14: a last line that was cut short", () => {
   const torn = [
     '{"rev":4,"commit":4,"key":"nt1_d","sta',

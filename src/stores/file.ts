@@ -7,7 +7,7 @@
 import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
 import { type DamagedRecord, decodedOrError, decodeIntact, isDamagedRecord } from "../core/damaged-record.ts";
-import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
+import { configError, messageOf, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import { dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
 import type {
@@ -27,6 +27,7 @@ import type {
 } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
 import { type Disk, localDisk } from "./file-disk.ts";
+import { unusable } from "./file-errors.ts";
 import { FileLock } from "./file-lock.ts";
 import { type Addition, FileLog } from "./file-log.ts";
 import { hostInstant } from "./steady-clock.ts";
@@ -52,6 +53,9 @@ const DEFAULT_SLACK_LINES = 1_000;
 const LOOKED_AT_A_SWEEP = 20_000;
 const KEYS_A_LINE = 500;
 const BATCH_ROWS = 256;
+// A compaction that failed is tried again after this, and after twice as long each time, up to the longest.
+const SHORTEST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 600_000;
 
 const OPTIONS = ["path", "clock", "busyMs", "compactAfterLines", "disk"];
 
@@ -71,11 +75,13 @@ class FileStore implements Store {
   readonly name: string;
   readonly traits: StoreTraits = { hosts: "one", survives: "power-loss", clock: "client", dueIndex: true };
   readonly batchRows = BATCH_ROWS;
-  readonly #path: string;
+  readonly #given: string;
+  readonly #options: FileStoreOptions;
   readonly #clock: { instant(): Instant };
   readonly #slackLines: number;
-  readonly #log: FileLog;
-  readonly #lock: FileLock;
+  #parts: { readonly log: FileLog; readonly lock: FileLock } | null = null;
+  /** Calls that were accepted: close() waits for them. */
+  readonly #calls = new Set<Promise<unknown>>();
   /** Writers of this process take turns; each waits for the lock of the host by itself. */
   #writers: Promise<unknown> = Promise.resolve();
   /** Looks at the file's end take turns with commits. */
@@ -84,23 +90,17 @@ class FileStore implements Store {
   /** The lock is ours and the index is fresh: nobody else can have changed the file since. */
   #settled = false;
   #compacting = false;
-  #closed = false;
+  #pauseMs = 0;
+  /** By the steady clock. */
+  #compactFrom = Number.NEGATIVE_INFINITY;
+  #closing: Promise<void> | null = null;
 
   constructor(options: FileStoreOptions) {
-    this.#path = resolve(options.path);
-    this.name = `file:${this.#path}`;
+    this.#given = resolve(options.path);
+    this.name = `file:${this.#given}`;
+    this.#options = options;
     this.#clock = options.clock ?? { instant: hostInstant };
     this.#slackLines = options.compactAfterLines ?? DEFAULT_SLACK_LINES;
-    this.#log = new FileLog(this.#path, options.disk ?? localDisk);
-    this.#lock = new FileLock({
-      beside: this.#path,
-      path: `${this.#path}.lock`,
-      busyMs: options.busyMs ?? DEFAULT_BUSY_MS,
-      random: Math.random,
-      pause: (ms) => new Promise((done) => setTimeout(done, ms)),
-      monotonic: () => performance.now(),
-      makeFolder: (options.disk ?? localDisk).makeFolder,
-    });
   }
 
   now(): number {
@@ -112,16 +112,51 @@ class FileStore implements Store {
   }
 
   async read(keys: readonly string[]): Promise<(Stored | null)[]> {
-    await this.#fresh();
-    return keys.map((key) => this.#stored(key));
+    return this.#call(async () => {
+      await this.#fresh();
+      return keys.map((key) => this.#stored(key));
+    });
   }
 
   async write(puts: readonly Put[]): Promise<PutResult[]> {
     if (puts.length === 0) return [];
-    return this.#exclusively(() => this.#swap(puts));
+    return this.#call(() => this.#exclusively(() => this.#swap(puts)));
   }
 
   async lease(query: LeaseQuery): Promise<Stored[]> {
+    return this.#call(() => this.#lease(query));
+  }
+
+  async list(query: ListQuery): Promise<Page> {
+    return this.#call(() => this.#list(query));
+  }
+
+  async stats(query: StatsQuery = {}): Promise<LedgerStats> {
+    return this.#call(async () => {
+      await this.#fresh();
+      return statsOf([...this.#log.index.all()], this.instant(), query);
+    });
+  }
+
+  async sweep(query: SweepQuery): Promise<number> {
+    return this.#call(() => this.#sweep(query));
+  }
+
+  async inspect(): Promise<readonly Finding[]> {
+    return this.#call(() => this.#inspect());
+  }
+
+  /** Its line goes to a file beside the ledger, and the ledger is written anew without it. */
+  async quarantine(key: string): Promise<Quarantined | null> {
+    return this.#call(() => this.#exclusively(() => this.#setAside(key)));
+  }
+
+  async close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #lease(query: LeaseQuery): Promise<Stored[]> {
     // Most polls find nothing due: that takes no lock. It also checks the query.
     await this.#fresh();
     if (this.#due(query).length === 0) return [];
@@ -137,7 +172,7 @@ class FileStore implements Store {
     });
   }
 
-  async list(query: ListQuery): Promise<Page> {
+  async #list(query: ListQuery): Promise<Page> {
     await this.#fresh();
     const { items, cursor } = pageOf(this.#log.index.inStates(query.states), query, this.instant());
     const damaged: DamagedRecord[] = [];
@@ -149,12 +184,7 @@ class FileStore implements Store {
     return damaged.length === 0 ? { items: read, cursor } : { items: read, cursor, damaged };
   }
 
-  async stats(query: StatsQuery = {}): Promise<LedgerStats> {
-    await this.#fresh();
-    return statsOf([...this.#log.index.all()], this.instant(), query);
-  }
-
-  async sweep(query: SweepQuery): Promise<number> {
+  async #sweep(query: SweepQuery): Promise<number> {
     await this.#fresh();
     const rows =
       query.thorough === true ? [...this.#log.index.all()] : this.#log.index.next(LOOKED_AT_A_SWEEP, query.tenant);
@@ -171,13 +201,13 @@ class FileStore implements Store {
     });
   }
 
-  async inspect(): Promise<readonly Finding[]> {
+  async #inspect(): Promise<readonly Finding[]> {
     await this.#fresh();
     const damage = await this.#log.check();
     const { steady, epoch } = this.instant();
-    const { index, lines } = this.#log;
+    const { index, lines, path } = this.#log;
     return [
-      { name: "file", value: this.#path, ok: true },
+      { name: "file", value: path === this.#given ? path : `${path} (through ${this.#given})`, ok: true },
       { name: "lines", value: `${lines}, ${index.size} of them live`, ok: true },
       {
         name: "checksums",
@@ -189,37 +219,73 @@ class FileStore implements Store {
     ];
   }
 
-  /** Its line goes to a file beside the ledger, and the ledger is written anew without it. */
-  async quarantine(key: string): Promise<Quarantined | null> {
-    return this.#exclusively(async () => {
-      const entry = this.#log.index.get(key);
-      if (entry === undefined) return null;
-      if (!isDamagedRecord(decodedOrError(() => this.#log.stored(entry))))
-        throw configError(
-          `quarantine: the record ${key} can be read, and guards its key. Only a damaged one is set aside.`,
-        );
-      const aside = `${this.#path}.quarantine-${this.now()}`;
-      await this.#log.writeAside(aside, this.#log.bytesOf(entry));
-      await this.#log.append([{ gone: [key] }]);
-      await this.#log.compact();
-      return { key, keptIn: `the file ${aside}` };
-    });
+  async #setAside(key: string): Promise<Quarantined | null> {
+    const entry = this.#log.index.get(key);
+    if (entry === undefined) return null;
+    if (!isDamagedRecord(decodedOrError(() => this.#log.stored(entry))))
+      throw configError(
+        `quarantine: the record ${key} can be read, and guards its key. Only a damaged one is set aside.`,
+      );
+    const aside = `${this.#log.path}.quarantine-${this.now()}`;
+    await this.#log.writeAside(aside, this.#log.bytesOf(entry));
+    await this.#log.append([{ gone: [key] }]);
+    // The record is removed by now, whether or not the disk has room for a compaction.
+    await this.#compact().catch(() => {});
+    return { key, keptIn: `the file ${aside}` };
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
+  async #close(): Promise<void> {
+    await Promise.allSettled(this.#calls);
+    // A compaction that began before.
     await this.#writers.catch(() => {});
     await this.#ends.catch(() => {});
-    this.#log.close();
-    this.#lock.close();
+    this.#parts?.log.close();
+    this.#parts?.lock.close();
+  }
+
+  // ---- the files ----
+
+  get #log(): FileLog {
+    return this.#files().log;
+  }
+
+  /** At the first call, not before: a link to the ledger may be made after the store. */
+  #files(): { readonly log: FileLog; readonly lock: FileLock } {
+    if (this.#parts !== null) return this.#parts;
+    const { disk = localDisk, busyMs = DEFAULT_BUSY_MS } = this.#options;
+    let log: FileLog;
+    try {
+      log = new FileLog(this.#given, disk);
+    } catch (error) {
+      throw unusable(this.#given, messageOf(error), error);
+    }
+    const lock = new FileLock({
+      beside: log.path,
+      path: `${log.path}.lock`,
+      busyMs,
+      random: Math.random,
+      pause: (ms) => new Promise((done) => setTimeout(done, ms)),
+      monotonic: () => performance.now(),
+      makeFolder: disk.makeFolder,
+    });
+    this.#parts = { log, lock };
+    return this.#parts;
   }
 
   // ---- turns ----
 
+  /** What begins before close() is carried out and answered; what begins after it is refused. */
+  #call<T>(work: () => Promise<T>): Promise<T> {
+    this.#refuseWhenClosed();
+    const call = work();
+    this.#calls.add(call);
+    const ended = () => this.#calls.delete(call);
+    call.then(ended, ended);
+    return call;
+  }
+
   /** Up to date with all that was acknowledged before this call, by whomever. */
   #fresh(): Promise<void> {
-    this.#refuseWhenClosed();
     if (this.#settled) return Promise.resolve();
     if (this.#look === null) {
       this.#look = this.#lookAtEnd().finally(() => {
@@ -241,14 +307,14 @@ class FileStore implements Store {
 
   /** With the lock of the host, the index fresh. */
   #exclusively<T>(work: () => Promise<T>): Promise<T> {
-    this.#refuseWhenClosed();
     const turn = this.#writers.then(() => this.#withLock(work));
     this.#writers = turn.catch(() => {});
     return turn;
   }
 
   async #withLock<T>(work: () => Promise<T>): Promise<T> {
-    await this.#lock.take();
+    const { lock } = this.#files();
+    await lock.take();
     try {
       return await this.#inTurn(async () => {
         await this.#log.refreshLocked();
@@ -260,7 +326,7 @@ class FileStore implements Store {
         }
       });
     } finally {
-      this.#lock.give();
+      lock.give();
     }
   }
 
@@ -295,20 +361,37 @@ class FileStore implements Store {
   async #append(additions: readonly Addition[]): Promise<number[]> {
     if (additions.length === 0) return [];
     const versions = await this.#log.append(additions);
-    if (!this.#compacting && this.#log.lines > LINES_A_RECORD * this.#log.index.size + this.#slackLines)
-      this.#compactSoon();
+    if (this.#isCompactionDue()) this.#compactSoon();
     return versions;
+  }
+
+  #isCompactionDue(): boolean {
+    // A store that is being closed has answers to give, and the next one will compact.
+    if (this.#compacting || this.#closing !== null || this.instant().steady < this.#compactFrom) return false;
+    return this.#log.lines > LINES_A_RECORD * this.#log.index.size + this.#slackLines;
   }
 
   /** After those who wait for this commit have their answer. */
   #compactSoon(): void {
     this.#compacting = true;
-    this.#exclusively(() => this.#log.compact())
-      // A disk without room for a second file: the ledger goes on in the old one, and a later commit tries again.
+    this.#exclusively(() => this.#compact())
+      // The ledger goes on in the old file.
       .catch(() => {})
       .finally(() => {
         this.#compacting = false;
       });
+  }
+
+  /** What fails (a disk without room for a second file) is put off, longer each time: every try holds the lock. */
+  async #compact(): Promise<void> {
+    try {
+      await this.#log.compact();
+      this.#pauseMs = 0;
+    } catch (error) {
+      this.#pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(SHORTEST_PAUSE_MS, this.#pauseMs * 2));
+      this.#compactFrom = this.instant().steady + this.#pauseMs;
+      throw error;
+    }
   }
 
   // ---- looking ----
@@ -340,10 +423,10 @@ class FileStore implements Store {
   }
 
   #refuseWhenClosed(): void {
-    if (!this.#closed) return;
+    if (this.#closing === null) return;
     throw new NevertwiceError(
       "STORE_UNAVAILABLE",
-      `the ledger ${this.#path} is closed. Open it again with fileStore({ path }).`,
+      `the ledger ${this.#given} is closed. Open it again with fileStore({ path }).`,
     );
   }
 }

@@ -4,6 +4,7 @@
  */
 import { availableParallelism } from "node:os";
 import { configError, messageOf } from "../core/errors.ts";
+import { requireInstalled } from "../engine/installed-package.ts";
 import type { Driver } from "./postgres-connection.ts";
 import { type PostgresJs, postgresJsDriver } from "./postgres-driver-js.ts";
 import { type PgClient, type PgPool, pgClientDriver, pgPoolDriver } from "./postgres-driver-pg.ts";
@@ -34,11 +35,11 @@ export async function openDriver(source: DriverSource): Promise<Driver> {
 // Two batches of writes and two of reads may be under way, and the sweep beside them.
 const CONNECTIONS = 6;
 
-async function loadDriver(url: string, timeoutMs: number): Promise<Driver> {
+function loadDriver(url: string, timeoutMs: number): Driver {
   const failures: string[] = [];
-  const pg = await load<{ default: { Pool: new (options: object) => PgPool } }>("pg", failures);
+  const pg = load<{ Pool: new (options: object) => PgPool }>("pg", failures);
   if (pg !== null) {
-    const pool = new pg.default.Pool({
+    const pool = new pg.Pool({
       connectionString: url,
       max: CONNECTIONS,
       connectionTimeoutMillis: timeoutMs,
@@ -51,10 +52,10 @@ async function loadDriver(url: string, timeoutMs: number): Promise<Driver> {
     });
     return pgPoolDriver(pool, { timeoutMs, owned: true });
   }
-  const js = await load<{ default: (url: string, options: object) => PostgresJs }>("postgres", failures);
+  const js = load<(url: string, options: object) => PostgresJs>("postgres", failures);
   if (js !== null) {
     const options = { max: CONNECTIONS, prepare: false, idle_timeout: 30, connect_timeout: timeoutMs / 1_000 };
-    return postgresJsDriver(js.default(url, { ...options, onnotice: () => {} }), { timeoutMs, owned: true });
+    return postgresJsDriver(js(url, { ...options, onnotice: () => {} }), { timeoutMs, owned: true });
   }
   throw configError(
     `a ledger in PostgreSQL needs a driver, and none is installed. Run: npm install pg (or: npm install postgres). Tried ${failures.join("; ")}.`,
@@ -76,9 +77,9 @@ function isOfThisMachine(url: string): boolean {
   return /^(\/|%2f)/i.test(host) || ["localhost", "127.0.0.1", "[::1]", "::1"].includes(host);
 }
 
-async function load<Module>(name: string, failures: string[]): Promise<Module | null> {
+function load<Module>(name: string, failures: string[]): Module | null {
   try {
-    return (await import(name)) as Module;
+    return requireInstalled(name) as Module;
   } catch (error) {
     failures.push(`${name}: ${messageOf(error).split("\n")[0]}`);
     return null;

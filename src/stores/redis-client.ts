@@ -1,6 +1,6 @@
 /** Redis clients by shape: ioredis (Redis, Cluster) and node-redis (createClient, createCluster), behind four verbs. */
-import { createRequire } from "node:module";
 import { configError, messageOf } from "../core/errors.ts";
+import { requireInstalled } from "../engine/installed-package.ts";
 import { letProcessExit } from "./redis-exit.ts";
 
 /** What redisStore() accepts as `client`; the shapes are looked at, never the classes. */
@@ -189,8 +189,6 @@ async function endOf(client: NodeRedis): Promise<void> {
   }
 }
 
-const require = createRequire(import.meta.url);
-
 interface IoRedisModule {
   Redis: new (url: string, options: object) => IoRedis;
   Cluster: new (nodes: readonly string[], options: object) => IoRedis;
@@ -225,7 +223,7 @@ export function connectTo(url: string, kind: "single" | "cluster"): Wire {
 }
 
 function ioRedisFor(url: string, kind: "single" | "cluster"): IoRedis {
-  const { Redis, Cluster } = require("ioredis") as IoRedisModule;
+  const { Redis, Cluster } = requireInstalled("ioredis") as IoRedisModule;
   if (kind === "single") return new Redis(url, { lazyConnect: true });
   const { username, password, protocol } = new URL(url);
   const redisOptions = {
@@ -237,7 +235,7 @@ function ioRedisFor(url: string, kind: "single" | "cluster"): IoRedis {
 }
 
 function nodeRedisFor(url: string, kind: "single" | "cluster"): NodeRedis {
-  const { createClient, createCluster } = require("redis") as NodeRedisModule;
+  const { createClient, createCluster } = requireInstalled("redis") as NodeRedisModule;
   if (kind === "single") return createClient({ url });
   const { username, password, protocol } = new URL(url);
   const defaults = {

@@ -1,6 +1,6 @@
 /** SQLite by shape: node:sqlite, @photostructure/sqlite, better-sqlite3, or whatever offers the same few methods. */
-import { createRequire } from "node:module";
 import { configError, messageOf } from "../core/errors.ts";
+import { requireFile, resolveInstalled } from "../engine/installed-package.ts";
 
 export interface SqliteStatement {
   run(...values: unknown[]): { readonly changes: number | bigint };
@@ -19,18 +19,17 @@ export interface SqliteHandle {
 
 export interface SqliteDriver {
   readonly name: "node:sqlite" | "@photostructure/sqlite";
+  /** By which another thread loads the same library: two libraries on one file break each other's locks. */
+  readonly file: string;
   open(path: string): SqliteHandle;
 }
-
-const require = createRequire(import.meta.url);
 
 /** The SQLite that Node brings along; on Node 20, the same API as an optional package. */
 export function loadDriver(whose = "the embedded ledger"): SqliteDriver {
   const failures: string[] = [];
   for (const name of ["node:sqlite", "@photostructure/sqlite"] as const) {
     try {
-      const { DatabaseSync } = require(name) as { DatabaseSync: new (path: string) => SqliteHandle };
-      return { name, open: (path) => new DatabaseSync(path) };
+      return driverAt({ name, file: resolveInstalled(name) });
     } catch (error) {
       failures.push(`${name}: ${messageOf(error).split("\n")[0]}`);
     }
@@ -38,6 +37,11 @@ export function loadDriver(whose = "the embedded ledger"): SqliteDriver {
   throw configError(
     `${whose} needs SQLite, and this Node (${process.version}) has none. Run: npm install @photostructure/sqlite@1 (Node 20), or use Node 22.13 or later. Tried ${failures.join("; ")}.`,
   );
+}
+
+export function driverAt({ name, file }: Pick<SqliteDriver, "name" | "file">): SqliteDriver {
+  const { DatabaseSync } = requireFile(file) as { DatabaseSync: new (path: string) => SqliteHandle };
+  return { name, file, open: (path) => new DatabaseSync(path) };
 }
 
 export function isSqliteHandle(value: unknown): value is SqliteHandle {

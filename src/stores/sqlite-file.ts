@@ -7,6 +7,7 @@ import { closeSync, existsSync, fsyncSync, readFileSync, renameSync, statSync, w
 import { basename, dirname } from "node:path";
 import { type DamagedRecord, markConnectionInUse } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { identityOf, realPathOf, refuseHardLinks } from "./file-identity.ts";
 import { makePrivateFile, makePrivateFolder, modeBeside, openPrivate } from "./private-files.ts";
 import { isBusy, isCorrupt, isWithinTransaction, type SqliteDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
@@ -23,6 +24,7 @@ export interface OpenedFile {
 }
 
 export interface OpenOptions {
+  /** Without symbolic links. */
   readonly path: string;
   readonly driver: SqliteDriver;
   /** How long a lock of another process is waited for while opening. */
@@ -46,6 +48,7 @@ export function openFile(options: OpenOptions): OpenedFile {
   // Before SQLite opens it: it would cut the log at the damage and go on.
   const damage = options.check ? walDamage(path) : null;
   if (damage !== null) throw damagedFile(path, damage);
+  refuseHardLinks(path, identityOf(path)?.links ?? 0);
   let db: SqliteHandle;
   try {
     makePrivateFile(path);
@@ -60,7 +63,7 @@ export function openFile(options: OpenOptions): OpenedFile {
     const ledger = new SqliteLedger(db, path);
     const damaged = options.check ? afterOpening(db, ledger, path, expectedId) : [];
     db.exec("PRAGMA busy_timeout = 0");
-    return { db, ledger, inode: inodeOf(path) ?? "", damaged };
+    return { db, ledger, inode: identityOf(path)?.inode ?? "", damaged };
   } catch (error) {
     closeQuietly(db);
     throw isNevertwiceError(error) ? error : cannotOpen(path, error);
@@ -150,12 +153,21 @@ function writeDurably(path: string, text: string, mode: number): void {
   renameSync(temporary, path);
 }
 
-export function inodeOf(path: string): string | null {
+/** Where SQLite keeps the file that `given` leads to, and its log: the id file lies there too, not beside a link. */
+export function ledgerPath(given: string): string {
   try {
-    const { dev, ino } = statSync(path);
-    return `${dev}:${ino}`;
+    return realPathOf(given);
+  } catch (error) {
+    throw cannotOpen(given, error);
+  }
+}
+
+/** Whether `given` still leads to the file that was opened as `path`. */
+export function isStillThere(given: string, path: string, inode: string): boolean {
+  try {
+    return realPathOf(given) === path && identityOf(path)?.inode === inode;
   } catch {
-    return null;
+    return false;
   }
 }
 

@@ -49,7 +49,7 @@ it("a checkpoint is nothing to queue behind at first, and leaves nothing: the lo
   const salts = () => readFileSync(`${path}-wal`).toString("hex", 16, 24);
   const built = new URL("../../dist/stores/sqlite-thread.js", import.meta.url).href;
   const threads = (await import(built)) as { SqliteThread: typeof SqliteThread };
-  const thread = new threads.SqliteThread({ path, busyMs: 1_000 });
+  const thread = new threads.SqliteThread({ path, busyMs: 1_000, onLoop: () => Promise.reject(new Error("a thread")) });
   commit();
   const first = salts();
   const copied = thread.checkpoint();
@@ -70,3 +70,46 @@ it("a checkpoint is nothing to queue behind at first, and leaves nothing: the lo
   await thread.close();
   db.close?.();
 });
+
+// Loaded before the program: each is a way in which an environment refuses threads.
+const REFUSALS = {
+  "the constructor throws": `class { constructor() { throw new Error("no threads here"); } }`,
+  "the thread dies at its start": `class extends Worker { constructor(_, options) { super('throw new Error("no threads here")', options); } }`,
+  "the thread ends at its start": `class extends Worker { constructor(_, options) { super('process.exit(7)', options); } }`,
+};
+
+it.each(Object.entries(REFUSALS))(
+  "without a thread the ledger works on the loop, with one warning: %s",
+  (_, refusing) => {
+    const folder = temporaryFolder();
+    const preload = join(folder, "preload.cjs");
+    writeFileSync(
+      preload,
+      `const threads = require("node:worker_threads");
+     const { Worker } = threads;
+     threads.Worker = ${refusing};
+     require("node:module").syncBuiltinESMExports();`,
+    );
+    const program = join(folder, "program.mjs");
+    writeFileSync(
+      program,
+      `import { nevertwice } from ${JSON.stringify(import.meta.resolve("nevertwice"))};
+     const warnings = [];
+     process.on("warning", ({ code }) => warnings.push(code));
+     let effects = 0;
+     const calls = (nt) => Promise.all(Array.from({ length: 256 }, (_, i) => nt.once("n", [i + 1], () => ++effects)));
+     const first = nevertwice({ store: ${JSON.stringify(`sqlite:${join(folder, "ledger.db")}`)}, sweep: false });
+     const second = nevertwice({ store: ${JSON.stringify(`sqlite:${join(folder, "ledger.db")}`)}, sweep: false });
+     const answers = await Promise.all([calls(first), calls(second)]);
+     await first.sweep();
+     await first.close();
+     await second.close();
+     console.log(JSON.stringify({ effects, same: JSON.stringify(answers[0]) === JSON.stringify(answers[1]), warnings: warnings.filter((code) => code?.startsWith("NEVERTWICE")) }));`,
+    );
+    const printed = execFileSync(process.execPath, ["-r", preload, program], {
+      encoding: "utf8",
+      stdio: ["pipe", "pipe", "pipe"],
+    });
+    expect(JSON.parse(printed)).toEqual({ effects: 256, same: true, warnings: ["NEVERTWICE_NO_THREAD"] });
+  },
+);

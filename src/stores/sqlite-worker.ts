@@ -1,30 +1,10 @@
 /** The worker thread's side of the SQLite store: commits and their disk waits happen here, off the event loop. */
 import { parentPort, workerData } from "node:worker_threads";
 import { isNevertwiceError } from "../core/errors.ts";
-import type { Instant } from "../core/record.ts";
-import type { StatsQuery, SweepQuery } from "../core/store.ts";
-import { type Batch, type Conflicts, conflictsOf, unpackBatch } from "./sqlite-batch.ts";
-import { isBusy, loadDriver } from "./sqlite-driver.ts";
-import { firstValue, openFile, storeError } from "./sqlite-file.ts";
-
-export type WorkerRequest =
-  | { readonly id: number; readonly op: "write"; readonly batch: Batch }
-  | { readonly id: number; readonly op: "sweep"; readonly query: SweepQuery; readonly at: Instant }
-  | { readonly id: number; readonly op: "stats"; readonly query: StatsQuery; readonly at: Instant }
-  | { readonly id: number; readonly op: "check" }
-  | { readonly id: number; readonly op: "checkpoint" }
-  | { readonly id: number; readonly op: "close" };
-
-export interface WorkerReply {
-  readonly id: number;
-  readonly value?: unknown;
-  readonly error?: { readonly code: string; readonly message: string };
-}
-
-interface WorkerOptions {
-  readonly path: string;
-  readonly busyMs: number;
-}
+import { driverAt, isBusy } from "./sqlite-driver.ts";
+import { openFile, storeError } from "./sqlite-file.ts";
+import { STARTED, type WorkerOptions, type WorkerReply, type WorkerRequest } from "./sqlite-protocol.ts";
+import { perform } from "./sqlite-work.ts";
 
 // 32 MiB of log: the pages of the key index are written by every batch, and copied into the file once per checkpoint.
 // Twice as much log as that saves little more; a fourth of it costs a batch a fifth of its time.
@@ -34,10 +14,12 @@ const CHECKPOINT_PAGES = 16_000;
 const SHORTEST_NAP_MS = 0.2;
 const LONGEST_NAP_MS = 4;
 
-const { path, busyMs } = workerData as WorkerOptions;
+const { path, busyMs, library } = workerData as WorkerOptions;
 const port = parentPort as NonNullable<typeof parentPort>;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
-const file = openFile({ path, driver: loadDriver(), busyMs, check: false, autoCheckpoint: CHECKPOINT_PAGES });
+const driver = driverAt(library);
+port.postMessage({ id: STARTED } satisfies WorkerReply);
+const file = openFile({ path, driver, busyMs, check: false, autoCheckpoint: CHECKPOINT_PAGES });
 
 port.on("message", (request: WorkerRequest) => {
   let reply: WorkerReply;
@@ -52,25 +34,7 @@ port.on("message", (request: WorkerRequest) => {
 });
 
 function answer(request: WorkerRequest): unknown {
-  switch (request.op) {
-    case "write":
-      return write(request.batch);
-    case "sweep":
-      return patiently(() => file.ledger.sweep(request.query, request.at));
-    case "stats":
-      return file.ledger.stats(request.query, request.at);
-    case "check":
-      return file.ledger.check();
-    case "checkpoint":
-      return firstValue(file.db, "PRAGMA wal_checkpoint(PASSIVE)");
-    case "close":
-      return file.db.close?.();
-  }
-}
-
-function write(batch: Batch): Conflicts {
-  const puts = unpackBatch(batch);
-  return conflictsOf(patiently(() => file.ledger.write(puts)));
+  return request.op === "close" ? file.db.close?.() : patiently(() => perform(file, request));
 }
 
 function patiently<T>(work: () => T): T {

@@ -204,7 +204,7 @@ describe("durable settings", () => {
             : db.prepare(sql)) as ReturnType<SqliteHandle["prepare"]>,
       };
     };
-    const driver = { name: "node:sqlite", open: lying } as const;
+    const driver = { name: "node:sqlite", file: "node:sqlite", open: lying } as const;
     expect(() => openFile({ path, driver, busyMs: 100, check: true, autoCheckpoint: 0 })).toThrow(message);
   });
 

@@ -28,7 +28,8 @@ import {
   checkpointQuietly,
   closeQuietly,
   firstValue,
-  inodeOf,
+  isStillThere,
+  ledgerPath,
   type OpenedFile,
   openFile,
   storeError,
@@ -45,6 +46,7 @@ import {
 import { savepoint } from "./sqlite-savepoint.ts";
 import { migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
 import { SqliteThread } from "./sqlite-thread.ts";
+import { perform, type Work } from "./sqlite-work.ts";
 import { hostInstant } from "./steady-clock.ts";
 
 export type { SqliteHandle, SqliteStatement } from "./sqlite-driver.ts";
@@ -76,6 +78,8 @@ const COMMITS_PER_CHECKPOINT = 1_000;
 // further. So many commits on the loop in a row tell that the crowd has gone.
 const COMMITS_AFTER_CROWD = 64;
 const LOOK_AT_FILE_MS = 250;
+// SQLite's own default: on the loop, small checkpoints are better than rare ones.
+const CHECKPOINT_PAGES_ON_LOOP = 1_000;
 
 export function sqliteStore(options: SqliteStoreOptions): TransactionalStore<SqliteHandle> {
   const { path, database } = options;
@@ -98,7 +102,9 @@ export function sqliteStore(options: SqliteStoreOptions): TransactionalStore<Sql
 class SqliteStore implements TransactionalStore<SqliteHandle> {
   readonly name: string;
   readonly traits = { hosts: "one", survives: "power-loss", clock: "client", dueIndex: true } as const;
-  readonly #path: string;
+  readonly #given: string;
+  /** Without symbolic links, from the first call on. */
+  #path: string;
   readonly #owned: boolean;
   readonly #database: SqliteHandle | undefined;
   readonly #clock: { instant(): Instant };
@@ -118,8 +124,9 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   constructor(options: SqliteStoreOptions) {
     this.#owned = options.database === undefined;
     this.#database = options.database;
-    this.#path = options.path === undefined ? "(your connection)" : resolve(options.path);
-    this.name = `sqlite:${this.#path}`;
+    this.#given = options.path === undefined ? "(your connection)" : resolve(options.path);
+    this.#path = this.#given;
+    this.name = `sqlite:${this.#given}`;
     this.#clock = options.clock ?? { instant: hostInstant };
     this.#busyMs = options.busyMs ?? DEFAULT_BUSY_MS;
   }
@@ -203,7 +210,11 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     const synchronous = Number(firstValue(db, "PRAGMA synchronous"));
     const { steady, epoch } = this.instant();
     return [
-      { name: "file", value: this.#path, ok: true },
+      {
+        name: "file",
+        value: this.#path === this.#given ? this.#path : `${this.#path} (through ${this.#given})`,
+        ok: true,
+      },
       {
         name: "driver",
         value: this.#owned
@@ -272,6 +283,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   #openOwn(): OpenedFile {
+    this.#path = ledgerPath(this.#given);
     const file = openFile({
       path: this.#path,
       driver: loadDriver(),
@@ -386,8 +398,17 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
 
   #offLoop(): SqliteThread {
     if (this.#closed) this.#open();
-    if (!this.#thread?.alive) this.#thread = new SqliteThread({ path: this.#path, busyMs: this.#busyMs });
+    if (!this.#thread?.alive) this.#thread = this.#startThread();
     return this.#thread;
+  }
+
+  #startThread(): SqliteThread {
+    const onLoop = (work: Work) => {
+      // Only the thread's connection checkpoints by itself, and there is no thread.
+      this.#open().db.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES_ON_LOOP}`);
+      return this.#patiently((file) => perform(file, work));
+    };
+    return new SqliteThread({ path: this.#path, busyMs: this.#busyMs, onLoop });
   }
 
   /** F13: a ledger removed or replaced under a running program is a lost ledger, not an empty one. */
@@ -395,7 +416,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     const inode = this.#file?.inode ?? "";
     if (inode === "" || now - this.#lookedAt < LOOK_AT_FILE_MS) return;
     this.#lookedAt = now;
-    if (inodeOf(this.#path) === inode) return;
+    if (isStillThere(this.#given, this.#path, inode)) return;
     this.#lookedAt = 0;
     throw new NevertwiceError(
       "STORE_UNAVAILABLE",

@@ -21,6 +21,7 @@ type Op =
   | { readonly kind: "sync"; readonly file: number }
   | { readonly kind: "link"; readonly name: string; readonly file: number }
   | { readonly kind: "rename"; readonly from: string; readonly to: string }
+  | { readonly kind: "remove"; readonly name: string }
   | { readonly kind: "sync-folder" }
   | { readonly kind: "acknowledged"; readonly key: string; readonly attempt: number }
   | { readonly kind: "removed"; readonly key: string };
@@ -38,9 +39,15 @@ function recordingDisk(folder: string, earlier: readonly Op[] = []) {
     applyEntry(names, op);
   }
   for (const [file, bytes] of left) files[file] = bytes;
-  const facts = (file: number) => ({ identity: `ram:${file}`, size: (files[file] as Buffer).length });
+  const facts = (file: number) => ({
+    identity: `ram:${file}`,
+    size: (files[file] as Buffer).length,
+    links: 1,
+    isLink: false,
+  });
   const disk: Disk = {
     exists: (path) => names.has(basename(path)),
+    realPath: (path) => path,
     makeFolder: () => {},
     facts: (path) => (names.has(basename(path)) ? facts(names.get(basename(path)) as number) : null),
     factsOf: facts,
@@ -71,6 +78,11 @@ function recordingDisk(folder: string, earlier: readonly Op[] = []) {
       names.delete(basename(from));
       ops.push({ kind: "rename", from: basename(from), to: basename(to) });
     },
+    remove(path) {
+      names.delete(basename(path));
+      ops.push({ kind: "remove", name: basename(path) });
+    },
+    freeBytes: () => null,
     syncFolder: () => void ops.push({ kind: "sync-folder" }),
   };
   mkdirSync(folder, { recursive: true });
@@ -103,7 +115,7 @@ function afterPowerLoss(ops: readonly Op[], random: () => number): Layout {
     } else if (op.kind === "sync") {
       for (const one of pending.get(op.file) ?? []) applyWhole(files, one);
       pending.delete(op.file);
-    } else if (op.kind === "link" || op.kind === "rename") entries.push(op);
+    } else if (op.kind === "link" || op.kind === "rename" || op.kind === "remove") entries.push(op);
     else if (op.kind === "sync-folder") {
       for (const one of entries) applyEntry(names, one);
       entries = [];
@@ -123,6 +135,7 @@ function applyWhole(files: Map<number, Buffer>, op: Op): void {
 
 function applyEntry(names: Map<string, number>, op: Op): void {
   if (op.kind === "link") names.set(op.name, op.file);
+  if (op.kind === "remove") names.delete(op.name);
   if (op.kind !== "rename" || !names.has(op.from)) return;
   names.set(op.to, names.get(op.from) as number);
   names.delete(op.from);

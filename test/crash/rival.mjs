@@ -7,10 +7,10 @@ import { once } from "node:events";
 import { appendFileSync } from "node:fs";
 import { nevertwice } from "nevertwice";
 import { seeded } from "./lib/fleet.mjs";
-import { storeAt } from "./lib/store-at.mjs";
+import { storeOf } from "./lib/stores.mjs";
 
 const spec = JSON.parse(process.argv[2]);
-const nt = nevertwice({ store: storeAt(spec.ledger), sweep: false });
+const nt = nevertwice({ store: storeOf(spec), sweep: false });
 const action = nt.action("effect", {
   key: ["id"],
   wait: "60s",

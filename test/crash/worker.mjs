@@ -4,13 +4,13 @@
  */
 import { nevertwice } from "nevertwice";
 import { kindOf, makeActions } from "./lib/actions.mjs";
-import { storeAt } from "./lib/store-at.mjs";
+import { storeOf } from "./lib/stores.mjs";
 
 const AT_ONCE = 6;
 const MAX_PASSES = 500;
 
 const spec = JSON.parse(process.argv[2]);
-const nt = nevertwice({ store: storeAt(spec.ledger), sweep: false });
+const nt = nevertwice({ store: storeOf(spec), sweep: false });
 const actions = makeActions(nt, { ...spec, waitMs: 100 });
 
 function say(value) {

@@ -1,12 +1,12 @@
+import { PACKAGE_VERSION } from "../../core/package-version.ts";
 import type { Command, Context, Ledger } from "../command.ts";
 import { damagedCheck, quarantineAll } from "../damaged.ts";
 import { inspectDisk, inspectModes } from "../disk.ts";
 import { EXIT, exitOfError } from "../exit.ts";
 import { plural } from "../format.ts";
 import { type Area, type Check, inspectStore, nodeCheck, promises, unavailable, waiting } from "../health.ts";
-import { ledgerJson, noLedgerYet, requireStore } from "../ledger.ts";
+import { fileBehind, ledgerJson, noLedgerYet, requireStore } from "../ledger.ts";
 import { countLedger } from "../ledger-counts.ts";
-import { packageVersion } from "../package-version.ts";
 import { endProgress, showProgress } from "../progress.ts";
 import { oneLine, padEnd, wrap } from "../text.ts";
 
@@ -39,7 +39,7 @@ async function run(context: Context): Promise<number> {
     context.json({
       ledger: ledgerJson(ledger),
       healthy: problems === 0,
-      version: packageVersion(),
+      version: PACKAGE_VERSION,
       traits: ledger.exists ? ledger.store.traits : null,
       checks: areas.flatMap(({ title, checks }) => checks.map((check) => ({ area: title, ...check }))),
     });
@@ -68,7 +68,7 @@ async function examine(context: Context, ledger: Ledger): Promise<{ areas: Area[
   const tenant = context.args.text("tenant");
   const program: Area = {
     title: "program",
-    checks: [{ name: "nevertwice", value: packageVersion(), level: "ok" }, nodeCheck(process.version)],
+    checks: [{ name: "nevertwice", value: PACKAGE_VERSION, level: "ok" }, nodeCheck(process.version)],
   };
   const place: Check[] = [
     { name: "store", value: oneLine(ledger.name), level: "ok" },
@@ -111,8 +111,11 @@ function codeOf(areas: readonly Area[]): number {
 }
 
 async function diskChecks(ledger: Ledger): Promise<Check[]> {
-  const file = /^(?:sqlite|file):(.+)$/.exec(ledger.name)?.[1];
-  return file === undefined ? [] : [...inspectModes(file), ...(await inspectDisk(file))];
+  const named = /^(?:sqlite|file):(.+)$/.exec(ledger.name)?.[1];
+  if (named === undefined) return [];
+  // The disk that the ledger is on, which need not be the one a link to it is on.
+  const file = fileBehind(named);
+  return [...inspectModes(file), ...(await inspectDisk(file))];
 }
 
 const NAME_WIDTH = 16;

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { resolve as resolvePath } from "node:path";
 import { messageOf } from "../../core/errors.ts";
 import { digestKeyId } from "../../core/fingerprint.ts";
@@ -9,6 +8,7 @@ import { nevertwice } from "../../nevertwice.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, ProblemError, UsageError } from "../exit.ts";
 import { findRecord } from "../find-record.ts";
+import { readText } from "../foreign-text.ts";
 import { shortKey } from "../format.ts";
 import { ledgerJson, requireStore } from "../ledger.ts";
 import { outcomeJson } from "../record-json.ts";
@@ -96,14 +96,6 @@ function givenResult({ args, io }: Context, as: As): { value: unknown } | undefi
   if (text !== undefined && file !== undefined) throw new UsageError("give --result or --result-file, not both.");
   const from = text === undefined ? `--result-file ${oneLine(file as string)}` : "--result";
   return { value: parseJson(text ?? readText(resolvePath(io.cwd, file as string), from), from) };
-}
-
-function readText(path: string, from: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    throw new UsageError(`${from} cannot be read: ${messageOf(error)}`);
-  }
 }
 
 function parseJson(text: string, from: string): unknown {

@@ -28,17 +28,25 @@ export function seeded(seed) {
 
 /**
  * Rounds until `enough({ kills, rounds })` says so or a violation is found.
- * @param {{ seed: number, ledger?: string, enough: (sofar: Summary) => boolean, onRound?: (sofar: Summary) => void }} options
+ * `paths`: several paths to the ledger, one for each worker in turn. `store`: more for its orders, as storeOf takes them.
+ * @param {{ seed: number, ledger?: string, paths?: string[], store?: object, enough: (sofar: Summary) => boolean, onRound?: (sofar: Summary) => void }} options
  * @typedef {{ rounds: number, kills: number, intents: number, effects: number, unknown: number, violations: string[] }} Summary
  * @returns {Promise<Summary>}
  */
-export async function runFleet({ seed, enough, onRound = () => {}, ledger = `${temporaryFolder()}/ledger.db` }) {
+export async function runFleet({
+  seed,
+  enough,
+  onRound = () => {},
+  ledger = `${temporaryFolder()}/ledger.db`,
+  paths = [ledger],
+  store = {},
+}) {
   const random = seeded(seed);
   const provider = await startProvider({ script: () => mood(random) });
   const sum = { rounds: 0, kills: 0, intents: 0, effects: 0, unknown: 0, violations: [] };
   try {
     while (sum.violations.length === 0 && !enough(sum)) {
-      await runRound({ random, provider, ledger, sum });
+      await runRound({ random, provider, ledger, paths, store, sum });
       onRound(sum);
     }
     return sum;
@@ -55,10 +63,15 @@ function mood(random) {
   return { delayMs: Math.floor(random() * 12) };
 }
 
-async function runRound({ random, provider, ledger, sum }) {
+async function runRound({ random, provider, ledger, paths, store, sum }) {
   sum.rounds += 1;
   const ids = Array.from({ length: IDS_A_ROUND }, (_, i) => `${KINDS[i % KINDS.length]}-${sum.rounds}-${i}`);
-  const round = new Round({ random, ids, order: { ledger, provider: provider.url, leaseMs: 500, quietMs: 300 } });
+  const round = new Round({
+    random,
+    ids,
+    paths,
+    order: { ...store, provider: provider.url, leaseMs: 500, quietMs: 300 },
+  });
   await round.over();
   sum.kills += round.kills;
   sum.intents += ids.length;
@@ -101,8 +114,9 @@ class Round {
   }
 
   async #life(lane) {
-    const { random, ids, order } = this.#options;
-    const worker = startProgram(WORKER, { ...order, ids: shuffled(ids, random), prepare: random() < 0.5 });
+    const { random, ids, paths, order } = this.#options;
+    const ledger = paths[lane % paths.length];
+    const worker = startProgram(WORKER, { ...order, ledger, ids: shuffled(ids, random), prepare: random() < 0.5 });
     this.#workers[lane] = worker;
     // From its first call on: killing a process that is still loading node proves little.
     const timer = worker

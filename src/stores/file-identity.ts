@@ -1,0 +1,70 @@
+/**
+ * Which file a path means. A ledger's lock, its id file and its compaction belong to the file, not to one of the paths
+ * that lead to it: a symbolic link, a relative path, or another spelling on a file system that ignores case. So every
+ * path is resolved before anything is made beside the file. A second name that cannot be resolved (a hard link) is
+ * refused: each name would have a lock of its own.
+ */
+import { readlinkSync, realpathSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { configError } from "../core/errors.ts";
+
+export interface FileIdentity {
+  /** Device and inode, as `dev:ino`: equal for every path to one file, and different after the file was replaced. */
+  readonly inode: string;
+  /** How many names the file has: more than one means hard links. */
+  readonly links: number;
+}
+
+// As many as Linux follows.
+const MOST_LINKS = 40;
+
+/**
+ * The absolute path without symbolic links, in the case that the file system stores. The file need not exist: a link to a
+ * missing file gives the path that opening it would create, and missing folders stay as they are written.
+ */
+export function realPathOf(path: string): string {
+  return resolved(resolve(path), MOST_LINKS);
+}
+
+function resolved(path: string, linksLeft: number): string {
+  const found = orNull(() => realpathSync.native(path));
+  if (found !== null) return found;
+  const folder = dirname(path);
+  if (folder === path) return path;
+  const real = join(resolved(folder, linksLeft), basename(path));
+  const target = orNull(() => readlinkSync(real));
+  if (target === null) return real;
+  if (linksLeft === 0) throw Object.assign(new Error(`ELOOP: too many symbolic links, '${path}'`), { code: "ELOOP" });
+  return resolved(resolve(dirname(real), target), linksLeft - 1);
+}
+
+// ENOENT and ENOTDIR: there is no such file. EINVAL: there is, and it is not a link. UNKNOWN: the same, on Windows.
+const ABSENT = new Set(["ENOENT", "ENOTDIR", "EINVAL", "UNKNOWN"]);
+
+function orNull(read: () => string): string | null {
+  try {
+    return read();
+  } catch (error) {
+    if (ABSENT.has(String((error as NodeJS.ErrnoException).code))) return null;
+    throw error;
+  }
+}
+
+/** The file that the path leads to; null: there is none. */
+export function identityOf(path: string): FileIdentity | null {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? null : identityFrom(found);
+}
+
+/** BigInt, because an inode of 64 bits does not fit a number, and two of them could be rounded to the same one. */
+export function identityFrom({ dev, ino, nlink }: { dev: bigint; ino: bigint; nlink: bigint }): FileIdentity {
+  return { inode: `${dev}:${ino}`, links: Number(nlink) };
+}
+
+/** For a ledger that is about to be opened or replaced under its name. */
+export function refuseHardLinks(path: string, links: number): void {
+  if (links <= 1) return;
+  throw configError(
+    `the ledger ${path} has ${links} names (hard links). Each name would have its own lock and id file, so that two programs could do the same thing twice. Nothing was run. Find the others with: find <folder> -samefile ${path}, and remove them, or replace each with a symbolic link (ln -s).`,
+  );
+}
