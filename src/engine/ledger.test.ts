@@ -182,3 +182,30 @@ describe("Ledger", () => {
     expect(ledger.instant().epoch).toBe(data.instant?.().epoch);
   });
 });
+
+it("what the store admitted is asked about again after a minute: its server's settings may have changed", async () => {
+  let refusal: string | null = null;
+  let asked = 0;
+  let now = 0;
+  const store: Store = Object.assign(memoryStore(), {
+    refuses: async () => {
+      asked += 1;
+      return refusal;
+    },
+  });
+  const ledger = new Ledger({
+    store,
+    clock: { ...systemClock, monotonic: () => now },
+    events: new Events(),
+    random: () => 0,
+  });
+  await ledger.admits("hold");
+  refusal = "it evicts";
+  expect(ledger.admits("hold")).toBeNull();
+  now += 60_000;
+  await expect(ledger.admits("hold")).rejects.toThrow(/does not take this action: it evicts/);
+  refusal = null;
+  await ledger.admits("hold");
+  expect(ledger.admits("hold")).toBeNull();
+  expect(asked).toBe(3);
+});

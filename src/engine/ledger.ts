@@ -65,6 +65,8 @@ const MAX_IN_FLIGHT = 3;
 // A swap that loses this often is not unlucky, it is starved: better an error than an endless loop.
 const MAX_SWAPS = 64;
 const WRITE_TRIES = 3;
+// A server's settings may be changed while the program runs: what a store admitted is asked again after this time.
+const ADMITTED_MS = 60_000;
 const WRITE_RETRY_MS = 25;
 
 export class Ledger {
@@ -75,7 +77,8 @@ export class Ledger {
   readonly #breaker: Breaker;
   readonly #reads: Coalescer<string, Stored | null>;
   readonly #writes: Coalescer<Put, PutResult>;
-  readonly #admitted = new Set<GuardedPolicy["doubt"]>();
+  /** When the store last admitted a policy. */
+  readonly #admitted = new Map<GuardedPolicy["doubt"], number>();
 
   constructor({ store, clock, events, random, damaged = () => {} }: LedgerOptions) {
     this.store = store;
@@ -117,7 +120,9 @@ export class Ledger {
 
   /** Null: the store may guard such actions. Otherwise to be waited for; it rejects with what the store says against it. */
   admits(doubt: GuardedPolicy["doubt"]): Promise<void> | null {
-    return this.store.refuses === undefined || this.#admitted.has(doubt) ? null : this.#ask(doubt);
+    if (this.store.refuses === undefined) return null;
+    const at = this.#admitted.get(doubt);
+    return at !== undefined && this.#clock.monotonic() - at < ADMITTED_MS ? null : this.#ask(doubt);
   }
 
   async #ask(doubt: GuardedPolicy["doubt"]): Promise<void> {
@@ -129,7 +134,7 @@ export class Ledger {
       throw this.#blamed(error, 1);
     }
     if (refusal !== null) throw configError(`the ledger (${this.store.name}) does not take this action: ${refusal}`);
-    this.#admitted.add(doubt);
+    this.#admitted.set(doubt, this.#clock.monotonic());
   }
 
   read(key: string): Promise<Stored | null> {

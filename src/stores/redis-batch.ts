@@ -74,11 +74,11 @@ export class Batch {
     lines.integer(this.#say(expiryOf(record)), 2);
   }
 
-  /** `channels`: what those are called after where who waits is told; empty: each bucket has its own. */
-  args(channels: string): (string | Buffer)[] {
+  /** `channels`: what those are called after where who waits is told; empty: each bucket has its own. `ledger`: its id. */
+  args(channels: string, ledger: string): (string | Buffer)[] {
     const lines = this.#lines.slice(0, this.#lines.end);
     const rows = this.#rows.slice(0, this.#rows.end);
-    return [channels, lines, rows, this.#bells.join("\n"), this.#ascending ? "1" : "", ...this.#said];
+    return [channels, lines, rows, this.#bells.join("\n"), this.#ascending ? "1" : "", ledger, ...this.#said];
   }
 
   #rings(bell: string): void {

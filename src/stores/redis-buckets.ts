@@ -53,9 +53,12 @@ export class Names {
   readonly channels: string;
   /** Says how the ledger is laid out, for releases that lay it out otherwise. */
   readonly layout: string;
+  /** Names the ledger, beside the marks of its indexes. */
+  readonly identity: string;
 
   constructor(prefix: string) {
     this.layout = `${prefix}:layout`;
+    this.identity = `${prefix}:ledger-id`;
     this.indexes = TAGS.map((tag) => `${prefix}:{${tag}}`);
     this.channels = prefix;
   }

@@ -9,6 +9,7 @@ import { checkLimit } from "../core/scan.ts";
 import type { LeaseQuery, Put, Stored } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
 import { bucketOf, type Names } from "./redis-buckets.ts";
+import type { RedisIdentity } from "./redis-identity.ts";
 import { actionEnd, keyOfEntry, rangeOf, tenantStart } from "./redis-index.ts";
 import { type RedisLink, textOf } from "./redis-link.ts";
 import type { RedisRows } from "./redis-rows.ts";
@@ -40,13 +41,22 @@ interface Part {
 export class RedisDue {
   readonly #link: RedisLink;
   readonly #names: Names;
+  readonly #identity: RedisIdentity;
   readonly #rows: RedisRows;
   readonly #upkeep: RedisUpkeep;
   readonly #instant: () => Instant;
 
-  constructor(parts: { link: RedisLink; names: Names; rows: RedisRows; upkeep: RedisUpkeep; instant: () => Instant }) {
+  constructor(parts: {
+    link: RedisLink;
+    names: Names;
+    identity: RedisIdentity;
+    rows: RedisRows;
+    upkeep: RedisUpkeep;
+    instant: () => Instant;
+  }) {
     this.#link = parts.link;
     this.#names = parts.names;
+    this.#identity = parts.identity;
     this.#rows = parts.rows;
     this.#upkeep = parts.upkeep;
     this.#instant = parts.instant;
@@ -119,7 +129,7 @@ export class RedisDue {
     const numbers = [limit, asideMs ?? "", rangeOf("q").min, REACH].map(String);
     const indexes = places.map(({ index }) => index);
     const offsets = places.map(({ offset }) => offset).join(",");
-    const args = [...numbers, tenantStart(query.tenant), offsets, ...actions];
+    const args = [...numbers, tenantStart(query.tenant), offsets, this.#identity.mark, ...actions];
     const [looked, ...found] = await this.#link.run(DUE, indexes, args);
     const due: Due[] = [];
     for (let i = 0; i + 1 < found.length; i += 2) {

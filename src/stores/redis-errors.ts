@@ -76,6 +76,9 @@ function rootMessage(error: unknown): string {
 export function redisError(error: unknown, where: string): NevertwiceError {
   if (isNevertwiceError(error)) return error;
   const message = rootMessage(error);
+  const lost = LOST.exec(message)?.[1];
+  // The index that was asked about is called after the ledger's prefix and its own hash tag.
+  if (lost !== undefined) return ledgerLost(where, lost, lost.replace(/\{[^}]*\}$/, "ledger-id"));
   const remedy = REMEDIES.find(({ matches }) => matches.test(message) || matches.test(messageOf(error)));
   const text = `the Redis ledger (${where}) did not answer: ${remedy?.says ?? "see the message."} (${message})`;
   if (remedy?.code === "CONFIG") return configError(text, error);
@@ -94,6 +97,16 @@ export function otherLayout(where: string, found: string): NevertwiceError {
     `the Redis ledger (${where}) is laid out in a way this release does not know (layout ${found.slice(0, 20)}): a later release of nevertwice wrote it. Nothing was run. Upgrade nevertwice here, or give this program a prefix of its own.`,
   );
 }
+
+/** `parts`: the keys that are not those of this ledger any more. */
+export function ledgerLost(where: string, parts: string, identity: string): NevertwiceError {
+  return new NevertwiceError(
+    "STORE_UNAVAILABLE",
+    `the Redis ledger (${where}) has lost data, or was replaced by another one: ${parts} is not what it was. FLUSHALL, FLUSHDB and SWAPDB do this, an eviction, a restart without its files, and a failover to a server without the data. Nothing was run by this call: records that were lost no longer guard their effects, which could happen twice. Restore the data. To go on deliberately with what is there now: redis-cli SET ${identity} adopt, and start the programs again.`,
+  );
+}
+
+const LOST = /^LEDGERLOST (\S+)/;
 
 export function isNoScript(error: unknown): boolean {
   return /^NOSCRIPT/.test(messageOf(error));

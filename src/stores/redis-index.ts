@@ -7,6 +7,7 @@
  * o  open: claimed or sent, by the end of the lease   added by a claim, removed by its settle
  * p  pending · u  unknown · f  failed, by creation
  * q  queued work, by the time it may be handed out
+ * z  the mark that names the ledger, one, behind everything (see redis-identity.ts)
  *
  * A plain claim and confirm touch two members: `a` once, `o` in and out.
  */
@@ -18,6 +19,8 @@ export type IndexType = "a" | "o" | "p" | "u" | "f" | "q";
 const ORDER = "aopufq";
 // Epoch milliseconds have 13 digits; a type's range has 14, and the last range still counts in eighths of a millisecond.
 const SPAN = 1e14;
+/** Behind the ranges of all types, so that no range and no walk from the front meets it. */
+export const MARK_SCORE = 9 * SPAN;
 const SEPARATOR = "\u001f";
 
 export const TYPE_OF_STATE: Readonly<Record<State, IndexType | null>> = {

@@ -46,8 +46,8 @@ describe("a batch", () => {
       });
       batch.add({ put: { record, expected: at === 1 ? 7 : null }, version: 8 });
     }
-    const [channels, lines, rows, bells, ascending, ...said] = batch.args("them");
-    expect([channels, bells, ascending]).toEqual(["them", "", "1"]);
+    const [channels, lines, rows, bells, ascending, ledger, ...said] = batch.args("them", "its-id");
+    expect([channels, bells, ascending, ledger]).toEqual(["them", "", "1", "its-id"]);
     // Said at 1 to 4: the action, the first creation, the expiry, the other creation.
     expect(said).toEqual([aboutOf(sampleRecord({})), String(scoreOf("a", 5)), "900", String(scoreOf("a", 6))]);
     const numbers = [0, 1, 2].map((line) => lineOf(lines as Buffer, line));

@@ -5,6 +5,7 @@ import type { Put, PutResult, Stored } from "../core/store.ts";
 import { Batch, type Swap } from "./redis-batch.ts";
 import { bucketOf, type Names } from "./redis-buckets.ts";
 import { isPassing, redisError } from "./redis-errors.ts";
+import type { RedisIdentity } from "./redis-identity.ts";
 import { type RedisLink, textOf } from "./redis-link.ts";
 import { decodeRow } from "./redis-row.ts";
 import { READ, WRITE } from "./redis-scripts.ts";
@@ -18,17 +19,21 @@ export class RedisRows {
   readonly #link: RedisLink;
   readonly #names: Names;
   readonly #now: () => number;
+  readonly #identity: RedisIdentity;
   #bytesARow = 512;
 
-  constructor(link: RedisLink, names: Names, now: () => number) {
-    this.#link = link;
-    this.#names = names;
-    this.#now = now;
+  constructor(parts: { link: RedisLink; names: Names; identity: RedisIdentity; now: () => number }) {
+    this.#link = parts.link;
+    this.#names = parts.names;
+    this.#identity = parts.identity;
+    this.#now = parts.now;
   }
 
   read(keys: readonly string[]): Promise<(Stored | null)[]> {
     return this.#inGroups(keys, keyItself, async (group) => {
       const [rows] = (await this.#readGroup(group)) as [unknown[]];
+      const absent = rows.indexOf(null);
+      if (absent >= 0) await this.#identity.confirmAbsence(group[absent] as string);
       return group.map((key, index) => this.#decode(key, rows[index]));
     });
   }
@@ -119,7 +124,7 @@ export class RedisRows {
     for (const swap of group) batch.add(swap);
     this.#bytesARow = Math.min(MOST_REMEMBERED_BYTES / group.length, Math.ceil((batch.size / group.length) * 1.25));
     // The empty name stands for the bucket's own: a cluster must not shout every settle to all of its nodes.
-    const args = batch.args(cluster ? "" : this.#names.channels);
+    const args = batch.args(cluster ? "" : this.#names.channels, this.#identity.mark);
     if (!cluster) return this.#link.run(WRITE, batch.keys, args);
     const keys = batch.keys.concat(group.map(({ put }) => this.#names.record(put.record.key)));
     if (group.length === 1) return this.#link.run(WRITE, keys, args);

@@ -26,6 +26,44 @@ if not layout then
 end
 return {time[1], time[2], layout}`);
 
+/** KEYS: where the ledger's name is. Answers it; '': there is none. */
+export const LEDGER_NAME = script(`
+local time = redis.call('TIME')
+return {time[1], time[2], redis.call('GET', KEYS[1]) or ''}`);
+
+/** KEYS: the same. ARGV: the name that was read, and the new one. */
+export const NAME_LEDGER = script(`
+local time = redis.call('TIME')
+if (redis.call('GET', KEYS[1]) or '') == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) end
+return {time[1], time[2]}`);
+
+/** KEYS: indexes. ARGV: the score of marks. Answers the mark of each, without its letter; '': there is none. */
+export const MARKS = script(`
+local time = redis.call('TIME')
+local reply = {time[1], time[2]}
+for b = 1, #KEYS do
+  local mark = redis.call('ZRANGE', KEYS[b], ARGV[1], ARGV[1], 'BYSCORE')[1]
+  reply[b + 2] = mark and string.sub(mark, 2) or ''
+end
+return reply`);
+
+/** KEYS: indexes. ARGV: the score of marks, the ledger's id. */
+export const MARK = script(`
+local time = redis.call('TIME')
+for b = 1, #KEYS do
+  redis.call('ZREMRANGEBYSCORE', KEYS[b], ARGV[1], ARGV[1])
+  redis.call('ZADD', KEYS[b], ARGV[1], 'z' .. ARGV[2])
+end
+return {time[1], time[2]}`);
+
+/** Refuses to go on where an index that is asked about has not the mark of the ledger: see redis-identity.ts. */
+function refuseLost(last: string, id: string): string {
+  return `
+for b = 1, ${last} do
+  if not redis.call('ZSCORE', KEYS[b], 'z' .. ${id}) then return redis.error_reply('LEDGERLOST ' .. KEYS[b]) end
+end`;
+}
+
 /** KEYS: records. */
 export const READ = script(`
 local time = redis.call('TIME')
@@ -34,7 +72,7 @@ return {time[1], time[2], redis.call('MGET', unpack(KEYS))}`);
 /**
  * KEYS: the indexes of the buckets concerned; on a cluster also the records, so that it knows of them. ARGV: what the
  * channels are called after ('': the index), a line for each row, the rows themselves one after the other (the version expected, or
- * as many spaces; key; row), the doorbells of due work ('': none), '1' where no key comes twice, then what lines refer to.
+ * as many spaces; key; row), the doorbells of due work ('': none), '1' where no key comes twice, the ledger's id, then what lines refer to.
  * A line is eight numbers in binary: the bytes of key and row, which index, and which of the last arguments (0: none) is
  * what the index says about the record, its score in 'a', in its state's list and in 'q', and when it expires.
  * Answers a row each: 1, or the row that was in the way (nil: none).
@@ -45,7 +83,7 @@ return {time[1], time[2], redis.call('MGET', unpack(KEYS))}`);
 export const WRITE = script(`
 local call, sub, unstruct = redis.call, string.sub, struct.unpack
 local LIST = {c = 'o', s = 'o', p = 'p', u = 'u', f = 'f'}
-local LINE, NONE = 18, string.rep(' ', 16)
+local LINE, NONE = 18, string.rep(' ', 16)${refuseLost("(ARGV[1] == '' and 1 or #KEYS)", "ARGV[6]")}
 local time = call('TIME')
 local reply = {time[1], time[2]}
 local lines, bytes, at, n = ARGV[2], ARGV[3], 1, #ARGV[2] / LINE
@@ -76,9 +114,9 @@ for i = 1, n do
   if old then won = sub(old, 1, 16) == expected else won = expected == NONE end
   if won then
     local b, aboutAt, created, listed, queued, expires = unstruct('>I2I2I2I2I2I2', lines, (i - 1) * LINE + 7)
-    local index, name, about = KEYS[b], names[i], ARGV[aboutAt + 5]
+    local index, name, about = KEYS[b], names[i], ARGV[aboutAt + 6]
     reply[i + 2] = 1
-    if expires > 0 then call('SET', key, row, 'PXAT', ARGV[expires + 5])
+    if expires > 0 then call('SET', key, row, 'PXAT', ARGV[expires + 6])
     elseif olds then
       sets[s + 1], sets[s + 2] = key, row
       s = s + 2
@@ -92,11 +130,11 @@ for i = 1, n do
     end
     local a = add[0]
     if created > 0 then
-      add[a + 1], add[a + 2] = ARGV[created + 5], 'a' .. name .. about
+      add[a + 1], add[a + 2] = ARGV[created + 6], 'a' .. name .. about
       a = a + 2
     end
     if list then
-      add[a + 1], add[a + 2] = ARGV[listed + 5], list .. name .. about
+      add[a + 1], add[a + 2] = ARGV[listed + 6], list .. name .. about
       a = a + 2
     end
     if was and was ~= list then
@@ -105,7 +143,7 @@ for i = 1, n do
     end
     if queued > 0 then
       if list == 'p' then rings = true end
-      add[a + 1], add[a + 2] = ARGV[queued + 5], 'q' .. name .. about
+      add[a + 1], add[a + 2] = ARGV[queued + 6], 'q' .. name .. about
       a = a + 2
     elseif old and sub(old, 18, 18) == 'q' then
       take(index, 'q' .. name .. about)
@@ -178,23 +216,23 @@ return reply`);
  * Queued work that is due, the longest due first over all the indexes given. What is handed out is put aside for a
  * moment, so that two workers never race for one record; who dies meanwhile only delays it by that moment.
  * KEYS: indexes. ARGV: how many, how long to put aside ('': only look), where 'q' begins, how many to look at in each, how
- * the entry's tenant begins ('': any), behind how many entries to begin in each (one text, with commas), then how its
+ * the entry's tenant begins ('': any), behind how many entries to begin in each (one text, with commas), the ledger's id, then how its
  * action may end (none: any). Answers for each index how far it looked ('': to its end) as one text with commas, then
  * members and the time they were due.
  */
 export const DUE = script(`
-local call, sub = redis.call, string.sub
+local call, sub = redis.call, string.sub${refuseLost("#KEYS", "ARGV[7]")}
 local time = call('TIME')
 local reply = {time[1], time[2]}
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local limit, aside, base, reach, tenant = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-local all = tenant == '' and #ARGV == 6${PARTS}
+local all = tenant == '' and #ARGV == 7${PARTS}
 local function wanted(member)
   if all then return true end
   local _, _, about = parts(member)
   if sub(about, 1, #tenant) ~= tenant then return false end
-  if #ARGV == 6 then return true end
-  for i = 7, #ARGV do
+  if #ARGV == 7 then return true end
+  for i = 8, #ARGV do
     if sub(about, -#ARGV[i]) == ARGV[i] then return true end
   end
   return false

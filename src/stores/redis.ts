@@ -25,6 +25,7 @@ import { connectTo, type RedisClient, type Wire, wireOf } from "./redis-client.t
 import { ServerClock } from "./redis-clock.ts";
 import { RedisDue } from "./redis-due.ts";
 import { otherLayout, redisError } from "./redis-errors.ts";
+import { RedisIdentity } from "./redis-identity.ts";
 import { RedisLink, textOf } from "./redis-link.ts";
 import { type RedisLocation, readLocation } from "./redis-location.ts";
 import { RedisPages } from "./redis-pages.ts";
@@ -49,8 +50,8 @@ export interface RedisStoreOptions {
   readonly timeoutMs?: number;
 }
 
-// What a server says about itself is believed this long: somebody may turn eviction on while we run.
-const FACTS_MS = 60_000;
+// Somebody may turn eviction on while we run. The engine asks once a minute for each kind of action; the answer serves all of them.
+const FACTS_MS = 1_000;
 
 export function redisStore(options: RedisStoreOptions): Store {
   return new RedisStore(readLocation(options));
@@ -205,9 +206,10 @@ class RedisStore implements Store {
     const [layout] = await link.run(LAYOUT, [this.#names.layout], [LAYOUT_NUMBER]);
     if (textOf(layout) !== LAYOUT_NUMBER) throw otherLayout(this.name, textOf(layout));
     const names = this.#names;
-    const rows = new RedisRows(link, names, () => this.now());
+    const identity = await RedisIdentity.establish(link, names);
+    const rows = new RedisRows({ link, names, identity, now: () => this.now() });
     const upkeep = new RedisUpkeep(link, names);
-    const due = new RedisDue({ link, names, rows, upkeep, instant: () => this.instant() });
+    const due = new RedisDue({ link, names, identity, rows, upkeep, instant: () => this.instant() });
     return { link, rows, upkeep, due, pages: new RedisPages(link, names, rows) };
   }
 

@@ -3,6 +3,7 @@
  * trying again can help; what a lost reply may have done is for the caller to find out.
  */
 import { configError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { type S3Clock, SET_THE_CLOCK } from "./s3-clock.ts";
 import type { S3Place } from "./s3-location.ts";
 import { encodePart, type S3Credentials, signed } from "./s3-signature.ts";
 
@@ -25,10 +26,9 @@ export interface S3ClientOptions {
   readonly fetch: FetchLike;
   readonly timeoutMs: number;
   readonly random: () => number;
-  readonly monotonic: () => number;
   readonly pause: (ms: number) => Promise<void>;
-  /** Told of each answer's own time, so that clocks can be compared. */
-  readonly onDate: (serverMs: number) => void;
+  /** The server's time: read from each answer, and what requests are signed with. */
+  readonly clock: S3Clock;
 }
 
 export interface S3Object {
@@ -55,8 +55,15 @@ const FIRST_PAUSE_MS = 40;
 const LONGEST_PAUSE_MS = 2_000;
 /** HTTP dates are whole seconds: an age is uncertain by one. */
 const SECOND_MS = 1_000;
-/** An answer that took longer says little about what time it is. */
-const PROMPT_MS = 1_000;
+/** A signature whose time differs by more may be refused for it: Amazon allows 15 minutes, others less. */
+const SIGNED_OFF_MS = 60_000;
+
+interface Sent {
+  readonly response: Response;
+  readonly text: string;
+  /** The time in its signature; null: `fetch` signed it. */
+  readonly signedAt: number | null;
+}
 
 interface Answer {
   readonly response: Response;
@@ -125,7 +132,7 @@ export class S3Client {
     for (let tries = 1; tries <= TRIES; tries += 1) {
       if (tries > 1) await this.#options.pause(this.#backoffMs(tries));
       try {
-        const { response, text } = await this.#send(method, name, headers, body, query);
+        const { response, text } = await this.#inTime(() => this.#send(method, name, headers, body, query));
         if (response.status >= 300 && response.status < 400) throw this.#redirected(response, text);
         if (!worthAnother(response.status)) return { response, text, retried: tries > 1 };
         last = this.#refused(response, text);
@@ -141,24 +148,38 @@ export class S3Client {
     );
   }
 
+  /**
+   * A request that was refused for the time in its signature is repeated once, at once, with the server's own. That is safe
+   * for any request: a signature is checked before anything is done.
+   */
+  async #inTime(send: () => Promise<Sent>): Promise<Sent> {
+    const first = await send();
+    const { status } = first.response;
+    const refused = status === 401 || status === 403 || tag(first.text, "Code") === "RequestTimeTooSkewed";
+    const off = first.signedAt === null ? 0 : Math.abs(this.#options.clock.now() - first.signedAt);
+    return refused && off > SIGNED_OFF_MS ? send() : first;
+  }
+
   async #send(
     method: string,
     name: string,
     headers: Record<string, string>,
     body: string | undefined,
     query: Record<string, string>,
-  ): Promise<{ response: Response; text: string }> {
-    const { place, credentials, fetch, timeoutMs, onDate } = this.#options;
+  ): Promise<Sent> {
+    const { place, credentials, fetch, timeoutMs, clock } = this.#options;
     const path = name === "" ? "" : `/${name.split("/").map(encodePart).join("/")}`;
     const search = Object.entries(query)
       .map(([key, value]) => `${encodePart(key)}=${encodePart(value)}`)
       .join("&");
     const url = new URL(`${place.base}${path || "/"}${search === "" ? "" : `?${search}`}`);
+    const own = credentials === null ? null : await credentials();
+    const signedAt = own === null ? null : clock.now();
     const all =
-      credentials === null
+      own === null || signedAt === null
         ? headers
-        : signed({ method, url, headers, body: body ?? "" }, await credentials(), place.region, new Date());
-    const asked = this.#options.monotonic();
+        : signed({ method, url, headers, body: body ?? "" }, own, place.region, new Date(signedAt));
+    const sentAt = clock.monotonic();
     const response = await fetch(url.href, {
       method,
       headers: all,
@@ -168,10 +189,10 @@ export class S3Client {
       signal: AbortSignal.timeout(timeoutMs),
     });
     const text = await response.text();
-    const promptly = this.#options.monotonic() - asked <= PROMPT_MS;
-    const date = Date.parse(response.headers.get("date") ?? "");
-    if (Number.isFinite(date) && promptly) onDate(date);
-    return { response, text };
+    // A refusal for the time says the server's own; the header may be that of a proxy.
+    const date = Date.parse(tag(text, "ServerTime") || (response.headers.get("date") ?? ""));
+    if (Number.isFinite(date)) clock.observe(date, sentAt, clock.monotonic());
+    return { response, text, signedAt };
   }
 
   #backoffMs(tries: number): number {
@@ -191,6 +212,7 @@ export class S3Client {
     const { base } = this.#options.place;
     const code = tag(text, "Code") || String(response.status);
     const said = `${response.status} ${code}${tag(text, "Message") === "" ? "" : `: ${tag(text, "Message")}`}`;
+    if (/^(RequestTimeTooSkewed|RequestExpired)$/.test(code)) return this.#skewed(said);
     if (response.status === 403 || response.status === 401)
       return configError(
         `the object store ${base} refused access (${said}). Check the credentials and the region; the ledger needs GetObject, PutObject, DeleteObject and ListBucket.`,
@@ -200,6 +222,18 @@ export class S3Client {
     if (response.status === 501 || response.status === 400)
       return configError(`the object store ${base} does not understand a request of the ledger (${said}).`);
     return new NevertwiceError("STORE_UNAVAILABLE", `the object store ${base} answered ${said}.`);
+  }
+
+  #skewed(said: string): NevertwiceError {
+    const { place, clock, credentials } = this.#options;
+    const skew = clock.describeSkew() ?? "the difference to its clock is not known, as its answer names no time";
+    const signing =
+      credentials === null
+        ? " The fetch that was passed to s3Store signs with the host's clock; with credentials instead, requests are signed with the object store's time."
+        : " A second request, signed with the time that it named, was refused too.";
+    return configError(
+      `the object store ${place.base} refused the time of a request (${said}): ${skew}. Nothing was written by it.${signing} ${SET_THE_CLOCK}.`,
+    );
   }
 }
 

@@ -26,6 +26,8 @@ import type {
 } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
 import { type Condition, type FetchLike, S3Client } from "./s3-client.ts";
+import { S3Clock, SET_THE_CLOCK } from "./s3-clock.ts";
+import { S3Identity } from "./s3-identity.ts";
 import { credentialsFrom, type S3Place, type S3PlaceOptions, s3Place } from "./s3-location.ts";
 import { decodeBody, encodeBody, leaseHere, leaseLeft, type S3Body } from "./s3-object.ts";
 import { selfTest } from "./s3-self-test.ts";
@@ -49,8 +51,6 @@ const DEFAULT_TIMEOUT_MS = 10_000;
 // Listing reads every object that changed: beyond this many a database is the better ledger.
 const MOST_LISTED = 50_000;
 const KNOWN_OBJECTS = 50_000;
-// A server's date is whole seconds; a clock that differs less needs no correcting.
-const TOLERATED_MS = 3_000;
 
 const OPTIONS = ["url", "region", "endpoint", "credentials", "fetch", "timeoutMs", "clock"];
 
@@ -79,9 +79,10 @@ class S3Store implements Store {
   readonly #place: S3Place;
   readonly #client: S3Client;
   readonly #clock: { instant(): Instant } | undefined;
+  readonly #serverClock = new S3Clock({ wall: () => Date.now(), monotonic: () => performance.now() });
+  readonly #identity: S3Identity;
   readonly #seen = new Map<string, Seen>();
   #ready: Promise<{ conditionalDelete: boolean }> | null = null;
-  #offsetMs = 0;
   #closed = false;
 
   constructor(options: S3StoreOptions, place: S3Place) {
@@ -94,12 +95,14 @@ class S3Store implements Store {
       fetch: options.fetch ?? ((url, init) => fetch(url, init)),
       timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
       random: Math.random,
-      monotonic: () => performance.now(),
       pause: (ms) => new Promise((done) => setTimeout(done, ms)),
-      onDate: (serverMs) => {
-        const off = serverMs + 500 - Date.now();
-        this.#offsetMs = Math.abs(off) > TOLERATED_MS ? off : 0;
-      },
+      clock: this.#serverClock,
+    });
+    this.#identity = new S3Identity({
+      client: this.#client,
+      name: `${place.prefix}ledger-id`,
+      where: this.name,
+      monotonic: () => performance.now(),
     });
   }
 
@@ -108,7 +111,13 @@ class S3Store implements Store {
   }
 
   instant(): Instant {
-    return this.#clock?.instant() ?? { now: Date.now() + this.#offsetMs, steady: performance.now(), epoch: EPOCH };
+    return this.#clock?.instant() ?? { now: this.#serverClock.now(), steady: performance.now(), epoch: EPOCH };
+  }
+
+  /** Any policy may be guarded; but the first record must not be stamped before the server's time is known. */
+  async refuses(): Promise<null> {
+    await this.#open();
+    return null;
   }
 
   async read(keys: readonly string[]): Promise<(Stored | null)[]> {
@@ -119,6 +128,7 @@ class S3Store implements Store {
   async write(puts: readonly Put[]): Promise<PutResult[]> {
     if (puts.length === 0) return [];
     await this.#open();
+    if (puts.some(({ expected }) => expected === null)) await this.#identity.check();
     const results = new Map<Put, PutResult>();
     for (const round of inRounds(puts)) {
       const done = await pooled(round, (put) => this.#swap(put));
@@ -177,12 +187,19 @@ class S3Store implements Store {
           : "not known: a swept record leaves a small marker",
         ok: true,
       },
-      {
-        name: "clock",
-        value: this.#offsetMs === 0 ? "agrees with the server's" : `corrected by ${this.#offsetMs} ms`,
-        ok: true,
-      },
+      this.#clockFinding(),
     ];
+  }
+
+  #clockFinding(): Finding {
+    const skew = this.#serverClock.describeSkew();
+    if (skew === null) return { name: "clock", value: "agrees with the object store's", ok: true };
+    return {
+      name: "clock",
+      value: `${skew}; requests and records carry the object store's time`,
+      ok: false,
+      advice: `${SET_THE_CLOCK}: what the program itself derives from the host's clock is off`,
+    };
   }
 
   async quarantine(key: string): Promise<Quarantined | null> {
@@ -195,7 +212,7 @@ class S3Store implements Store {
       throw configError(
         `quarantine: the record ${key} can be read, or will be by another release. Only a damaged one is set aside.`,
       );
-    const version = firstVersion();
+    const version = this.#firstVersion();
     const aside = `${this.#place.prefix}quarantine/${encodeURIComponent(key)}-${version}`;
     await this.#client.put(aside, object.text, { ifNoneMatch: "*" });
     const body: S3Body = { kind: "gone", version };
@@ -253,7 +270,7 @@ class S3Store implements Store {
         ? known
         : await this.#look(record.key);
     if ((current?.stored?.version ?? null) !== expected) return this.#conflict(record.key);
-    const version = current ? current.body.version + 1 : firstVersion();
+    const version = current ? current.body.version + 1 : this.#firstVersion();
     const condition: Condition = current ? { ifMatch: current.etag } : { ifNoneMatch: "*" };
     return this.#put(record, version, condition);
   }
@@ -325,6 +342,11 @@ class S3Store implements Store {
     return seen.flatMap((one) => one?.stored ?? []);
   }
 
+  /** Beyond any version that an earlier record under this name can have had: microseconds, and a bit of chance. */
+  #firstVersion(): number {
+    return this.#serverClock.now() * 1_000 + Math.floor(Math.random() * 1_000);
+  }
+
   #nameOf(key: string): string {
     // A URL takes "." and ".." for steps in its path, and callers may ask for any key.
     const name = encodeURIComponent(key).replace(/^\.{1,2}$/, (dots) => "%2E".repeat(dots.length));
@@ -340,13 +362,19 @@ class S3Store implements Store {
         `the ledger ${this.name} is closed. Open it again with s3Store({ url }).`,
       );
     if (this.#ready === null) {
-      this.#ready = selfTest(this.#client, `${this.#place.prefix}self-test/${randomUUID()}`, this.name);
+      this.#ready = this.#begin();
       // A server that was down while it was asked is asked again by the next call.
       this.#ready.catch(() => {
         this.#ready = null;
       });
     }
     return this.#ready;
+  }
+
+  async #begin(): Promise<{ conditionalDelete: boolean }> {
+    const passed = await selfTest(this.#client, `${this.#place.prefix}self-test/${randomUUID()}`, this.name);
+    await this.#identity.establish();
+    return passed;
   }
 }
 
@@ -363,11 +391,6 @@ function whole(given: S3Credentials): S3Credentials {
   throw configError(
     `s3Store: the credentials have no ${missing}. Give { accessKeyId, secretAccessKey, sessionToken? }.`,
   );
-}
-
-/** Beyond any version that an earlier record under this name can have had: microseconds, and a bit of chance. */
-function firstVersion(): number {
-  return Date.now() * 1_000 + Math.floor(Math.random() * 1_000);
 }
 
 /** Puts on different keys side by side; a second one on a key in a round of its own. */

@@ -37,10 +37,13 @@ interface Stored {
 }
 
 const BUCKET = "ledger";
+const ALLOWED_SKEW_MS = 15 * 60_000;
 
 export async function startS3(options: S3ServerOptions = {}) {
   const objects = new Map<string, Stored>();
   const requests: S3Request[] = [];
+  const skewedRequests: string[] = [];
+  const writes: string[] = [];
   const counts = new Map<string, number>();
   const state = { script: options.script ?? (() => "fine" as Fault) };
   const now = options.now ?? Date.now;
@@ -68,6 +71,8 @@ export async function startS3(options: S3ServerOptions = {}) {
       )
     )
       return answer(response, 403, "AccessDenied");
+    const skewed = skewOf(incoming.headers);
+    if (skewed !== null) return refuseTime(response, skewed);
     if (!url.pathname.startsWith(`/${BUCKET}`)) return answer(response, 404, "NoSuchBucket");
     const fault = state.script(request);
     if (fault === "unheard") return incoming.socket.destroy();
@@ -78,6 +83,25 @@ export async function startS3(options: S3ServerOptions = {}) {
     // Done, but nobody hears of it as it was.
     act({ setHeader: () => {}, writeHead: () => ({ end: () => {} }) } as never, name, body, incoming.headers, url);
     return fault === "lost" ? incoming.socket.destroy() : answer(response, 500, "InternalError");
+  }
+
+  /** As Amazon checks it, before anything else is done; a request without the header was signed by somebody else. */
+  function skewOf({ "x-amz-date": stamp, authorization }: IncomingMessage["headers"]): string | null {
+    if (typeof stamp !== "string") return null;
+    const sameDay = authorization?.includes(`/${stamp.slice(0, 8)}/`) === true;
+    const iso = stamp.replace(/^(\d{4})(\d\d)(\d\dT\d\d)(\d\d)(\d\dZ)$/, "$1-$2-$3:$4:$5");
+    return sameDay && Math.abs(Date.parse(iso) - now()) <= ALLOWED_SKEW_MS ? null : stamp;
+  }
+
+  function refuseTime(response: ServerResponse, stamp: string): void {
+    skewedRequests.push(stamp);
+    const serverTime = new Date(now()).toISOString();
+    response.setHeader("content-type", "application/xml");
+    response
+      .writeHead(403)
+      .end(
+        `<?xml version="1.0"?><Error><Code>RequestTimeTooSkewed</Code><Message>The difference between the request time and the current time is too large.</Message><RequestTime>${stamp}</RequestTime><ServerTime>${serverTime}</ServerTime><MaxAllowedSkewMilliseconds>${ALLOWED_SKEW_MS}</MaxAllowedSkewMilliseconds></Error>`,
+      );
   }
 
   type Act = (
@@ -100,6 +124,7 @@ export async function startS3(options: S3ServerOptions = {}) {
     }
     const etag = `"${createHash("md5").update(body).digest("hex")}"`;
     objects.set(name, { body, etag, modified: now() });
+    writes.push(name);
     response.setHeader("etag", etag);
     response.writeHead(200).end();
   };
@@ -145,6 +170,10 @@ export async function startS3(options: S3ServerOptions = {}) {
     url: `s3://${BUCKET}/agents`,
     objects,
     requests,
+    /** The times in requests that were refused for it. */
+    skewedRequests,
+    /** The names of the objects that were written, in order. */
+    writes,
     script: (script: (request: S3Request) => Fault) => {
       state.script = script;
       counts.clear();

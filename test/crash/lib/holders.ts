@@ -30,7 +30,7 @@ function libfaketime(): string {
 }
 
 /** Only the wall clock lies, as when somebody sets it; CLOCK_MONOTONIC goes on. */
-function wallClock(faketime: string): Record<string, string> {
+export function wallClock(faketime: string): Record<string, string> {
   return { LD_PRELOAD: libfaketime(), FAKETIME: faketime, FAKETIME_DONT_FAKE_MONOTONIC: "1", FAKETIME_NO_CACHE: "1" };
 }
 
