@@ -58,8 +58,10 @@ export {
   billingPeriod,
   day,
   month,
+  quarter,
   week,
   windowOf,
+  year,
   type ZoneOptions,
 } from "./core/windows.ts";
 export { type Action, outcomeOf, type ResendOptions } from "./engine/action.ts";

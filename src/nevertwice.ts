@@ -291,13 +291,15 @@ class Instance implements Nevertwice {
   }
 
   #jobServices(): JobServices {
-    const { clock, logger, payloads } = this.#engine.services;
+    const { clock, logger, payloads, warnings } = this.#engine.services;
     return {
       store: this.store,
       clock,
       logger,
       payloads,
       tenant: this.#defaults.tenant,
+      secret: this.#defaults.secret,
+      warn: (code, action, message, about) => warnings.warn(code, action, message, about),
       action: (action, options) => this.#define(action, options),
       requireOpen: () => this.#engine.requireOpen(),
       once: (action, parts, run, options) => this.once(action, parts, run, options),

@@ -38,6 +38,25 @@ describe("nevertwice run", () => {
     expect((await job(["--job", "deploy", "--slot", "def456", "--on-skip", "75", ...sh("true")])).code).toBe(0);
   });
 
+  it.each([
+    ["hour", ["--per", "hour"], 30],
+    ["month", ["--per", "month"], 62],
+    ["quarter", ["--per", "quarter", "--tz", "Europe/Berlin"], 184],
+    ["year", ["--per", "year"], 732],
+    ["45 days", ["--per", "45d"], 90],
+    ["a month that the shell wrote", ["--slot", "2026-01"], 62],
+    ["a quarter by cron", ["--cron", "0 0 1 */3 *"], 184],
+    ["a month, with a keep by hand", ["--per", "month", "--keep", "62d"], 62],
+  ])("O8: a finished slot is kept for two slots at least: %s", async (_, slot, days) => {
+    const line = ["--job", "report", ...slot, ...sh("true")];
+    expect((await job(line)).code).toBe(0);
+    expect((await job([...line.slice(0, 2), "--on-skip", "75", ...line.slice(2)])).code).toBe(75);
+    const keptDays = ((await recordOf("report"))?.keepMs ?? 0) / 86_400_000;
+    expect(keptDays).toBeGreaterThanOrEqual(days);
+    // A day more on the first of a month: it may be the one before in another zone.
+    expect(keptDays).toBeLessThan(days + 1);
+  });
+
   it("R2: a command that fails is on record with its fate, passes its exit code on, and may run again", async () => {
     const line = ["--job", "sync", "--per", "hour"];
     const failed = await job([...line, ...sh("echo first; echo broken >&2; exit 7")]);
@@ -170,6 +189,14 @@ describe("nevertwice run", () => {
     [["--job", "x", "--per", "day", "--on-skip", "300", ...sh("true")], /--on-skip 300: it takes an exit code from 0/],
     [["--job", "x", "--per", "day", "--lease", "soon", ...sh("true")], /lease/],
     [["--job", "x", "--slot", "s", "--tz", "UTC", ...sh("true")], /--tz belongs to --per and --cron/],
+    [
+      ["--job", "x", "--per", "month", "--keep", "30d", ...sh("true")],
+      /keep is 30d, and there may be 31d from one of its slots to the next: .*Give keep 62d or more, or "forever"/,
+    ],
+    [["--job", "x", "--per", "15m", "--keep", "29m", ...sh("true")], /Give keep 30m or more/],
+    [["--job", "x", "--cron", "0 0 1 */3 *", "--keep", "100d", ...sh("true")], /Give keep 184d or more/],
+    [["--job", "x", "--slot", "report 2026-01", "--keep", "7d", ...sh("true")], /Give keep 62d or more/],
+    [["--job", "x", "--per", "day", "--keep", "soon", ...sh("true")], /keep: "soon" is not a duration/],
   ])("says what is wrong with %j", async (argv, message) => {
     const { code, err, out } = await job(argv);
     expect([code, out]).toEqual([2, ""]);

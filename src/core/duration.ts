@@ -12,11 +12,11 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   w: 604_800_000,
 };
 // 100 years: past any sane `keep`, and far below 2^53, so that sums of instants and durations stay exact.
-const LONGEST_MS = 100 * 365.25 * 86_400_000;
+export const LONGEST_DURATION_MS = 100 * 365.25 * 86_400_000;
 
 export function durationMs(value: Duration, where: string): number {
   const ms = typeof value === "number" ? value : parse(value as unknown);
-  if (ms === undefined || !Number.isFinite(ms) || ms < 0 || ms > LONGEST_MS) {
+  if (ms === undefined || !Number.isFinite(ms) || ms < 0 || ms > LONGEST_DURATION_MS) {
     throw configError(
       `${where}: ${shown(value)} is not a duration. Write a number of milliseconds, or a number with a unit: "250ms", "30s", "5m", "24h", "7d", "2w".`,
     );

@@ -25,7 +25,12 @@ const MOST_PARTS = 64;
 const LEAST_SECRET_BYTES = 16;
 /** "nt1_" and 52 characters of base32hex over SHA-256, or HMAC-SHA-256 when there is a secret. */
 export function deriveKey(identity: KeyIdentity): string {
-  const text = digest(keyText(identity), identity.secret);
+  return keyOfText(keyText(identity), identity.secret);
+}
+
+/** The key whose text is known already. */
+export function keyOfText(keyed: string, secret: string | Uint8Array | undefined): string {
+  const text = digest(keyed, secret);
   for (let at = 0; at < DIGEST_BYTES; at += 1) DIGEST[at] = codeAt(text, at);
   return keyOfDigest(DIGEST);
 }

@@ -12,6 +12,7 @@ describe("resolvePolicy", () => {
   it("says what holds when nothing is said: held for a month, doubt is held, the ledger is needed", () => {
     expect(policy()).toEqual({
       keepMs: 30 * DAY,
+      keepByHand: false,
       leaseMs: 60_000,
       timeoutMs: 50_000,
       waitMs: 10_000,

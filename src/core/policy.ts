@@ -51,6 +51,8 @@ export type DoubtPolicy =
 
 export interface Policy {
   readonly keepMs: number | null;
+  /** Given, not the default: then it is not raised to what the windows in a key need. */
+  readonly keepByHand: boolean;
   readonly leaseMs: number;
   readonly timeoutMs: number;
   readonly waitMs: number;
@@ -61,7 +63,7 @@ export interface Policy {
   readonly failOpen: boolean;
 }
 
-const DEFAULT_KEEP = "30d";
+export const DEFAULT_KEEP = "30d";
 const DEFAULT_LEASE_MS = 60_000;
 const DEFAULT_WAIT = "10s";
 const MAX_ATTEMPTS = 1_000;
@@ -92,6 +94,7 @@ export function resolvePolicy<Probe>(options: PolicyOptions<Probe>, where: strin
   }
   return {
     keepMs: resolveKeep(options.keep ?? DEFAULT_KEEP, where),
+    keepByHand: options.keep !== undefined,
     leaseMs,
     timeoutMs,
     waitMs: durationMs(options.wait ?? DEFAULT_WAIT, `${where}: wait`),
@@ -103,7 +106,7 @@ export function resolvePolicy<Probe>(options: PolicyOptions<Probe>, where: strin
   };
 }
 
-function resolveKeep(keep: Duration | "forever", where: string): number | null {
+export function resolveKeep(keep: Duration | "forever", where: string): number | null {
   if (keep === "forever") return null;
   const ms = durationMs(keep, `${where}: keep`);
   if (ms === 0)

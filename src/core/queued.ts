@@ -1,4 +1,5 @@
 /** What only queued records go through: an enqueue that finds a record, and work handed back before it was begun. */
+import { keepFrom } from "./keep.ts";
 import { withoutPlace } from "./order.ts";
 import { HISTORY_LIMIT, type Instant, type LedgerRecord } from "./record.ts";
 import type { Change, LedgerEvent } from "./transition.ts";
@@ -15,7 +16,8 @@ export function queueExisting(current: LedgerRecord, event: EventOf<"enqueue">, 
   if (state === "confirmed" || (state === "failed" && final)) return { ok: false, refusal: "exists" };
   if (state !== "failed" && queued) return { ok: false, refusal: "exists" };
   if (state !== "failed" && state !== "pending") return { ok: true, record: { ...current, queued: true } };
-  const { fingerprint, input, keepMs } = event.intent;
+  const { fingerprint, input } = event.intent;
+  const keepMs = keepFrom(event.intent, at.now);
   const waiting = {
     ...unsent(current, at, event.dueAt),
     queued: true,

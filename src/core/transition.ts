@@ -6,6 +6,7 @@
  * attempt's refusal says nothing about the attempt that followed it.
  */
 import { note } from "./history.ts";
+import { keepFrom } from "./keep.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
 import { bringForward, giveBack, queueExisting, withoutDeadline } from "./queued.ts";
 import {
@@ -34,6 +35,8 @@ export interface Intent {
   readonly fingerprint: Fingerprint;
   readonly input: Payload | null;
   readonly keepMs: number | null;
+  /** Kept until then at least (epoch ms), whenever it is settled. */
+  readonly guardUntil?: number | null;
 }
 
 /** Who holds an attempt: the fence it was claimed with and the random id of the claimer. */
@@ -190,7 +193,7 @@ function claim(current: LedgerRecord | null, event: EventOf<"claim">, at: Instan
   if (blocked !== null) return refuse(blocked);
   if (event.intent !== undefined && isOutOfTurn(current, event.place)) return refuse("not-its-turn");
   // Nothing has left the house under this record, so the newer input (a reworded body, say) is the one to send.
-  const renewed = event.intent === undefined ? current : { ...current, ...inputOf(event.intent) };
+  const renewed = event.intent === undefined ? current : { ...current, ...inputOf(event.intent, at) };
   return accept(take(renewed, event, at));
 }
 
@@ -362,8 +365,8 @@ function inDoubt(record: LedgerRecord, at: Instant, why: string): LedgerRecord {
   };
 }
 
-function inputOf(intent: Intent) {
-  return { fingerprint: intent.fingerprint, input: intent.input, keepMs: intent.keepMs };
+function inputOf(intent: Intent, at: Instant) {
+  return { fingerprint: intent.fingerprint, input: intent.input, keepMs: keepFrom(intent, at.now) };
 }
 
 interface Taking {
@@ -409,7 +412,7 @@ function begin(intent: Intent, replaced: LedgerRecord | null, at: Instant, by: T
     history: NO_HISTORY,
     fingerprint: intent.fingerprint,
     input: intent.input,
-    keepMs: intent.keepMs,
+    keepMs: keepFrom(intent, at.now),
   };
 }
 

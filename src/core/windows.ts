@@ -47,6 +47,17 @@ export function month(at: At, options: ZoneOptions = {}): string {
   return dateText(localDate("month", at, options)).slice(0, 7);
 }
 
+/** "2026-Q1" */
+export function quarter(at: At, options: ZoneOptions = {}): string {
+  const { year, month } = localDate("quarter", at, options);
+  return `${digits(year, 4)}-Q${Math.ceil(month / 3)}`;
+}
+
+/** "2026/1y": four digits alone could be anything, and a record is kept for as long as the window in its key needs. */
+export function year(at: At, options: ZoneOptions = {}): string {
+  return `${digits(localDate("year", at, options).year, 4)}/1y`;
+}
+
 /** The first day of the period and the first day after it: "2026-01-31/2026-02-28" for an anchor on the 31st. */
 export function billingPeriod(at: At, options: BillingOptions): string {
   const anchor: unknown = options?.anchorDay;

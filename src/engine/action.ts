@@ -10,6 +10,7 @@ import {
   makeCall,
   requireGivenIn,
   warnOfCallTimeParts,
+  warnOfShortKeep,
 } from "./call.ts";
 import type { Definition } from "./definition.ts";
 import type { Finish } from "./drive.ts";
@@ -216,6 +217,7 @@ class Calls {
     const { warnings, ledger } = this.#services.engine.services;
     const call = makeCall(this.#definition, given, input, options, this.#services.defaults);
     warnOfCallTimeParts(this.#definition, input, ledger, warnings);
+    warnOfShortKeep(call, warnings);
     return call;
   }
 

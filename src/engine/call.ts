@@ -1,10 +1,11 @@
 /** One caller's wish, with everything that follows from its input: key, fingerprint, policy. */
 import { callTimeSuspicions, partsDiffer } from "../core/call-time.ts";
-import { type Duration, durationMs } from "../core/duration.ts";
+import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
 import { configError } from "../core/errors.ts";
 import { type DigestKey, type InputPrint, printInput, toFingerprint } from "../core/fingerprint.ts";
 import { requireGiven } from "../core/given-option.ts";
-import { deriveKey } from "../core/key.ts";
+import { type Keep, keepOfWindows, leastKeepMs, windowsIn } from "../core/keep.ts";
+import { keyOfText, keyText } from "../core/key.ts";
 import { keyParts } from "../core/key-parts.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Intent, LedgerEvent } from "../core/transition.ts";
@@ -34,6 +35,8 @@ export interface Call {
   /** As given, before parsing: what the ledger keeps. */
   readonly given: unknown;
   readonly print: InputPrint;
+  /** How long its record is kept, with what the windows in its key need. */
+  readonly keep: Keep;
   readonly waitMs: number;
   /** A deliberate resend says who and why. */
   readonly resend?: { readonly by: string; readonly reason: string };
@@ -81,7 +84,8 @@ export function makeCall(
   const scope = options.scope ?? null;
   const parts = keyParts(definition.key, input, definition.free, definition.name);
   const plain = typeof definition.key !== "function";
-  const key = deriveKey({ tenant, action: definition.name, version, scope, parts, plain, secret: defaults.secret });
+  const text = keyText({ tenant, action: definition.name, version, scope, parts, plain });
+  const key = keyOfText(text, defaults.secret);
   return {
     definition,
     key,
@@ -91,6 +95,7 @@ export function makeCall(
     input,
     given,
     print: printOf(input, definition.free, key, defaults),
+    keep: keepOfWindows(definition.policy.keepMs, definition.policy.keepByHand, windowsIn(text)),
     waitMs:
       options.wait === undefined ? definition.policy.waitMs : durationMs(options.wait, `${definition.name}: wait`),
   };
@@ -148,6 +153,18 @@ export function warnOfCallTimeParts(
   }
 }
 
+/** A keep that was given is honoured. One that ends before the window does lets the intent happen once more in it. */
+export function warnOfShortKeep({ definition: { name }, keep }: Call, warnings: Warnings): void {
+  const { keepMs, tooShortFor } = keep;
+  if (keepMs === null || tooShortFor === null) return;
+  const [given, least, length] = [keepMs, leastKeepMs(tooShortFor.lengthMs), tooShortFor.lengthMs].map(formatDuration);
+  warnings.warn(
+    "KEEP_SHORTER_THAN_WINDOW",
+    name,
+    `action ${name}: its key has a window of ${length}, and keep is ${given}: a call late in the window could find the record gone and run again. Give keep: ${JSON.stringify(least)} (two windows) or more, or leave keep out.`,
+  );
+}
+
 /** What the ledger is told about the call when it claims; the input is bound to the fence the claim will get. */
 export function intentOf(call: Call, current: LedgerRecord | null, payloads: Payloads): Intent {
   const { key, tenant, version, scope, definition } = call;
@@ -160,7 +177,8 @@ export function intentOf(call: Call, current: LedgerRecord | null, payloads: Pay
     scope,
     fingerprint: toFingerprint(call.print),
     input: payloads.store(call.given, "input", DEFAULT_LIMITS.inputBytes, { tenant, key, fence }),
-    keepMs: definition.policy.keepMs,
+    keepMs: call.keep.keepMs,
+    guardUntil: call.keep.guardUntil,
   };
 }
 

@@ -367,6 +367,7 @@ class LeasedCall implements Call {
   readonly scope: string | null;
   readonly given: unknown;
   readonly input: unknown;
+  readonly keep: Call["keep"];
   readonly waitMs = 0;
   readonly #defaults: CallDefaults;
   #print: Call["print"] | null = null;
@@ -377,6 +378,8 @@ class LeasedCall implements Call {
     this.tenant = record.tenant;
     this.version = record.version;
     this.scope = record.scope;
+    // The record has it already, from who enqueued it.
+    this.keep = { keepMs: record.keepMs, guardUntil: null, tooShortFor: null };
     this.given = given;
     this.input = input;
     this.#defaults = defaults;

@@ -3,9 +3,11 @@ import { createRequire } from "node:module";
 import { configError, messageOf } from "../core/errors.ts";
 
 /** As much of croner as is used here. */
-interface CronExpression {
+export interface CronExpression {
   nextRun(after: Date): Date | null;
   previousRuns(count: number, before: Date): Date[];
+  /** Nicknames such as @yearly spelled out. */
+  getPattern(): string;
 }
 
 type CronConstructor = new (

@@ -20,6 +20,10 @@ export interface JobLoopOptions<R> {
   readonly attempt: (at: number) => Promise<Outcome<R>>;
   /** When the job was first seen by anybody. */
   readonly since: () => Promise<number>;
+  /** Slots before this instant may be done and forgotten. */
+  readonly knownFrom: () => Promise<number>;
+  /** Due, and not run, because the ledger may have forgotten that they are done. */
+  readonly onForgotten: (instants: readonly number[]) => void;
   readonly onError: (error: unknown) => void;
 }
 
@@ -82,10 +86,18 @@ export class JobLoop<R> {
   async #tick(): Promise<{ at: number; outcome: Outcome<R> }[]> {
     if (this.#stopped) return [];
     const runs: { at: number; outcome: Outcome<R> }[] = [];
+    const forgotten: number[] = [];
     for (const at of await this.#due()) {
       if (this.#stopped) break;
+      // Asked for each: the runs before it may have taken hours.
+      if (at < (await this.#options.knownFrom())) {
+        this.#open.delete(at);
+        forgotten.push(at);
+        continue;
+      }
       runs.push({ at, outcome: await this.#run(at) });
     }
+    if (forgotten.length > 0) this.#options.onForgotten(forgotten);
     return runs;
   }
 

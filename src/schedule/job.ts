@@ -2,10 +2,10 @@
  * A job in code: a function that runs once per scheduled instant, on however many hosts the program runs. The instant is
  * the key, so two schedulers, a repeated hour and a tick that came late all mean the same run.
  */
-import type { Duration } from "../core/duration.ts";
+import { type Duration, formatDuration } from "../core/duration.ts";
 import { configError, noSuchOption } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import type { PolicyOptions } from "../core/policy.ts";
+import { DEFAULT_KEEP, type PolicyOptions, resolveKeep } from "../core/policy.ts";
 import { redact } from "../core/redact.ts";
 import type { Store } from "../core/store.ts";
 import type { Action } from "../engine/action.ts";
@@ -15,7 +15,9 @@ import type { ActionOptions } from "../engine/definition.ts";
 import type { Payloads } from "../engine/payloads.ts";
 import { jobAction, planAction } from "./job-action.ts";
 import { type CatchUp, checkCatchUp, JobLoop } from "./job-loop.ts";
+import { KnownSlots } from "./known-slots.ts";
 import { type Seed, seed } from "./seed.ts";
+import { slotKeep } from "./slot-keep.ts";
 import { slotOfInstant, type TimetableOptions, timetable } from "./timetable.ts";
 
 export interface PlanContext {
@@ -78,6 +80,8 @@ export interface JobServices {
   readonly logger: Logger;
   readonly payloads: Payloads;
   readonly tenant: string;
+  readonly secret: string | Uint8Array | undefined;
+  warn(code: string, action: string, message: string, about: string): void;
   action<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
   /** Throws once close() was called. */
   requireOpen(): void;
@@ -109,6 +113,7 @@ export function createJob<R, P>(
     { ...(cron !== undefined && { cron }), ...(every !== undefined && { every }), ...(tz !== undefined && { tz }) },
     where,
   );
+  const keep = slotKeep(policy.keep, times.longestGapMs(), where, catchUp);
   const recent = (count: number, field: string) => recentResults(services, name, count, field);
   const span = {
     ...(policy.lease !== undefined && { lease: policy.lease }),
@@ -117,6 +122,7 @@ export function createJob<R, P>(
 
   const action = services.action<SlotInput, R, { plan: P }>(jobAction(name), {
     ...policy,
+    keep,
     key: ["slot"],
     wait: 0,
     ...(plan !== undefined && {
@@ -126,7 +132,7 @@ export function createJob<R, P>(
         return {
           plan: await services.once(planAction(name), [slot], draw, {
             ...span,
-            keep: policy.keep ?? "30d",
+            keep,
             doubt: "retry",
           }),
         };
@@ -137,6 +143,16 @@ export function createJob<R, P>(
   });
 
   const attempt = (at: number) => action.attempt({ slot: slotOfInstant(at), at });
+  // Slots from before the job was first seen are nobody's: a new job does not begin with the past.
+  const since = () =>
+    services.once(`job-since:${name}`, ["first seen"], () => services.store.now(), {
+      keep: "forever",
+      doubt: "retry",
+    });
+  const keepMs = resolveKeep(keep, where);
+  const keepBefore = resolveKeep(policy.keep ?? DEFAULT_KEEP, where);
+  const known = new KnownSlots({ ...services, job: name, keepMs, keepBefore, since });
+  const kept = keepMs === null ? "forever" : formatDuration(keepMs);
   const loop = new JobLoop<R>({
     times,
     catchUp: catchUp ?? "last",
@@ -144,12 +160,10 @@ export function createJob<R, P>(
     now: () => services.store.now(),
     clock: services.clock,
     attempt,
-    // Slots from before the job was first seen are nobody's: a new job does not begin with the past.
-    since: () =>
-      services.once(`job-since:${name}`, ["first seen"], () => services.store.now(), {
-        keep: "forever",
-        doubt: "retry",
-      }),
+    since,
+    knownFrom: () => known.from(),
+    onForgotten: (instants) =>
+      services.warn("SLOTS_FORGOTTEN", jobAction(name), forgotten(instants), String(instants.at(-1))),
     onError: (error) => services.logger.error(`nevertwice: ${where}: ${redact(String(error))}`),
   });
   return {
@@ -164,7 +178,7 @@ export function createJob<R, P>(
       services.requireOpen();
       return (await loop.tick()).map(({ at, outcome }) => ({ slot: slotOfInstant(at), at: new Date(at), outcome }));
     },
-    runAt: (at) => attempt(scheduled(at)),
+    runAt: (at) => runAt(scheduled(at)),
     statusAt: (at) => {
       const instant = scheduled(at);
       return action.status({ slot: slotOfInstant(instant), at: instant });
@@ -175,6 +189,20 @@ export function createJob<R, P>(
     },
     recent,
   };
+
+  async function runAt(at: number): Promise<Outcome<R>> {
+    services.requireOpen();
+    const slot = slotOfInstant(at);
+    if (at >= (await known.from()) || (await action.status({ slot, at })).status !== "absent") return attempt(at);
+    throw configError(
+      `${where}: ${slot} is older than what the ledger still knows (keep is ${kept}): if it is done, its record is gone, and it would run twice. Nothing was run. To be able to run old slots, give the job a longer keep, or keep: "forever"; that counts for the slots from then on. To run this one whatever happened before, use an action or a job of another name.`,
+    );
+  }
+
+  function forgotten(instants: readonly number[]): string {
+    const [first, last] = [instants[0], instants.at(-1)].map((at) => new Date(at as number).toISOString());
+    return `${where}: ${instants.length === 1 ? `the slot ${first} was` : `${instants.length} slots from ${first} to ${last} were`} not caught up with: the ledger may have forgotten that they are done (keep is ${kept}). Give the job a longer keep, or "forever", to catch up further back.`;
+  }
 
   function scheduled(at: Date | number): number {
     const instant = Number(at);

@@ -2,12 +2,15 @@
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError } from "../core/errors.ts";
 import { parseCron } from "./cron-library.ts";
+import { longestCronGapMs } from "./longest-gap.ts";
 
 export interface Timetable {
   /** The first instant after this one; null: there is none any more. */
   next(after: number): number | null;
   /** The last instants up to and including this one, oldest first. */
   upTo(at: number, count: number): number[];
+  /** The longest time from one instant to the next; 0: there are no two. */
+  longestGapMs(): number;
 }
 
 export interface TimetableOptions {
@@ -32,6 +35,7 @@ export function timetable({ cron, every, tz }: TimetableOptions, where: string):
 function byCron(expression: string, zone: string, where: string): Timetable {
   const cron = parseCron(expression, zone, where);
   return {
+    longestGapMs: () => longestCronGapMs(cron, where),
     next: (after) => cron.nextRun(new Date(after))?.getTime() ?? null,
     upTo: (at, count) =>
       cron
@@ -48,6 +52,7 @@ function byInterval(everyMs: number, where: string): Timetable {
   if (everyMs < SHORTEST_EVERY_MS) throw configError(`${where}: every must be at least ${SHORTEST_EVERY_MS}ms.`);
   const last = (at: number) => Math.floor(at / everyMs) * everyMs;
   return {
+    longestGapMs: () => everyMs,
     next: (after) => last(after) + everyMs,
     upTo: (at, count) => Array.from({ length: count }, (_, i) => last(at) - (count - 1 - i) * everyMs),
   };

@@ -1,7 +1,9 @@
 import { constants } from "node:os";
 import { performance } from "node:perf_hooks";
 import { StringDecoder } from "node:string_decoder";
+import type { Duration } from "../../core/duration.ts";
 import { messageOf } from "../../core/errors.ts";
+import { windowsIn } from "../../core/keep.ts";
 import type { Outcome } from "../../core/outcome.ts";
 import { resolvePolicy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
@@ -9,7 +11,8 @@ import { nevertwice } from "../../nevertwice.ts";
 import { CommandFailed, type CommandResult, groupOf, isHeld, runCommandJob } from "../../schedule/command-job.ts";
 import { jobAction } from "../../schedule/job-action.ts";
 import { groupStanding } from "../../schedule/process-group.ts";
-import { slotOf } from "../../schedule/slot.ts";
+import { slotLengthMs, slotOf } from "../../schedule/slot.ts";
+import { slotKeep } from "../../schedule/slot-keep.ts";
 import { slotOfInstant, timetable } from "../../schedule/timetable.ts";
 import type { Command, Context, Sink } from "../command.ts";
 import { asUsage, EXIT, exitOfStatus, UsageError } from "../exit.ts";
@@ -21,7 +24,7 @@ export const run: Command = {
   name: "run",
   summary: "run a command once per slot, whatever cron, systemd or a person does",
   usage: [
-    "--job <name> --per <day|week|month|hour|15m> [--tz <zone>] [flags] -- <command> [arguments]",
+    "--job <name> --per <hour|day|week|month|quarter|year|15m> [--tz <zone>] [flags] -- <command> [arguments]",
     "--job <name> --cron <expression> [--tz <zone>] [flags] -- <command> [arguments]",
     "--job <name> --slot <text> [flags] -- <command> [arguments]",
   ],
@@ -29,13 +32,21 @@ export const run: Command = {
     "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over when its lease is over and nothing of its process group is left (--on-stale hold leaves it to a person).\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _ATTEMPT, _FENCE and _SEED in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt.",
   flags: {
     job: { takes: "value", value: "name", about: "the job; part of the key" },
-    per: { takes: "value", value: "window", about: "one run per day, week, month, hour or duration (15m)" },
+    per: {
+      takes: "value",
+      value: "window",
+      about: "one run per hour, day, week, month, quarter, year or duration (15m)",
+    },
     cron: { takes: "value", value: "expression", about: "one run per scheduled instant: the last one up to now" },
     slot: { takes: "value", value: "text", about: "one run per this text, such as a deployment's commit" },
     tz: { takes: "value", value: "zone", about: "the zone of --per and --cron: UTC unless given" },
     lease: { takes: "value", value: "duration", about: "how long a silent runner keeps its slot: 60s unless given" },
     timeout: { takes: "value", value: "duration", about: "the longest a run may take: 5/6 of the lease unless given" },
-    keep: { takes: "value", value: "duration", about: "how long a finished slot is remembered: 30d, or forever" },
+    keep: {
+      takes: "value",
+      value: "duration",
+      about: "how long a finished slot is remembered, or forever: 30d, or two slots where that is more",
+    },
     "on-stale": { takes: "value", value: "what", about: "take-over (unless given) or hold" },
     "on-failure": {
       takes: "value",
@@ -71,7 +82,7 @@ async function runJob(context: Context): Promise<number> {
   const stale = choice(context, "on-stale", ["take-over", "hold"] as const);
   const failed = choice(context, "on-failure", ["retry", "hold"] as const);
   const onSkip = exitCode(context);
-  const lasting = durations(context);
+  const lasting = { ...durations(context), ...keepOf(context) };
   const store = openLedger(args.text("store"), io);
   const tenant = args.text("tenant");
   const nt = nevertwice({ store, sweep: false, onWarning: () => {}, ...(tenant !== undefined && { tenant }) });
@@ -124,6 +135,21 @@ function durations({ args }: Context): { lease?: string; timeout?: string; keep?
   );
   asUsage(() => resolvePolicy(given, "run"));
   return given;
+}
+
+/** Of --per the window in the key says what it needs; of --cron only the expression does. */
+function keepOf({ args }: Context): { keep?: Duration | "forever" } {
+  const [per, cron, slot, tz, keep] = ["per", "cron", "slot", "tz", "keep"].map((flag) => args.text(flag));
+  return asUsage(() => {
+    if (cron !== undefined) {
+      const times = timetable({ cron, ...(tz !== undefined && { tz }) }, "--cron");
+      return { keep: slotKeep(keep, times.longestGapMs(), "run") };
+    }
+    if (keep === undefined) return {};
+    const lengthMs =
+      per !== undefined ? slotLengthMs(per) : Math.max(0, ...windowsIn(slot ?? "").map((one) => one.lengthMs));
+    return { keep: slotKeep(keep, lengthMs, "run") };
+  });
 }
 
 function slotFor({ args }: Context, now: number): string {
