@@ -112,3 +112,23 @@ it("an answer of classify that it may not give is doubt: the call is not made ag
   const again = await Promise.resolve(send()).then(String, String);
   expect([runs, first, again]).toEqual([1, expect.anything(), expect.anything()]);
 });
+
+it("a trace of more calls than can be remembered is refused, and its first calls are not run again", async () => {
+  const memory = toolMemory({ scope: "run-1" });
+  const ran: number[] = [];
+  const call = (n: number) => memory.call("send", { n }, async () => ran.push(n));
+  for (let n = 0; n < 10_000; n += 1) await call(n);
+  await expect(call(10_000)).rejects.toThrow(/made 10000 different calls\. The tool was not run/);
+  await call(0);
+  expect([ran.length, ran.includes(10_000)]).toEqual([10_000, false]);
+});
+
+it("a call id whose turn was given out long ago does not get another", async () => {
+  const memory = toolMemory({ scope: "run-1", repeats: { roll: 1 } });
+  let rolls = 0;
+  const roll = (id: string) => memory.call("roll", {}, async () => ++rolls, id);
+  expect(await roll("first")).toMatchObject({ result: 1 });
+  for (let n = 0; n < 10_050; n += 1) await roll(`id ${n}`);
+  expect(await roll("first")).toMatchObject({ result: 1 });
+  expect(rolls).toBe(2);
+});

@@ -40,7 +40,7 @@ interface Numbered {
 
 const OPTIONS = ["scope", "nt", "repeats", "tools", "errors", "now"];
 
-// A trace longer than this is a runaway loop; the oldest answers go first.
+// A trace longer than this is a runaway loop. It is refused: to forget its first calls would run them again.
 const MOST_CALLS = 10_000;
 
 export function toolMemory(options: ToolMemoryOptions): ToolMemory {
@@ -89,13 +89,19 @@ class Turns {
   }
 
   of(tool: string, args: unknown, callId: string | undefined): number {
+    const most = 1 + (this.#repeats[tool] ?? 0);
     const call = callText(tool, args);
+    if (most === 1) return 1;
     const id = callId === undefined ? null : `${callId} ${call}`;
     const known = id === null ? undefined : this.#byId.get(id);
     if (known !== undefined) return known;
-    const turn = Math.min((this.#counts.get(call) ?? 0) + 1, 1 + (this.#repeats[tool] ?? 0));
-    remember(this.#counts, call, turn);
-    if (id !== null) remember(this.#byId, id, turn);
+    const turn = Math.min((this.#counts.get(call) ?? 0) + 1, most);
+    // An id that is not known gets the last turn, once that was given out: it need not be remembered.
+    const isNew = id !== null && turn < most;
+    requireRoom(this.#counts, call);
+    if (isNew) requireRoom(this.#byId, id);
+    this.#counts.set(call, turn);
+    if (isNew) this.#byId.set(id, turn);
     return turn;
   }
 }
@@ -104,10 +110,11 @@ function callText(tool: string, args: unknown): string {
   return JSON.stringify([tool, args === undefined ? "" : canonicalInput(args, "arguments")]);
 }
 
-function remember<V>(map: Map<string, V>, key: string, value: V): void {
-  const [oldest] = map.keys();
-  if (map.size >= MOST_CALLS && oldest !== undefined && !map.has(key)) map.delete(oldest);
-  map.set(key, value);
+function requireRoom(map: ReadonlyMap<string, unknown>, key: string): void {
+  if (map.size >= MOST_CALLS && !map.has(key))
+    throw configError(
+      `toolMemory: this trace has made ${MOST_CALLS} different calls. The tool was not run: no more can be remembered, and to forget the first ones would run them again. End the loop, or make a toolMemory with a new scope.`,
+    );
 }
 
 /** A tool's own key and free fields are those of its arguments; the turn stands beside them in the key. */
@@ -164,6 +171,7 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
     const key = deriveKey({ tenant: "", action: tool, version: turn, scope, parts: [call], secret: undefined });
     const earlier = known.get(key);
     if (earlier !== undefined) return repeated(await earlier, tool);
+    requireRoom(known, key);
     let thrown: { readonly error: unknown } | null = null;
     const work = (async (): Promise<Outcome<unknown>> => {
       try {
@@ -177,7 +185,7 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
         return { status: "failed", key, error, final: false };
       }
     })();
-    remember(known, key, work);
+    known.set(key, work);
     const outcome = await work;
     if (outcome.status === "done") return { kind: "result", result: outcome.result, note: null };
     const { error } = thrown as unknown as { error: unknown };

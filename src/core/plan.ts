@@ -45,7 +45,7 @@ export function nextStep(record: LedgerRecord | null, situation: Situation): Ste
     case "confirmed":
       return { do: "answer" };
     case "failed":
-      return record.final ? { do: "answer" } : claim;
+      return record.final || !(newRound || record.tries < policy.attempts) ? { do: "answer" } : claim;
     case "unknown":
       return settleStep(record, situation);
   }

@@ -122,7 +122,8 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
     case "lapse":
       return { type: "lapse" };
     case "probed": {
-      const answer = choice < 3 ? { as: "done" as const, result: RESULT } : { as: "not-done" as const };
+      const notDone = { as: "not-done" as const, noneLeft: choice === 3 };
+      const answer = choice < 3 ? { as: "done" as const, result: RESULT } : notDone;
       return { type: "probed", fence: seen?.fence ?? 0, quietForMs: 40 * choice, answer };
     }
     case "resolve":
@@ -422,6 +423,7 @@ describe("the state machine under random histories", () => {
       "not-sent → pending",
       "not-sent → unknown",
       "probed → confirmed",
+      "probed → failed",
       "probed → pending",
       "resend → sent",
       "resolve → confirmed",

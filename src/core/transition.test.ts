@@ -205,12 +205,14 @@ describe("the table's rows", () => {
     expect(resent.history.at(-1)).toMatchObject({ event: "resend", from: "unknown", to: "sent" });
   });
 
-  it("unknown → confirmed / pending: probe answered, after quietFor", () => {
+  it("unknown → confirmed / pending / failed: probe answered, after quietFor", () => {
     const at = past(2 * MINUTE);
     const yes = done(transition(unknown, { ...probedDone, quietForMs: 2 * MINUTE }, at));
     expect(yes).toMatchObject({ state: "confirmed", result: RESULT });
     const no = done(transition(unknown, { ...probedNotDone, quietForMs: 2 * MINUTE }, at));
     expect(no).toMatchObject({ state: "pending", dueAt: at.now, firstSentAt: null, why: null, tries: 1 });
+    const last = { ...probedNotDone, answer: { as: "not-done", noneLeft: true }, quietForMs: 2 * MINUTE } as const;
+    expect(done(transition(unknown, last, at))).toMatchObject({ state: "failed", final: false, firstSentAt: null });
   });
 
   it("unknown → confirmed / pending / failed: resolve, by a named person or program, with a reason", () => {

@@ -110,7 +110,10 @@ export type LedgerEvent =
       readonly type: "probed";
       readonly fence: number;
       readonly quietForMs: number;
-      readonly answer: { readonly as: "done"; readonly result: Payload | null } | { readonly as: "not-done" };
+      readonly answer:
+        | { readonly as: "done"; readonly result: Payload | null }
+        /** `noneLeft`: all tries are used up, so it is a dead letter. */
+        | { readonly as: "not-done"; readonly noneLeft?: boolean };
     }
   | {
       readonly type: "resolve";
@@ -299,7 +302,10 @@ function probed(current: LedgerRecord, event: EventOf<"probed">, at: Instant): C
     const record = settled(current, "confirmed", at, { result: event.answer.result, error: null });
     return accept(record, note(current, "probed-done", "confirmed", at));
   }
-  return accept(idle(current, at, at.now), note(current, "probed-not-done", "pending", at));
+  if (event.answer.noneLeft !== true)
+    return accept(idle(current, at, at.now), note(current, "probed-not-done", "pending", at));
+  const error = current.error ?? { name: "NotDone", message: current.why ?? "the probe answered that it was not done" };
+  return accept(settled(current, "failed", at, { error }), note(current, "probed-not-done", "failed", at));
 }
 
 /** How long until every earlier attempt has had time to arrive; 0: it has. */

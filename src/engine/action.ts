@@ -89,12 +89,17 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
 
   const run = (input: I, options: CallOptions = NO_OPTIONS): Promise<R> => begin(input, options, unwrap);
 
+  const watch = {
+    keepMs: definition.policy.keepMs,
+    now: () => engine.services.ledger.instant().now,
+    warn: (code: string, message: string) => engine.services.warnings.warn(code, definition.name, message),
+  };
   const methods = {
     actionName: definition.name,
     attempt,
     ...queueing<I, R>(definition, services, calls),
     each: (inputs: Inputs<I>, options: EachOptions = {}) =>
-      runEach<I, R>({ inputs, options, action: definition.name, attempt }),
+      runEach<I, R>({ inputs, options, action: definition.name, attempt, watch }),
     async status(target: I | { readonly key: string }, options: CallOptions = {}) {
       requireGivenIn(options, `${definition.name}.status`);
       const { tx, ...asked } = options;

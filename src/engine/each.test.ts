@@ -26,6 +26,35 @@ eachStore("each", (open) => {
     expect(sent).toHaveLength(60);
   });
 
+  it("warns once what it did first is known for less than half of keep: started again later, it would do it again", async () => {
+    const { nt, clock, events } = open();
+    const sent: string[] = [];
+    const send = nt.action("mail", { key: ["to"], keep: "10d", run: async ({ to }: Mail) => void sent.push(to) });
+    const warned = () => events.filter((event) => event.type === "warning").map((event) => event.code);
+    await send.each(mails(3));
+    clock.advance(4 * 86_400_000);
+    await send.each(mails(3));
+    expect(warned()).toEqual([]);
+    clock.advance(2 * 86_400_000);
+    await send.each(mails(4));
+    expect([warned(), sent.length]).toEqual([["KEEP_SHORT_FOR_EACH"], 4]);
+  });
+
+  it("warns also in the middle of a run that takes so long", async () => {
+    const { nt, clock, events } = open();
+    const send = nt.action("mail", { key: ["to"], keep: "10d", run: async () => clock.advance(86_400_000) });
+    await send.each(mails(4), { concurrency: 1 });
+    expect(events.filter((event) => event.type === "warning")).toEqual([]);
+    await send.each(
+      Array.from({ length: 7 }, (_, i) => ({ to: `later ${i}` })),
+      { concurrency: 1 },
+    );
+    expect(events.find((event) => event.type === "warning")).toMatchObject({
+      code: "KEEP_SHORT_FOR_EACH",
+      message: expect.stringMatching(/were done more than half of keep \(10d\) ago/),
+    });
+  });
+
   it("reports what failed and what is in doubt, with the inputs, and goes on", async () => {
     const { nt } = open();
     const send = nt.action("mail", {

@@ -1,5 +1,6 @@
 /** Many inputs through one action, so many at a time, with a report at the end. What was done before is not done again. */
 import { isDamagedRecord } from "../core/damaged-record.ts";
+import { formatDuration } from "../core/duration.ts";
 import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { checkScope, checkTenant } from "../core/key.ts";
 import type { Outcome } from "../core/outcome.ts";
@@ -53,6 +54,40 @@ interface Run<I, R> {
   readonly options: EachOptions;
   readonly action: string;
   readonly attempt: (input: I, options: CallOptions) => Promise<Outcome<R>>;
+  readonly watch: KeepWatch;
+}
+
+interface KeepWatch {
+  readonly keepMs: number | null;
+  now(): number;
+  warn(code: string, message: string): void;
+}
+
+/**
+ * Started again, a run sends what is missing for as long as what it did first is known. Who is past half of that time is
+ * warned while there is time: the records cannot be kept longer afterwards.
+ */
+class Remembered {
+  readonly #watch: KeepWatch;
+  readonly #action: string;
+  #oldest: number;
+
+  constructor(watch: KeepWatch, action: string) {
+    this.#watch = watch;
+    this.#action = action;
+    this.#oldest = watch.now();
+  }
+
+  see(outcome: Outcome<unknown> | Unfit): void {
+    const { keepMs } = this.#watch;
+    if (keepMs === null) return;
+    if (outcome.status === "done") this.#oldest = Math.min(this.#oldest, outcome.at);
+    if (this.#watch.now() - this.#oldest <= keepMs / 2) return;
+    this.#watch.warn(
+      "KEEP_SHORT_FOR_EACH",
+      `action ${this.#action}: the first inputs of each() were done more than half of keep (${formatDuration(keepMs)}) ago. If it is started again once keep is over, they are done again: start it with the inputs that are left, and give keep more time before such a run, or "forever".`,
+    );
+  }
 }
 
 const MOST = 1_000_000;
@@ -67,6 +102,7 @@ export async function runEach<I, R>(run: Run<I, R>): Promise<EachReport<I>> {
   if (call.scope !== undefined) checkScope(call.scope);
   const source = oneAtATime(iterate(run.inputs, `${run.action}.each`));
   const tally = new Tally<I>(keep);
+  const remembered = new Remembered(run.watch, run.action);
   let broken: { readonly error: unknown } | null = null;
   const lane = async () => {
     while (broken === null && signal?.aborted !== true) {
@@ -74,7 +110,9 @@ export async function runEach<I, R>(run: Run<I, R>): Promise<EachReport<I>> {
       if (next.done) return;
       const { index, input } = next.value;
       try {
-        tally.count(index, input, await outcomeOf(run, input, call));
+        const outcome = await outcomeOf(run, input, call);
+        tally.count(index, input, outcome);
+        remembered.see(outcome);
         onProgress?.(tally.progress());
       } catch (error) {
         // The store is down, or the run itself is set up wrongly: the next input would fare no better.

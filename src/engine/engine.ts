@@ -401,7 +401,7 @@ export class Engine {
     const fact =
       answer.as === "done"
         ? { as: "done" as const, result: payloads.store(answer.result, "result", 1 << 20, bound) }
-        : answer;
+        : { as: "not-done" as const, noneLeft: !fresh && record.tries >= call.definition.policy.attempts };
     const applied = await ledger.apply(stored, { type: "probed", fence: record.fence, quietForMs, answer: fact });
     if (applied.ok)
       events.emit({ type: "settled", action: record.action, key: record.key, as: answer.as, how: "probe" });

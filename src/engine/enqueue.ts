@@ -6,7 +6,7 @@ import { errorForOutcome } from "../core/outcome.ts";
 import { expired, type LedgerRecord, type State, type WorkTerms } from "../core/record.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored, TransactionView } from "../core/store.ts";
-import { type LedgerEvent, transition } from "../core/transition.ts";
+import { type Intent, type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, type CallDefaults, type CallOptions, intentOf } from "./call.ts";
 import { sleep } from "./clock.ts";
 import type { Engine } from "./engine.ts";
@@ -116,8 +116,15 @@ function enqueueOf(engine: Engine, call: Call, terms: Terms, line: string | unde
     const dueAt = terms.dueAt ?? now + terms.delayMs;
     const intent = intentOf(call, current, payloads);
     if (intent.input !== null && "omitted" in intent.input) throw inputDoesNotFit(call, intent.input.omitted);
-    return { type: "enqueue", holder, intent, dueAt, terms: workTerms(terms, dueAt, line) };
+    const work = workTerms(terms, dueAt, line);
+    return { type: "enqueue", holder, intent: knownUntil(intent, work?.notAfter), dueAt, terms: work };
   };
+}
+
+/** Until its deadline it may be enqueued again as the same intent, so it is known until then, however short `keep` is. */
+function knownUntil(intent: Intent, notAfter: number | undefined): Intent {
+  if (notAfter === undefined) return intent;
+  return { ...intent, guardUntil: Math.max(intent.guardUntil ?? 0, notAfter) };
 }
 
 /** A record of an order is inserted without a place; it gets one right after. */

@@ -3,12 +3,13 @@
  * are put into the outbox together, in one line, in the caller's transaction if there is one; the worker takes each when
  * the step before it is done and long enough ago.
  */
-import { type Duration, formatDuration } from "../core/duration.ts";
+import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
 import { configError, putOff, rejected } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
+import { leastKeepMs } from "../core/keep.ts";
 import { isSettled } from "../core/order.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import { type PolicyOptions, resolvePolicy } from "../core/policy.ts";
+import { DEFAULT_KEEP, type PolicyOptions, resolvePolicy } from "../core/policy.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Action } from "../engine/action.ts";
@@ -70,7 +71,6 @@ export interface SequenceServices {
 
 // A step that waits for another one is looked at again no sooner than this.
 const LOOK_AGAIN_MS = 1_000;
-const DEFAULT_KEEP_MS = 30 * 86_400_000;
 
 export function createSequence<I, R>(
   name: string,
@@ -80,8 +80,9 @@ export function createSequence<I, R>(
 ): Sequence<I, R> {
   const where = `sequence ${JSON.stringify(name)}`;
   const planned = planOf(steps, options, where);
-  const keep = options.keep ?? Math.max(DEFAULT_KEEP_MS, 2 * timeTaken(planned));
-  return new Drip<I, R>(name, planned, { ...options, keep }, services);
+  const twiceMs = leastKeepMs(timeTaken(planned));
+  const derived = options.keep === undefined && twiceMs > durationMs(DEFAULT_KEEP, where);
+  return new Drip<I, R>(name, planned, derived ? { ...options, keep: twiceMs } : options, services);
 }
 
 /** Not taken, and not by its own failure. The record keeps the name of the error, so that it is known why. */
