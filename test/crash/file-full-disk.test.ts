@@ -13,6 +13,7 @@ import { until } from "../support/gate.ts";
 import { smallDisk } from "../support/small-disk.ts";
 
 const DISK_BYTES = 1024 * 1024;
+const COMPACT_ALWAYS = -1_000_000;
 const TEXT = "x".repeat(2_000);
 
 function smallFolder(): { folder: string; disk: Disk; mounted: boolean } {
@@ -24,9 +25,9 @@ function smallFolder(): { folder: string; disk: Disk; mounted: boolean } {
   return { folder, disk: mounted ? localDisk : smallDisk(folder, DISK_BYTES).disk, mounted };
 }
 
-function program(path: string, disk: Disk) {
+function program(path: string, disk: Disk, compactAfterLines = 1_000) {
   const effects = new Map<string, number>();
-  const nt = nevertwice({ store: fileStore({ path, disk, compactAfterLines: 50 }), sweep: false });
+  const nt = nevertwice({ store: fileStore({ path, disk, compactAfterLines }), sweep: false });
   const note = nt.action("note", {
     key: ["id"],
     run: async ({ id }: { id: string }) => {
@@ -55,12 +56,13 @@ it("F11: calls fail closed while the disk is full, nothing is left behind, and t
     mounted ? "on a mounted file system of 1 MB" : "no file system may be mounted here: refused by the store's disk",
   );
   writeFileSync(`${folder}/filler`, Buffer.alloc(DISK_BYTES / 4));
-  const { nt, effects, call } = program(path, disk);
+  const { nt, effects, call } = program(path, disk, COMPACT_ALWAYS);
   const told = new Map<string, string>();
   for (let i = 0; i < 1_000 && told.get(`${i - 1}`) !== "STORE_UNAVAILABLE"; i += 1) {
     told.set(`${i}`, await call(`${i}`));
-    expect(temporary(folder)).toEqual([]);
   }
+  // A compaction may still be at work.
+  await until(() => temporary(folder).length === 0, "a folder without temporary files");
   const refused = [...told].filter(([, status]) => status === "STORE_UNAVAILABLE").map(([id]) => id);
   const done = [...told].filter(([, status]) => status === "done").map(([id]) => id);
   expect(refused.length).toBe(1);
@@ -72,7 +74,8 @@ it("F11: calls fail closed while the disk is full, nothing is left behind, and t
   rmSync(`${folder}/filler`);
   // The engine asks a store that was down only now and then.
   await until(async () => (await call(refused[0] as string)) === "done");
-  for (const id of done) expect(await other.call(id)).toBe("done");
+  // The last one was done when there was no room left to say so: the program that has run it keeps that, and writes it later.
+  for (const id of done) await until(async () => (await other.call(id)) === "done");
   expect([...effects.values()].every((count) => count === 1)).toBe(true);
   expect([...other.effects.values()]).toEqual([]);
   await nt.close();
