@@ -2,7 +2,7 @@ import { linkSync, mkdirSync, realpathSync, renameSync, symlinkSync, writeFileSy
 import { join, relative } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../test/support/each-store.ts";
-import { identityOf, realPathOf, refuseHardLinks } from "./file-identity.ts";
+import { identityOf, realPathOf, refuseHardLinks, refuseLoneMount } from "./file-identity.ts";
 
 let folder: string;
 let file: string;
@@ -96,5 +96,24 @@ describe("identityOf", () => {
     refuseHardLinks(file, identityOf(file)?.links ?? 0);
     linkSync(file, join(folder, "second"));
     expect(() => refuseHardLinks(file, identityOf(file)?.links ?? 0)).toThrow(/has 2 names \(hard links\).*-samefile/);
+  });
+});
+
+describe("refuseLoneMount", () => {
+  const mounts = [
+    "22 1 0:21 / / rw,relatime - overlay overlay rw",
+    "514 22 8:1 /srv/ledger.jsonl /app/my\\040data/ledger.jsonl rw,relatime - ext4 /dev/sda1 rw",
+    "515 22 8:1 /srv/data /data rw,relatime - ext4 /dev/sda1 rw",
+  ].join("\n");
+
+  it("a file that is mounted by itself is refused; one in a mounted folder is not", () => {
+    expect(() => refuseLoneMount("/app/my data/ledger.jsonl", mounts)).toThrow(
+      /mounted as a single file.*Mount the folder instead: -v \/srv\/data:\/app\/my data/,
+    );
+    refuseLoneMount("/data/ledger.jsonl", mounts);
+    refuseLoneMount("/app/my data/other.jsonl", mounts);
+    refuseLoneMount("/data/ledger.jsonl", "");
+    writeFileSync(file, "");
+    refuseLoneMount(file);
   });
 });

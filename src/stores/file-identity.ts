@@ -1,10 +1,10 @@
 /**
  * Which file a path means. A ledger's lock, its id file and its compaction belong to the file, not to one of the paths
  * that lead to it: a symbolic link, a relative path, or another spelling on a file system that ignores case. So every
- * path is resolved before anything is made beside the file. A second name that cannot be resolved (a hard link) is
- * refused: each name would have a lock of its own.
+ * path is resolved before anything is made beside the file. A second name that cannot be resolved (a hard link, a mount
+ * of the file alone) is refused: each name would have a lock of its own.
  */
-import { readlinkSync, realpathSync, statSync } from "node:fs";
+import { readFileSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { configError } from "../core/errors.ts";
 
@@ -67,4 +67,29 @@ export function refuseHardLinks(path: string, links: number): void {
   throw configError(
     `the ledger ${path} has ${links} names (hard links). Each name would have its own lock and id file, so that two programs could do the same thing twice. Nothing was run. Find the others with: find <folder> -samefile ${path}, and remove them, or replace each with a symbolic link (ln -s).`,
   );
+}
+
+/**
+ * A file that is mounted by itself, as containers mount one: the folder around it is another one for each of them, and so
+ * are the lock, the id file and SQLite's log. Linux alone says so; elsewhere this refuses nothing.
+ */
+export function refuseLoneMount(path: string, mounts: string = mountTable()): void {
+  const mounted = mounts.split("\n").some((line) => unescaped(line.split(" ")[4] ?? "") === path);
+  if (!mounted) return;
+  throw configError(
+    `the ledger ${path} is mounted as a single file. Its lock, its id file and its log would lie in this container, and another one on the same file could do the same thing twice. Nothing was run. Mount the folder instead: -v /srv/data:${dirname(path)}`,
+  );
+}
+
+function mountTable(): string {
+  try {
+    return process.platform === "linux" ? readFileSync("/proc/self/mountinfo", "utf8") : "";
+  } catch {
+    return "";
+  }
+}
+
+/** Spaces and the like are written as octal numbers there. */
+function unescaped(text: string): string {
+  return text.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 }

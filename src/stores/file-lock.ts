@@ -78,7 +78,8 @@ export class FileLock {
       makePrivateFile(path, modeBeside(beside));
       const inode = identityOf(path)?.inode ?? null;
       const database = driver.open(path);
-      database.exec("PRAGMA busy_timeout = 0");
+      // With a journal on the disk, SQLite would write to it at each BEGIN, and a full disk could not be locked.
+      database.exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = MEMORY");
       this.#inode = inode;
       return database;
     } catch (error) {

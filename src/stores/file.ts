@@ -28,6 +28,7 @@ import type {
 import { transition } from "../core/transition.ts";
 import { type Disk, localDisk } from "./file-disk.ts";
 import { unusable } from "./file-errors.ts";
+import { refuseLoneMount } from "./file-identity.ts";
 import { FileLock } from "./file-lock.ts";
 import { type Addition, FileLog } from "./file-log.ts";
 import { hostInstant } from "./steady-clock.ts";
@@ -259,6 +260,7 @@ class FileStore implements Store {
     } catch (error) {
       throw unusable(this.#given, messageOf(error), error);
     }
+    refuseLoneMount(log.path);
     const lock = new FileLock({
       beside: log.path,
       path: `${log.path}.lock`,

@@ -3,14 +3,15 @@
  * that is gone, cut short, damaged or newer than this program refused, never replaced.
  */
 import { randomUUID } from "node:crypto";
-import { closeSync, existsSync, fsyncSync, readFileSync, renameSync, statSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, readFileSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { type DamagedRecord, markConnectionInUse } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
-import { identityOf, realPathOf, refuseHardLinks } from "./file-identity.ts";
+import { identityOf, realPathOf, refuseHardLinks, refuseLoneMount } from "./file-identity.ts";
 import { makePrivateFile, makePrivateFolder, modeBeside, openPrivate } from "./private-files.ts";
 import { isBusy, isCorrupt, isWithinTransaction, type SqliteDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
+import { lostWal } from "./sqlite-lost-wal.ts";
 import { hasSchema, migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
 import { walDamage } from "./sqlite-wal.ts";
 
@@ -46,8 +47,9 @@ export function openFile(options: OpenOptions): OpenedFile {
   const { path, driver, busyMs } = options;
   const expectedId = options.check ? beforeOpening(path) : null;
   // Before SQLite opens it: it would cut the log at the damage and go on.
-  const damage = options.check ? walDamage(path) : null;
+  const damage = options.check ? (walDamage(path) ?? lostWal(path)) : null;
   if (damage !== null) throw damagedFile(path, damage);
+  if (options.check) refuseLoneMount(path);
   refuseHardLinks(path, identityOf(path)?.links ?? 0);
   let db: SqliteHandle;
   try {
@@ -143,14 +145,19 @@ function writeDurably(path: string, text: string, mode: number): void {
   // Written beside and renamed, so that a crash leaves no half id to be taken for another ledger's.
   // A random name: threads, and containers that share a volume, share process ids too.
   const temporary = `${path}.${randomUUID()}.new`;
-  const file = openPrivate(temporary, "w", mode);
   try {
-    writeSync(file, text);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
+    const file = openPrivate(temporary, "w", mode);
+    try {
+      writeSync(file, text);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
   }
-  renameSync(temporary, path);
 }
 
 /** Where SQLite keeps the file that `given` leads to, and its log: the id file lies there too, not beside a link. */
@@ -162,10 +169,10 @@ export function ledgerPath(given: string): string {
   }
 }
 
-/** Whether `given` still leads to the file that was opened as `path`. */
+/** Whether `given` still leads to the file that was opened as `path`, and its log is there, as it is while it is open. */
 export function isStillThere(given: string, path: string, inode: string): boolean {
   try {
-    return realPathOf(given) === path && identityOf(path)?.inode === inode;
+    return realPathOf(given) === path && identityOf(path)?.inode === inode && existsSync(`${path}-wal`);
   } catch {
     return false;
   }

@@ -1,4 +1,13 @@
-import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { nevertwice } from "nevertwice";
 import { type SqliteHandle, sqliteStore } from "nevertwice/sqlite";
@@ -206,6 +215,19 @@ describe("durable settings", () => {
     };
     const driver = { name: "node:sqlite", file: "node:sqlite", open: lying } as const;
     expect(() => openFile({ path, driver, busyMs: 100, check: true, autoCheckpoint: 0 })).toThrow(message);
+  });
+
+  it("an id file that cannot be put in place leaves no temporary file behind", () => {
+    const folder = temporaryFolder();
+    const path = join(folder, "ledger.db");
+    const open = (file: string) => {
+      // A folder under the name of the id file: nothing can be renamed over it.
+      mkdirSync(join(`${file}.id`, "x"), { recursive: true });
+      return connect(file);
+    };
+    const driver = { name: "node:sqlite", open } as const;
+    expect(() => openFile({ path, driver, busyMs: 100, check: true, autoCheckpoint: 0 })).toThrow(/EISDIR|ENOTEMPTY/);
+    expect(readdirSync(folder).filter((name) => name.endsWith(".new"))).toEqual([]);
   });
 
   it("a passed connection without FULL is told by inspect, with what to do", async () => {

@@ -420,7 +420,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     this.#lookedAt = 0;
     throw new NevertwiceError(
       "STORE_UNAVAILABLE",
-      `the ledger ${this.#path} was removed or replaced while this program had it open. Nothing was run. Restore the file and start the program again.`,
+      `the ledger ${this.#path}, its log (-wal) or the path to it was removed or replaced while this program had it open. Nothing was run. Restore the file and start the program again.`,
     );
   }
 
