@@ -1,13 +1,13 @@
-// One process with several copies of nevertwice or of SQLite: child <scenario> <folder> <store> <calls>
+// One process with several copies of nevertwice or of SQLite: child <scenario> <folder of copies> <folder of the ledger> <store> <calls>
 // Prints how the calls of each copy ended, and what happened.
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Worker } from "node:worker_threads";
 
-const [scenario, folder, scheme, many] = process.argv.slice(2);
+const [scenario, folder, ledger, scheme, many] = process.argv.slice(2);
 const calls = Number(many);
-const path = join(folder, scheme === "file" ? "ledger.jsonl" : "ledger.db");
+const path = join(ledger, scheme === "file" ? "ledger.jsonl" : "ledger.db");
 const effects = new Map();
 
 /** `at`: a folder with a node_modules of its own. `again` evaluates the modules anew, as a development server does. */

@@ -11,19 +11,34 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 const CHILD = fileURLToPath(new URL("child.mjs", import.meta.url));
 const DRIVER = "node_modules/@photostructure/sqlite";
 
+const installed = new Map();
+process.on("exit", () => {
+  for (const folder of installed.values()) rmSync(folder, { recursive: true, force: true });
+});
+
 /** `drivers`: 1: both copies of nevertwice find the same driver; 2: each has its own, which is a library of its own. */
 export async function runCopies({ scenario, drivers, store = "sqlite", calls }) {
-  const folder = realpathSync(mkdtempSync(join(tmpdir(), "nevertwice-copies-")));
+  const ledger = temporaryFolder();
   try {
-    for (const name of ["one", "two"]) installNevertwice(join(folder, name));
-    for (const name of drivers === 1 ? ["."] : ["one", "two"]) installDriver(join(folder, name));
-    const args = [...withoutBuiltIn(), "--expose-gc", CHILD, scenario, folder, store, String(calls)];
-    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: folder });
+    const args = [CHILD, scenario, install(drivers), ledger, store, String(calls)];
+    const { stdout } = await promisify(execFile)(process.execPath, [...withoutBuiltIn(), "--expose-gc", ...args]);
     return JSON.parse(stdout);
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(ledger, { recursive: true, force: true });
   }
 }
+
+function install(drivers) {
+  const known = installed.get(drivers);
+  if (known !== undefined) return known;
+  const folder = temporaryFolder();
+  installed.set(drivers, folder);
+  for (const name of ["one", "two"]) installNevertwice(join(folder, name));
+  for (const name of drivers === 1 ? ["."] : ["one", "two"]) installDriver(join(folder, name));
+  return folder;
+}
+
+const temporaryFolder = () => realpathSync(mkdtempSync(join(tmpdir(), "nevertwice-copies-")));
 
 /** Two drivers of one process are two copies of the package. Node's own SQLite is there once. */
 function withoutBuiltIn() {
