@@ -6,8 +6,9 @@
  * keeps its connections apart itself, where bare POSIX locks would not.
  */
 import { dirname } from "node:path";
-import { configError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import { identityOf } from "./file-identity.ts";
+import { type Claim, claimFile } from "./one-library.ts";
 import { makePrivateFile, modeBeside } from "./private-files.ts";
 import { isBusy, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
 
@@ -30,6 +31,7 @@ export class FileLock {
   readonly #options: FileLockOptions;
   #database: SqliteHandle | null = null;
   #inode: string | null = null;
+  #claim: Claim | null = null;
 
   constructor(options: FileLockOptions) {
     this.#options = options;
@@ -54,6 +56,8 @@ export class FileLock {
   close(): void {
     this.#database?.close?.();
     this.#database = null;
+    this.#claim?.release();
+    this.#claim = null;
   }
 
   #tryTake(): boolean {
@@ -77,12 +81,17 @@ export class FileLock {
       makeFolder(dirname(path));
       makePrivateFile(path, modeBeside(beside));
       const inode = identityOf(path)?.inode ?? null;
+      this.#claim = claimFile(path, driver);
       const database = driver.open(path);
+      this.#claim.hold(database);
       // With a journal on the disk, SQLite would write to it at each BEGIN, and a full disk could not be locked.
       database.exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = MEMORY");
       this.#inode = inode;
       return database;
     } catch (error) {
+      this.#claim?.release();
+      this.#claim = null;
+      if (isNevertwiceError(error)) throw error;
       throw configError(
         `the lock file ${path} cannot be opened (${messageOf(error)}). The JSONL ledger needs a folder it may write to, on a local disk.`,
         error,

@@ -8,6 +8,7 @@ import { basename, dirname } from "node:path";
 import { type DamagedRecord, markConnectionInUse } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import { identityOf, realPathOf, refuseHardLinks, refuseLoneMount } from "./file-identity.ts";
+import { type Claim, claimFile } from "./one-library.ts";
 import { makePrivateFile, makePrivateFolder, modeBeside, openPrivate } from "./private-files.ts";
 import { isBusy, isCorrupt, isWithinTransaction, type SqliteDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
@@ -22,6 +23,8 @@ export interface OpenedFile {
   readonly inode: string;
   /** Rows that were found damaged while opening, up to a few. The ledger works without them. */
   readonly damaged: readonly DamagedRecord[];
+  /** Closes the connection. */
+  close(): void;
 }
 
 export interface OpenOptions {
@@ -52,12 +55,20 @@ export function openFile(options: OpenOptions): OpenedFile {
   if (options.check) refuseLoneMount(path);
   refuseHardLinks(path, identityOf(path)?.links ?? 0);
   let db: SqliteHandle;
+  let claim: Claim | null = null;
   try {
     makePrivateFile(path);
+    claim = claimFile(path, driver);
     db = driver.open(path);
+    claim.hold(db);
   } catch (error) {
-    throw cannotOpen(path, error);
+    claim?.release();
+    throw isNevertwiceError(error) ? error : cannotOpen(path, error);
   }
+  const close = () => {
+    closeQuietly(db);
+    claim.release();
+  };
   try {
     db.exec(`PRAGMA busy_timeout = ${busyMs}; PRAGMA page_size = ${NEW_FILE_PAGE_BYTES}`);
     setDurable(db, path);
@@ -65,9 +76,9 @@ export function openFile(options: OpenOptions): OpenedFile {
     const ledger = new SqliteLedger(db, path);
     const damaged = options.check ? afterOpening(db, ledger, path, expectedId) : [];
     db.exec("PRAGMA busy_timeout = 0");
-    return { db, ledger, inode: identityOf(path)?.inode ?? "", damaged };
+    return { db, ledger, inode: identityOf(path)?.inode ?? "", damaged, close };
   } catch (error) {
-    closeQuietly(db);
+    close();
     throw isNevertwiceError(error) ? error : cannotOpen(path, error);
   }
 }
@@ -186,7 +197,7 @@ export function checkpointQuietly(db: SqliteHandle): void {
   }
 }
 
-export function closeQuietly(db: SqliteHandle): void {
+function closeQuietly(db: SqliteHandle): void {
   try {
     db.close?.();
   } catch {

@@ -34,7 +34,7 @@ port.on("message", (request: WorkerRequest) => {
 });
 
 function answer(request: WorkerRequest): unknown {
-  return request.op === "close" ? file.db.close?.() : patiently(() => perform(file, request));
+  return request.op === "close" ? file.close() : patiently(() => perform(file, request));
 }
 
 function patiently<T>(work: () => T): T {

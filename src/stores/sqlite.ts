@@ -26,7 +26,6 @@ import { type Conflicts, packBatch, resultsOf, versionsOf } from "./sqlite-batch
 import { isBusy, isSqliteHandle, isTransactionOpen, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import {
   checkpointQuietly,
-  closeQuietly,
   firstValue,
   isStillThere,
   ledgerPath,
@@ -265,7 +264,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     if (this.#owned && this.#file) {
       // Everything into the one file: whoever copies ledger.db after a close has it all.
       checkpointQuietly(this.#file.db);
-      closeQuietly(this.#file.db);
+      this.#file.close();
     }
     this.#file = null;
   }
@@ -310,7 +309,8 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
       refuseNewer(state, this.#path);
       if (state?.version !== SCHEMA_VERSION) ledger.transaction(() => migrate(db, this.#path));
     });
-    return { db, ledger, inode: "", damaged: [] };
+    // Yours: it stays open.
+    return { db, ledger, inode: "", damaged: [], close: () => {} };
   }
 
   /**
