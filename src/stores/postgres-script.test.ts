@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { postgresStore } from "nevertwice/postgres";
 import pg from "pg";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
+import { program } from "../../scripts/services/programs.mjs";
 import { freshDatabase } from "../../test/services/addresses.ts";
 import { CliLedger } from "../../test/support/cli.ts";
 import { sampleRecord } from "../testing/index.ts";
@@ -34,7 +35,7 @@ async function dump(schema: string, ...flags: string[]): Promise<string> {
 function psql(sql: string, ...flags: string[]): { status: number | null; err: string } {
   const file = join(cli.folder, `${newSchema()}.sql`);
   writeFileSync(file, sql);
-  const ran = spawnSync("psql", [database.url, "-X", "-q", "-v", "ON_ERROR_STOP=1", ...flags, "-f", file], {
+  const ran = spawnSync(program("psql"), [database.url, "-X", "-q", "-v", "ON_ERROR_STOP=1", ...flags, "-f", file], {
     encoding: "utf8",
   });
   return { status: ran.status, err: ran.stderr };
