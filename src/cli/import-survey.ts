@@ -18,11 +18,19 @@ export interface Survey {
 const MOST_KEYS = 2_000_000;
 const SHOWN = 5;
 
-export async function survey(entries: Entries, source: SourceFile, doneWins: boolean): Promise<Survey> {
+const PROGRESS_ROWS = 1_000;
+
+export async function survey(
+  entries: Entries,
+  source: SourceFile,
+  doneWins: boolean,
+  onProgress: (rows: number) => void,
+): Promise<Survey> {
   const keys = new Map<string, KeyRows>();
   let [rows, withBreaks, firstBreak] = [0, 0, 0];
   for await (const { intent, end, place, breaks } of entries) {
     rows += 1;
+    if (rows % PROGRESS_ROWS === 0) onProgress(rows);
     if (breaks > 0) {
       withBreaks += 1;
       firstBreak ||= place;
@@ -59,7 +67,7 @@ function contradicted(keys: ReadonlyMap<string, KeyRows>, { name, unit }: Source
   );
 }
 
-/** Whether this row stands for all rows of its key, and what they say together. */
+/** Whether the record of the key is made from this row, and what all rows of the key say together. */
 export function representedBy(entry: Entry, { keys }: Survey): { readonly key: KeyRows; readonly as: End } | null {
   const key = keys.get(entry.intent.key);
   if (key === undefined) return null;

@@ -44,9 +44,10 @@ describe("types of CSV columns", () => {
     expect(ran).toEqual([{ lead_id: "7", active: true }]);
   });
 
-  it("one value that can only be text settles the column; days, long numbers and leading zeros are text", async () => {
-    for (const text of ["key\n7\nx8\n", "key\n2026-01-15\n", "key\n12345678901234567890\n", "key\n007\n+49170\n"])
+  it("a column is text where most of its values can only be text; days, long numbers and leading zeros are text", async () => {
+    for (const text of ["key\n7\nx8\ny9\n", "key\n2026-01-15\n", "key\n12345678901234567890\n", "key\n007\n+49170\n"])
       expect((await load(text)).code).toBe(0);
+    expect((await load("key\n7\n8\nn/a\n")).err).toMatch(/key \(line 2: "7", but line 4: "n\/a"\).*--types key=number/);
   });
 
   it.each([

@@ -128,25 +128,43 @@ export function otherType(text: string): ColumnType | null {
   return /^[[{]/.test(text) && jsonOf(text) !== undefined ? "json" : null;
 }
 
-/** Which columns may be something else than text, over all rows. One value that can only be text settles it. */
+interface Seen {
+  texts: number;
+  others: number;
+  /** The first value that can only be text, and the first that can be something else. */
+  text: { readonly place: number; readonly value: string } | null;
+  other: { readonly place: number; readonly value: string; readonly type: ColumnType } | null;
+}
+
+/** Which columns may be something else than text, over all rows. They are text where most values can only be text. */
 export class ColumnGuesses {
-  readonly #seen = new Map<string, { type: ColumnType; place: number; value: string } | "text">();
+  readonly #seen = new Map<string, Seen>();
 
   note(column: string, value: string, place: number): void {
-    const before = this.#seen.get(column);
-    if (before === "text") return;
+    const seen = this.#seen.get(column) ?? { texts: 0, others: 0, text: null, other: null };
+    this.#seen.set(column, seen);
     const type = otherType(value);
-    if (type === null || (before !== undefined && before.type !== type)) this.#seen.set(column, "text");
-    else if (before === undefined) this.#seen.set(column, { type, place, value });
+    if (type === null) {
+      seen.texts += 1;
+      seen.text ??= { place, value };
+    } else {
+      seen.others += 1;
+      seen.other ??= { place, value, type };
+    }
   }
 
   /** Throws where columns are left of which the type is not known. */
   refuseUnknown(file: string): void {
-    const open = [...this.#seen].flatMap(([column, one]) => (one === "text" ? [] : [{ column, ...one }]));
+    const open = [...this.#seen].flatMap(([column, { others, texts, other, text }]) =>
+      other === null || others < texts ? [] : [{ column: oneLine(column), other, text }],
+    );
     if (open.length === 0) return;
-    const list = open.map(({ column, place, value }) => `${oneLine(column)} (line ${place}: ${shownValue(value)})`);
-    const flag = open.map(({ column, type }) => `${oneLine(column)}=${type}`).join(",");
-    const text = open.map(({ column }) => `${oneLine(column)}=text`).join(",");
+    const list = open.map(({ column, other, text }) => {
+      const but = text === null ? "" : `, but line ${text.place}: ${shownValue(text.value)}`;
+      return `${column} (line ${other.place}: ${shownValue(other.value)}${but})`;
+    });
+    const flag = open.map(({ column, other }) => `${column}=${other.type}`).join(",");
+    const text = open.map(({ column }) => `${column}=text`).join(",");
     throw new UsageError(
       `${file}: CSV has no types, and these columns may not be text in your program: ${list.join(", ")}. The key of 7 is another than that of "7": imported with the wrong type, a row guards nothing. Add --types ${flag} or, where your program has text, --types ${text}. Nothing was imported.`,
     );

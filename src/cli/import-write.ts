@@ -160,13 +160,13 @@ export async function checkRows(entries: Entries, survey: Survey, target: Target
 /** Null: it is as it should be, and counted. */
 function whyUnguarded(entry: Entry, as: End, stored: Stored | null | Error, check: Check): string | null {
   if (stored instanceof Error) return "its record cannot be read: see nevertwice doctor";
-  const standing = entry.intent.standing(stored);
-  if (standing.as === "repeat") check.repeats += 1;
-  else if (standing.as === "held" && as === "doubt") check.inDoubt += 1;
-  else if (standing.as !== "conflict" && as === "failed") check.failed += 1;
-  else if (standing.as === "conflict")
-    return `a record with the same key has other values for ${standing.differs.join(", ")}: a call gets a conflict, and is not run`;
-  else if (standing.as === "held") return "its record is in doubt or under way, and was left as it is";
+  const nextCall = entry.intent.nextCall(stored);
+  if (nextCall.as === "repeat") check.repeats += 1;
+  else if (nextCall.as === "held" && as === "doubt") check.inDoubt += 1;
+  else if (nextCall.as !== "conflict" && as === "failed") check.failed += 1;
+  else if (nextCall.as === "conflict")
+    return `a record with the same key has other values for ${nextCall.differs.join(", ")}: a call gets a conflict, and is not run`;
+  else if (nextCall.as === "held") return "its record is in doubt or under way, and was left as it is";
   else if (stored === null) return "there is no record: a call would run";
   else return `its record is ${stored.record.state}, and was left as it is: a call would run`;
   return null;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { printInput, toFingerprint } from "./fingerprint.ts";
-import { type PastEnd, recordPast, standingOf } from "./past.ts";
+import { nextCallOf, type PastEnd, recordPast } from "./past.ts";
 import type { Instant, LedgerRecord, State } from "./record.ts";
 import { transition } from "./transition.ts";
 
@@ -72,19 +72,19 @@ describe("recordPast", () => {
   });
 });
 
-describe("standingOf", () => {
-  const standing = (record: LedgerRecord | null, input: unknown = { id: 7 }) =>
-    standingOf(record, printInput(input, []), [], now);
+describe("nextCallOf", () => {
+  const nextCall = (record: LedgerRecord | null, input: unknown = { id: 7 }) =>
+    nextCallOf(record, printInput(input, []), [], now);
 
   it("says what a call would meet", () => {
-    expect(standing(null)).toEqual({ as: "runs" });
-    expect(standing(recordIn("confirmed"))).toEqual({ as: "repeat" });
-    expect(standing(recordIn("confirmed", 10))).toEqual({ as: "runs" });
-    expect(standing(recordIn("confirmed"), { id: 8 })).toEqual({ as: "conflict", differs: ["id"] });
-    expect(standing(recordIn("unknown"))).toEqual({ as: "held" });
-    expect(standing(recordIn("sent"))).toEqual({ as: "held" });
+    expect(nextCall(null)).toEqual({ as: "runs" });
+    expect(nextCall(recordIn("confirmed"))).toEqual({ as: "repeat" });
+    expect(nextCall(recordIn("confirmed", 10))).toEqual({ as: "runs" });
+    expect(nextCall(recordIn("confirmed"), { id: 8 })).toEqual({ as: "conflict", differs: ["id"] });
+    expect(nextCall(recordIn("unknown"))).toEqual({ as: "held" });
+    expect(nextCall(recordIn("sent"))).toEqual({ as: "held" });
     for (const state of ["failed", "pending", "claimed"] as const)
-      expect(standing(recordIn(state))).toEqual({ as: "runs" });
-    expect(standing({ ...recordIn("failed"), final: true })).toEqual({ as: "held" });
+      expect(nextCall(recordIn(state))).toEqual({ as: "runs" });
+    expect(nextCall({ ...recordIn("failed"), final: true })).toEqual({ as: "held" });
   });
 });

@@ -55,7 +55,7 @@ function changed(record: LedgerRecord | null, event: LedgerEvent, at: Instant): 
 }
 
 /** What a call with this input would meet. */
-export type Standing =
+export type NextCall =
   /** It is answered with the stored result. */
   | { readonly as: "repeat" }
   /** It is not run: the record is in doubt, or held by an attempt. */
@@ -64,12 +64,12 @@ export type Standing =
   | { readonly as: "conflict"; readonly differs: readonly string[] }
   | { readonly as: "runs" };
 
-export function standingOf(
+export function nextCallOf(
   record: LedgerRecord | null,
   print: InputPrint,
   free: readonly string[],
   now: Instant,
-): Standing {
+): NextCall {
   if (record === null || expired(record, now.now)) return { as: "runs" };
   if (record.state === "unknown" || record.state === "sent" || leaseAlive(record, now)) return { as: "held" };
   if (record.state !== "confirmed") return record.final ? { as: "held" } : { as: "runs" };

@@ -1,6 +1,6 @@
 /** For `nevertwice import`: the records of what an action's program did before it had a ledger. */
 import { keyParts } from "../core/key-parts.ts";
-import { type PastEnd, recordPast, type Standing, standingOf } from "../core/past.ts";
+import { type NextCall, nextCallOf, type PastEnd, recordPast } from "../core/past.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { storableText } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
@@ -31,7 +31,7 @@ export interface PastIntent {
   readonly identity: string;
   /** The record to write; null: what is stored stays as it is. */
   recordOf(stored: Stored | null, past: PastAttempt): LedgerRecord | null;
-  standing(stored: Stored | null): Standing;
+  nextCall(stored: Stored | null): NextCall;
 }
 
 export interface PastAccess {
@@ -70,6 +70,6 @@ function pastIntent(call: Call, engine: Engine): PastIntent {
       const intent = { ...intentOf(call, stored?.record ?? null, payloads), keepMs: past.keepMs };
       return recordPast(stored?.record ?? null, { intent, end: endOf(past), at: past.at ?? now.now }, now);
     },
-    standing: (stored) => standingOf(stored?.record ?? null, call.print, definition.free, ledger.instant()),
+    nextCall: (stored) => nextCallOf(stored?.record ?? null, call.print, definition.free, ledger.instant()),
   };
 }

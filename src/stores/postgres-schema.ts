@@ -106,7 +106,7 @@ export function migrationSql(schema: string, from: number, migrations: readonly 
   return [...statements, ...versionSql(schema, from, migrations)];
 }
 
-/** What every version stands on: the schema, and the table that says which version it has. */
+/** What every version needs: the schema, and the table that holds its version. */
 export function foundationSql(schema: string): string[] {
   const name = quoteName(schema);
   return [

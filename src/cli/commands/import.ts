@@ -30,7 +30,7 @@ export const importLedger: Command = {
     fields: {
       takes: "values",
       value: "columns",
-      about: "the fields that are the action's key, with commas; with --actions, its input",
+      about: "the fields that are the action's key, in its order, with commas; with --actions, its input",
     },
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
     types: {
@@ -115,7 +115,9 @@ async function run(context: Context): Promise<number> {
 async function imported(context: Context, source: SourceFile, target: Target): Promise<Result> {
   const { args, io } = context;
   const entries = new Entries(context, source, target);
-  const found = await survey(entries, source, args.on("done-wins"));
+  const found = await survey(entries, source, args.on("done-wins"), (rows) =>
+    showProgress(io, `checking: ${rows} rows …`),
+  );
   target.checkTypes();
   const dryRun = args.on("dry-run");
   const samples: Sample[] = [];
@@ -190,4 +192,7 @@ function reportCheck(context: Context, check: Check, { unit }: SourceFile): void
   context.line(`Checked: ${parts.join("; ")}${unguarded === 0 ? "." : `; ${unguarded} NOT guarded:`}`);
   for (const { place, why } of shown) context.line(`  ${unit} ${place}: ${why}`);
   if (unguarded > shown.length) context.line(`  … and ${unguarded - shown.length} more`);
+  // Fields in another order than the action's key, say, are other intents: only the action can tell.
+  if (context.args.on("fields") && !context.args.on("actions"))
+    context.line("Checked by the columns given, in their order. --actions <module> checks by the program's own key.");
 }
