@@ -10,7 +10,7 @@ import { type PolicyOptions, policyWarnings } from "./core/policy.ts";
 import { redact } from "./core/redact.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
 import type { Store } from "./core/store.ts";
-import { type Action, createAction } from "./engine/action.ts";
+import { type Action, createAction, pastOf } from "./engine/action.ts";
 import { type CallDefaults, type CallOptions, requireGivenIn } from "./engine/call.ts";
 import { systemClock } from "./engine/clock.ts";
 import { type AttemptContext, type Logger, outside, silentLogger } from "./engine/context.ts";
@@ -20,6 +20,7 @@ import { Engine } from "./engine/engine.ts";
 import { type EventListener, Events, Warnings } from "./engine/events.ts";
 import { Ledger } from "./engine/ledger.ts";
 import { keyIn, type Resolution, resolveDoubt, retryFailed, type Signature, type Target } from "./engine/operate.ts";
+import { PAST } from "./engine/past.ts";
 import { Payloads } from "./engine/payloads.ts";
 import { Heart } from "./engine/pulse.ts";
 import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all.ts";
@@ -225,6 +226,7 @@ class Instance implements Nevertwice {
     const action = createAction<I, R>(definition, this.#services);
     // So that the command, given an action, finds the instance it belongs to.
     Object.defineProperty(action, OWNER, { value: this });
+    Object.defineProperty(action, PAST, { value: pastOf(definition, this.#services) });
     return action;
   }
 

@@ -7,6 +7,7 @@ const packageOf = {
   initdb: "postgresql",
   postgres: "postgresql",
   pg_basebackup: "postgresql",
+  psql: "postgresql",
   "redis-server": "redis-server",
   "valkey-server": "valkey-server",
   pgbouncer: "pgbouncer",

@@ -1,5 +1,5 @@
 /** `nevertwice import`: ledgers that were kept by hand before. */
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CliLedger } from "../../test/support/cli.ts";
@@ -14,7 +14,7 @@ afterEach(() => cli.close());
 const file = (name: string, text: string) => writeFileSync(join(cli.folder, name), text);
 
 describe("nevertwice import", () => {
-  it("a plain ledger of lines: the last line of a key counts, and nothing of it is done again", async () => {
+  it("a plain ledger of lines: a line when it begins, a line when it ends; nothing of it is done again", async () => {
     file(
       "ledger.jsonl",
       [
@@ -66,7 +66,16 @@ describe("nevertwice import", () => {
 
   it("--fields: rows guard an action whose key is those fields", async () => {
     file("sends.csv", "lead_id,template,day,message_id\n7,welcome,2026-01-15,m-1\n");
-    await cli.run(["import", "sends.csv", "--action", "send", "--fields", "lead_id,template,day"]);
+    await cli.run([
+      "import",
+      "sends.csv",
+      "--action",
+      "send",
+      "--fields",
+      "lead_id,template,day",
+      "--types",
+      "lead_id=text",
+    ]);
     const send = cli.program().action("send", {
       key: ["lead_id", "template", "day"],
       free: ["body"],
@@ -79,7 +88,10 @@ describe("nevertwice import", () => {
   it("--dry-run writes nothing; --keep leaves out what is past it", async () => {
     file("l.jsonl", '{"key":"old","ts":1000000000}\n{"key":"new"}\n');
     const dry = await cli.run(["import", "l.jsonl", "--action", "x", "--keep", "30d", "--dry-run"]);
-    expect(dry.out).toBe("2 rows: 1 record would be imported (1 confirmed).\n1 row is past --keep: left out.\n");
+    expect(dry.out).toBe(
+      '2 rows: 1 record would be imported (1 confirmed).\n  line 2: x ["new"] (text): confirmed, kept for 30d\n1 row is past --keep: left out. A sweep would remove its record at once, and a call would run.\n',
+    );
+    expect(existsSync(cli.path)).toBe(false);
     expect((await cli.program().store.stats()).total).toBe(0);
   });
 
@@ -92,13 +104,9 @@ describe("nevertwice import", () => {
   it.each([
     ['{"key":"a"}\n{"key":', ["--action", "x"], /line 2 is not JSON. Nothing was imported/],
     ['{"key":"a"}', [], /import needs --action <name>, or --action-column/],
-    ['{"id":"a"}', ["--action", "x"], /row 1: there is no column idempotency_key, key, event_id. Name yours: --key/],
-    ['{"key":"a"}\n{"key":""}', ["--action", "x"], /row 2: the column key is missing or blank/],
-    [
-      '{"key":"a","status":"maybe"}',
-      ["--action", "x"],
-      /row 1: the status "maybe" says nothing about whether it happened/,
-    ],
+    ['{"id":"a"}', ["--action", "x"], /line 1: there is no column idempotency_key, key, event_id. Name yours: --key/],
+    ['{"key":"a"}\n{"key":""}', ["--action", "x"], /line 2: the column key is missing or blank/],
+    ['{"key":"a","status":"maybe"}', ["--action", "x"], /line 1: the status "maybe" does not say whether it happened/],
     ['{"key":"a","ts":"soon"}', ["--action", "x"], /the ts "soon" is not a time/],
     ["key,status\na,done,extra\n", ["--action", "x"], /line 2 has 3 fields, the header has 2/],
     ['{"key":"a"}', ["--action", "x", "--secret-env", "NOPE"], /--secret-env NOPE: that variable is not set/],
@@ -122,7 +130,7 @@ describe("nevertwice import", () => {
       `[\n{"key":"a"},\n{"key":"b","result":${deep}}\n]`,
       /array\.json: line 3: it is nested more than 256/,
     ],
-    ["table.csv", `key,result\na,1\nb,${deep}\n`, /table\.csv, row 3: the result is nested more than 256 levels/],
+    ["table.csv", `key,result\na,1\nb,${deep}\n`, /table\.csv, line 3: the result is nested more than 256 levels/],
   ])("a value that is nested too deeply is refused with its line: %s", async (name, text, message) => {
     file(name, text);
     const { code, err } = await cli.run(["import", name, "--action", "x"]);

@@ -286,12 +286,13 @@ describe("sweep and doctor", () => {
       db.close();
       writeFileSync(join(ledger.folder, "rows.jsonl"), '{"key":"a"}\n{"key":"b"}\n{"key":"c"}\n');
       for (const dry of [["--dry-run"], []]) {
-        const { json } = await ledger.run(["import", "rows.jsonl", "--action", "old", "--json", ...dry]);
+        const { json, code } = await ledger.run(["import", "rows.jsonl", "--action", "old", "--json", ...dry]);
         expect(json).toMatchObject({ imported: 2, known: 0, damaged: 1 });
+        expect(code).toBe(1);
       }
       writeFileSync(join(ledger.folder, "odd.jsonl"), '{"key":"z","kind":"a\\u0000b"}\n');
       const odd = await ledger.run(["import", "odd.jsonl", "--action-column", "kind"]);
-      expect(odd.err).toMatch(/row 1: action: it contains the character U\+0000.*Nothing was imported/);
+      expect(odd.err).toMatch(/line 1: action .*it contains the character U\+0000.*Nothing was imported/);
     });
   });
 

@@ -20,6 +20,7 @@ import { type Enqueued, type EnqueueOptions, enqueue, readTerms } from "./enqueu
 import { type Inputs, inChunks, oneByOneOrTogether, sharingStatements } from "./enqueue-many.ts";
 import { causeOf, isRemembered } from "./error-memory.ts";
 import { checkSignature, type Resolution, resolveDoubt, type Target } from "./operate.ts";
+import { type PastAccess, pastAccess } from "./past.ts";
 import { parseInput } from "./standard-schema.ts";
 import { runInTransaction, statusInTransaction, viewOf } from "./transactional.ts";
 
@@ -137,6 +138,12 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
   // `name` of a function is not writable, but it is configurable: stack traces and logs then show the action.
   Object.defineProperty(run, "name", { value: definition.name });
   return Object.assign(run, methods);
+}
+
+/** Not made with every action: `once` makes one for each call. */
+export function pastOf(definition: Definition, services: ActionServices): PastAccess {
+  const calls = new Calls(definition, services);
+  return pastAccess(definition, services.engine, (input, options) => calls.make(input, options));
 }
 
 function queueing<I, R>(definition: Definition, services: ActionServices, calls: Calls) {

@@ -16,6 +16,7 @@ import {
   SCHEMA_VERSION,
   type SchemaState,
 } from "./postgres-schema.ts";
+import { lockName } from "./postgres-script.ts";
 import { functionName, UNKNOWN_STATEMENT } from "./postgres-supabase.ts";
 
 export interface Found {
@@ -90,9 +91,7 @@ export async function migrate(
   const check = whoseItIs(options);
   return driver.transaction(async (connection) => {
     // Of the transaction, not of the session: it goes with the transaction, also behind a pooler.
-    await connection.query(
-      `SELECT pg_advisory_xact_lock(hashtext(${quoteText(`nevertwice ${options.schema}`)}))::text`,
-    );
+    await connection.query(`SELECT pg_advisory_xact_lock(hashtext(${quoteText(lockName(options.schema))}))::text`);
     await connection.query(check);
     const statements = [...pending(await look(connection, options.schema), options), ...more];
     for (const statement of statements) await connection.query(statement);

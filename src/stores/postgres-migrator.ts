@@ -3,7 +3,8 @@ import { openDriver } from "./postgres-driver.ts";
 import { storeError } from "./postgres-errors.ts";
 import { look, migrate, pending, whoseItIs } from "./postgres-migrate.ts";
 import { checkOptions } from "./postgres-options.ts";
-import { accessSql, migrationSql, quoteName, rlsSql, SCHEMA_VERSION } from "./postgres-schema.ts";
+import { accessSql, quoteName, rlsSql, SCHEMA_VERSION } from "./postgres-schema.ts";
+import { migrationScript } from "./postgres-script.ts";
 import { knownStatements } from "./postgres-statements.ts";
 import { supabaseSql } from "./postgres-supabase.ts";
 
@@ -24,6 +25,7 @@ export interface MigrationReport {
   readonly schema: string;
   /** The version of the schema after it. */
   readonly version: number;
+  /** What was run. Where nothing was: what would be, as one statement that may be applied more than once. */
   readonly statements: readonly string[];
   readonly ran: boolean;
 }
@@ -43,15 +45,18 @@ export async function performMigration(options: MigrationOptions): Promise<Migra
   const where = { schema, rls, where: store, supabase: options.supabase };
   const check = whoseItIs(where);
   if (url === undefined) {
-    const statements = [check, ...migrationSql(schema, 0), ...(rls ? rlsSql(schema) : []), ...grants, check];
-    return { store, schema, version, statements, ran: false };
+    const more = [...(rls ? rlsSql(schema) : []), ...grants];
+    return { store, schema, version, statements: [migrationScript({ schema, from: 0, check, more })], ran: false };
   }
   const driver = await openDriver(settings);
   try {
     if (dryRun) {
       await driver.query(check);
-      const statements = [...pending(await look(driver, schema), where), ...grants];
-      return { store, schema, version, statements, ran: false };
+      const found = await look(driver, schema);
+      const lacks = pending(found, where).length > 0 || grants.length > 0;
+      const more = [...(rls && !found.rls ? rlsSql(schema) : []), ...grants];
+      const script = migrationScript({ schema, from: found.state?.version ?? 0, check, more });
+      return { store, schema, version, statements: lacks ? [script] : [], ran: false };
     }
     const statements = await migrate(driver, where, grants);
     return { store, schema, version, statements, ran: true };

@@ -5,12 +5,12 @@ import { configError } from "../core/errors.ts";
  * What each version adds. `readableSince`: the oldest release schema whose statements still work on it, so that an old
  * release goes on serving while a new one is rolled out (F46).
  */
-interface Migration {
+export interface Migration {
   readonly readableSince: number;
   readonly sql: (schema: string) => string;
 }
 
-const MIGRATIONS: readonly Migration[] = [
+export const MIGRATIONS: readonly Migration[] = [
   {
     readableSince: 1,
     // One row per intent. A plain claim and confirm are one insert and one HOT update: no index holds anything that
@@ -99,24 +99,30 @@ export function dollarQuoted(body: string): string {
 }
 
 /** The statements from a version (0: nothing is there) to this release's, in order. */
-export function migrationSql(schema: string, from: number): string[] {
+export function migrationSql(schema: string, from: number, migrations: readonly Migration[] = MIGRATIONS): string[] {
   const name = quoteName(schema);
-  const statements: string[] = [];
-  if (from === 0) {
-    statements.push(
-      `CREATE SCHEMA IF NOT EXISTS ${name}`,
-      `CREATE TABLE ${name}.meta (name text PRIMARY KEY, value text NOT NULL)`,
-      `INSERT INTO ${name}.meta (name, value) VALUES ('ledger_id', gen_random_uuid()::text)`,
-    );
-  }
-  for (const { sql } of MIGRATIONS.slice(from)) statements.push(sql(name));
-  const readableSince = Math.max(...MIGRATIONS.slice(from).map((migration) => migration.readableSince));
-  for (const [key, value] of Object.entries({ schema_version: SCHEMA_VERSION, readable_since: readableSince })) {
-    statements.push(
-      `INSERT INTO ${name}.meta (name, value) VALUES ('${key}', '${value}') ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`,
-    );
-  }
-  return statements;
+  const statements = from === 0 ? foundationSql(schema) : [];
+  for (const { sql } of migrations.slice(from)) statements.push(sql(name));
+  return [...statements, ...versionSql(schema, from, migrations)];
+}
+
+/** What every version needs: the schema, and the table that holds its version. */
+export function foundationSql(schema: string): string[] {
+  const name = quoteName(schema);
+  return [
+    `CREATE SCHEMA IF NOT EXISTS ${name}`,
+    `CREATE TABLE ${name}.meta (name text PRIMARY KEY, value text NOT NULL)`,
+    `INSERT INTO ${name}.meta (name, value) VALUES ('ledger_id', gen_random_uuid()::text)`,
+  ];
+}
+
+/** Records the version that a migration from `from` leads to. */
+export function versionSql(schema: string, from: number, migrations: readonly Migration[]): string[] {
+  const readableSince = Math.max(...migrations.slice(from).map((migration) => migration.readableSince));
+  return Object.entries({ schema_version: migrations.length, readable_since: readableSince }).map(
+    ([key, value]) =>
+      `INSERT INTO ${quoteName(schema)}.meta (name, value) VALUES ('${key}', '${value}') ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`,
+  );
 }
 
 /**

@@ -1,7 +1,6 @@
 import { type MigrationReport, performMigration } from "../../stores/postgres-migrator.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, UsageError } from "../exit.ts";
-import { plural } from "../format.ts";
 
 export const migrate: Command = {
   name: "migrate",
@@ -21,7 +20,11 @@ export const migrate: Command = {
     },
     grant: { takes: "value", value: "role", about: "let this role use the ledger" },
     "dry-run": { takes: "nothing", about: "show what would be run on this ledger, and run nothing" },
-    "dump-sql": { takes: "nothing", about: "print the SQL of a new ledger, without a connection" },
+    "dump-sql": {
+      takes: "nothing",
+      about:
+        "print the SQL that makes a ledger or updates an older one, without a connection; it may be applied more than once",
+    },
   },
   operands: 0,
   examples: [
@@ -37,7 +40,7 @@ async function run(context: Context): Promise<number> {
   const url = args.text("store") ?? io.env.NEVERTWICE_STORE;
   const dump = args.on("dump-sql");
   if (dump && args.on("dry-run"))
-    throw new UsageError("--dump-sql and --dry-run are two things: the SQL of a new ledger, or what this one lacks.");
+    throw new UsageError("--dump-sql and --dry-run are two things: the SQL for any ledger, or what this one lacks.");
   if (!dump && !/^postgres(ql)?:/.test(url ?? "")) {
     throw new UsageError(
       "migrate is for ledgers in PostgreSQL: --store postgres://user:password@host/database, or NEVERTWICE_STORE. The other stores need no migration.",
@@ -58,8 +61,8 @@ async function run(context: Context): Promise<number> {
 
 function tell(context: Context, { store, statements, ran, version }: MigrationReport, dump: boolean): void {
   if (dump || (!ran && statements.length > 0)) {
-    if (!dump) context.note(`${plural(statements.length, "statement")} would be run on ${store}`);
-    context.line(["BEGIN;", ...statements.map((sql) => (sql.endsWith(";") ? sql : `${sql};`)), "COMMIT;"].join("\n"));
+    if (!dump) context.note(`this would be run on ${store}:`);
+    for (const sql of statements) context.line(`${sql};`);
     return;
   }
   context.line(

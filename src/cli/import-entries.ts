@@ -1,0 +1,130 @@
+/** The rows of a file as past attempts of intents. */
+
+import { readJson } from "../agents/mcp-json.ts";
+import { type Duration, durationMs } from "../core/duration.ts";
+import { isNevertwiceError } from "../core/errors.ts";
+import { DEEPEST_JSON, isTooDeep } from "../core/foreign-json.ts";
+import type { PastAttempt, PastIntent } from "../engine/past.ts";
+import type { Context } from "./command.ts";
+import { asUsage, UsageError } from "./exit.ts";
+import type { SourceFile } from "./import-file.ts";
+import type { PlacedRow, Row } from "./import-row.ts";
+import { endOf, type RowEnd, STATUS_WORDS } from "./import-status.ts";
+import type { Target } from "./import-target.ts";
+import { converted, timeOf } from "./import-types.ts";
+import { oneLine } from "./text.ts";
+
+export interface Entry {
+  readonly place: number;
+  readonly action: string;
+  readonly intent: PastIntent;
+  readonly end: RowEnd;
+  /** The attempt as this row tells it. */
+  readonly past: PastAttempt;
+  readonly breaks: number;
+}
+
+const TIME_COLUMNS = [
+  "sent_at",
+  "completed_at",
+  "processed_at",
+  "finished_at",
+  "ts",
+  "updated_at",
+  "created_at",
+  "started_at",
+  "started",
+];
+const NOT_IN_RESULT = ["key", "status", "ts", "idempotency_key"];
+
+export class Entries {
+  readonly #context: Context;
+  readonly #source: SourceFile;
+  readonly #target: Target;
+  readonly keepMs: number | null;
+
+  constructor(context: Context, source: SourceFile, target: Target) {
+    this.#context = context;
+    this.#source = source;
+    this.#target = target;
+    const keep = context.args.text("keep");
+    this.keepMs =
+      keep === undefined || keep === "forever" ? null : asUsage(() => durationMs(keep as Duration, "--keep"));
+  }
+
+  async *[Symbol.asyncIterator](): AsyncIterator<Entry> {
+    for await (const row of this.#source.rows()) yield await this.#entry(row);
+  }
+
+  async #entry(placed: PlacedRow): Promise<Entry> {
+    const { place, row, breaks } = placed;
+    try {
+      const { action, intent } = await this.#target.intentOf(placed);
+      const end = { ...this.#endOf(row), place, at: this.#timeOf(row) };
+      const past: PastAttempt = {
+        as: end.as,
+        at: end.at,
+        keepMs: this.keepMs,
+        ...(end.as === "done" && { result: this.#resultOf(row) }),
+        ...(end.as === "failed" && { error: errorOf(row) }),
+      };
+      return { place, action, intent, end, past, breaks };
+    } catch (error) {
+      if (!(error instanceof UsageError) && !isNevertwiceError(error)) throw error;
+      throw new UsageError(
+        `${this.#source.name}, ${this.#source.unit} ${place}: ${error.message} Nothing was imported.`,
+        {
+          cause: error,
+        },
+      );
+    }
+  }
+
+  #endOf(row: Row): Pick<RowEnd, "as" | "word"> {
+    const { args } = this.#context;
+    const column = args.text("status-column") ?? "status";
+    if (!Object.hasOwn(row, column) && !args.on("status-column")) return { as: "done", word: -1 };
+    const end = endOf(row[column]);
+    if (end !== undefined) return end;
+    throw new UsageError(
+      `the ${oneLine(column)} ${JSON.stringify(row[column])} does not say whether it happened. Known are: ${STATUS_WORDS.join(", ")}.`,
+    );
+  }
+
+  #timeOf(row: Row): number | null {
+    const named = this.#context.args.text("time-column");
+    if (named !== undefined && !Object.hasOwn(row, named))
+      throw new UsageError(`there is no column ${oneLine(named)} (--time-column).`);
+    for (const column of named === undefined ? TIME_COLUMNS : [named]) {
+      const value = Object.hasOwn(row, column) ? row[column] : undefined;
+      if (value === undefined || value === null || value === "") continue;
+      const at = timeOf(value);
+      if (at !== null) return at;
+      throw new UsageError(`the ${oneLine(column)} ${JSON.stringify(value)} is not a time.`);
+    }
+    return null;
+  }
+
+  /** The result as it was kept; without a column of that name, the rest of the row. */
+  #resultOf(row: Row): unknown {
+    const { types } = this.#target;
+    if (!Object.hasOwn(row, "result")) {
+      const rest = Object.entries(row).filter(([name]) => !NOT_IN_RESULT.includes(name));
+      return rest.length === 0 ? undefined : Object.fromEntries(rest);
+    }
+    const { result } = row;
+    if (result === null || result === "") return undefined;
+    const type = types.get("result");
+    if (type !== undefined) return converted(result, type, "result");
+    if (typeof result !== "string") return result;
+    if (isTooDeep(result)) throw new UsageError(`the result is nested more than ${DEEPEST_JSON} levels deep.`);
+    // As JSON only where nothing is lost by it: a long number stays text.
+    const reading = readJson(result);
+    return reading.ok && reading.inexact === null ? reading.value : result;
+  }
+}
+
+function errorOf(row: Row): string {
+  const error = row.error ?? row.error_detail ?? row.error_message;
+  return typeof error === "string" && error !== "" ? error : "it failed before it was imported";
+}

@@ -1,0 +1,172 @@
+/**
+ * The rows of a file, one after the other: JSON lines, a JSON array, or CSV. A file is read more than once and never held
+ * in memory, except for a JSON array. What cannot be read exactly is refused with its line.
+ */
+import { createHash } from "node:crypto";
+import { closeSync, createReadStream, openSync, readSync, type Stats, statSync } from "node:fs";
+import { readJson } from "../agents/mcp-json.ts";
+import { messageOf } from "../core/errors.ts";
+import { DEEPEST_JSON, isTooDeep } from "../core/foreign-json.ts";
+import { UsageError } from "./exit.ts";
+import { csvRows } from "./import-csv.ts";
+import { LONGEST_ROW, linesIn, type PlacedRow, type Row } from "./import-row.ts";
+
+export interface SourceFile {
+  readonly name: string;
+  readonly format: "lines" | "array" | "csv";
+  /** "line" or "entry": what `place` counts. */
+  readonly unit: string;
+  rows(): AsyncIterable<PlacedRow>;
+}
+
+const LARGEST_ARRAY = 256 * 1024 * 1024;
+const PEEKED = 64 * 1024;
+
+export function openSource(path: string, name: string, delimiter: string | undefined): SourceFile {
+  const { stats, start } = peek(path, name);
+  const format = formatOf(name, start);
+  const digests = new Set<string>();
+  const text = () => textOf(path, name, digests);
+  const read = { csv: () => csvRows(text(), name, delimiterOf(name, delimiter)), lines: () => lineRows(text(), name) };
+  if (format !== "csv" && delimiter !== undefined)
+    throw new UsageError(`--delimiter is for CSV, and ${name} is read as JSON. Leave it out.`);
+  if (format === "array" && stats.size > LARGEST_ARRAY)
+    throw new UsageError(
+      `${name} is a JSON array of more than 256 MB, which would have to be held in memory. Make JSON lines of it: jq -c '.[]' ${name} > rows.jsonl`,
+    );
+  const rows = format === "array" ? () => arrayRows(text(), name) : read[format];
+  return { name, format, unit: format === "array" ? "entry" : "line", rows };
+}
+
+function peek(path: string, name: string): { stats: Stats; start: string } {
+  try {
+    const stats = statSync(path);
+    if (!stats.isFile())
+      throw new UsageError(`${name} is not a regular file. It is read more than once: save the rows in a file first.`);
+    const bytes = Buffer.alloc(PEEKED);
+    const file = openSync(path, "r");
+    const length = readSync(file, bytes, 0, PEEKED, 0);
+    closeSync(file);
+    if ((bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff))
+      throw new UsageError(`${name} is in UTF-16. Save it as UTF-8 (in Excel: "CSV UTF-8").`);
+    return {
+      stats,
+      start: bytes
+        .toString("utf8", 0, length)
+        .replace(/^\ufeff/, "")
+        .trimStart(),
+    };
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    throw new UsageError(`${name} cannot be read: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** By its name, then by its first character. Taken for a table, a file of lines would lose its first line to the header. */
+function formatOf(name: string, start: string): SourceFile["format"] {
+  if (/\.(csv|tsv)$/i.test(name)) return "csv";
+  if (start.startsWith("[")) return "array";
+  return start === "" || start.startsWith("{") || /\.(jsonl|ndjson|json)$/i.test(name) ? "lines" : "csv";
+}
+
+function delimiterOf(name: string, given: string | undefined): string {
+  if (given === undefined) return /\.tsv$/i.test(name) ? "\t" : ",";
+  const delimiter = given === "tab" || given === "\\t" ? "\t" : given;
+  if ([...delimiter].length === 1 && !/["\r\n]/.test(delimiter)) return delimiter;
+  throw new UsageError(`--delimiter takes one character, or the word tab: --delimiter ";"`);
+}
+
+/** Strictly UTF-8: a replaced character would make another key. Without a byte order mark. */
+async function* textOf(path: string, name: string, digests: Set<string>): AsyncIterable<string> {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const digest = createHash("sha256");
+  let line = 1;
+  const decoded = (bytes?: Uint8Array) => {
+    try {
+      return bytes === undefined ? decoder.decode() : decoder.decode(bytes, { stream: true });
+    } catch {
+      throw new UsageError(
+        `${name} is not UTF-8 (near line ${line}). Nothing was imported. Convert it: iconv -f latin1 -t utf-8 ${name} > utf8-${name}`,
+      );
+    }
+  };
+  for await (const bytes of createReadStream(path) as AsyncIterable<Buffer>) {
+    digest.update(bytes);
+    const text = decoded(bytes);
+    yield text;
+    line += linesIn(text);
+  }
+  const rest = decoded();
+  if (rest !== "") yield rest;
+  digests.add(digest.digest("hex"));
+  if (digests.size > 1)
+    throw new UsageError(`${name} changed while it was imported. Import it again: what is there already is kept.`);
+}
+
+async function* lineRows(chunks: AsyncIterable<string>, name: string): AsyncIterable<PlacedRow> {
+  let [rest, place] = ["", 0];
+  const rowOf = (text: string): PlacedRow[] => {
+    place += 1;
+    if (text.trim() === "") return [];
+    const row = plain(
+      parsed(text, name, () => `line ${place}`),
+      name,
+      `line ${place}`,
+    );
+    return [{ place, row, breaks: 0 }];
+  };
+  for await (const chunk of chunks) {
+    const lines = (rest + chunk).split("\n");
+    rest = lines.pop() as string;
+    for (const line of lines) yield* rowOf(line);
+    if (rest.length > LONGEST_ROW)
+      throw new UsageError(`${name}: line ${place + 1} is longer than 4 MB. Nothing was imported.`);
+  }
+  yield* rowOf(rest);
+}
+
+async function* arrayRows(chunks: AsyncIterable<string>, name: string): AsyncIterable<PlacedRow> {
+  const texts: string[] = [];
+  for await (const chunk of chunks) texts.push(chunk);
+  const text = texts.join("");
+  const rows = parsed(text, name, (at) =>
+    at === "whole" ? "the file" : `line ${at === "deep" ? depthLine(text) : linesIn(text.slice(0, at)) + 1}`,
+  );
+  for (const [i, row] of (rows as unknown[]).entries())
+    yield { place: i + 1, row: plain(row, name, `entry ${i + 1}`), breaks: 0 };
+}
+
+function parsed(text: string, name: string, where: (at: number | "deep" | "whole") => string): unknown {
+  if (isTooDeep(text))
+    throw new UsageError(
+      `${name}: ${where("deep")}: it is nested more than ${DEEPEST_JSON} levels deep. Nothing was imported.`,
+    );
+  const reading = readJson(text);
+  if (!reading.ok)
+    throw new UsageError(
+      reading.problem === "it is not JSON"
+        ? `${name}: ${where("whole")} is not JSON. Nothing was imported. Correct it, or take it out if it was never finished.`
+        : `${name}: ${where("whole")}: ${reading.problem}. Nothing was imported.`,
+    );
+  if (reading.inexact !== null)
+    throw new UsageError(
+      `${name}: ${where(text.indexOf(reading.inexact))} has the number ${reading.inexact}, which JavaScript cannot hold exactly: another number would be imported. Write it as text, in quotes. Nothing was imported.`,
+    );
+  return reading.value;
+}
+
+/** In an array, the line on which it gets too deep. */
+function depthLine(text: string): number {
+  let [low, high] = [0, text.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (isTooDeep(text.slice(0, middle))) high = middle;
+    else low = middle + 1;
+  }
+  return linesIn(text.slice(0, low)) + 1;
+}
+
+function plain(value: unknown, name: string, what: string): Row {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Row;
+  throw new UsageError(`${name}: ${what} is not an object with fields. Nothing was imported.`);
+}

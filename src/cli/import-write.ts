@@ -1,0 +1,173 @@
+/** Writing records and reading them back: what a call of the program would meet. */
+import { askAround } from "../core/damaged-record.ts";
+import { expired, type State } from "../core/record.ts";
+import type { Stored } from "../core/store.ts";
+import { ProblemError } from "./exit.ts";
+import type { Entries, Entry } from "./import-entries.ts";
+import { type End, togetherAs } from "./import-status.ts";
+import { representedBy, type Survey } from "./import-survey.ts";
+import type { Target } from "./import-target.ts";
+
+export interface Counts {
+  imported: number;
+  /** There, in doubt or failed, and confirmed now. */
+  strengthened: number;
+  known: number;
+  past: number;
+  /** There, and cannot be read. */
+  damaged: number;
+  states: Record<string, number>;
+}
+
+interface Planned {
+  readonly entry: Entry;
+  readonly as: End;
+}
+
+const BATCH = 200;
+// Each time another process has changed one of the records meanwhile.
+const MOST_ROUNDS = 10;
+
+export interface Writing {
+  readonly target: Target;
+  readonly dryRun: boolean;
+  readonly onProgress: (done: number) => void;
+  /** The state that the row gives its record; null: the record that is there stays as it is. */
+  readonly onPlan?: (entry: Entry, state: State | null) => void;
+}
+
+export async function writeRecords(entries: Entries, survey: Survey, writing: Writing): Promise<Counts> {
+  const counts: Counts = { imported: 0, strengthened: 0, known: 0, past: 0, damaged: 0, states: {} };
+  let done = 0;
+  for await (const batch of batches(planned(entries, survey, counts, writing.target))) {
+    await writeBatch(batch, counts, writing);
+    done += batch.length;
+    writing.onProgress(done);
+  }
+  return counts;
+}
+
+async function* planned(entries: Entries, survey: Survey, counts: Counts, { store }: Target): AsyncIterable<Planned> {
+  for await (const entry of entries) {
+    const found = representedBy(entry, survey);
+    if (found === null) continue;
+    const { at, keepMs } = entry.past;
+    if (found.as !== "doubt" && keepMs !== null && at !== null && at + keepMs <= store.now()) {
+      found.key.past = true;
+      counts.past += 1;
+    } else yield { entry, as: found.as };
+  }
+}
+
+async function* batches<T>(all: AsyncIterable<T>): AsyncIterable<T[]> {
+  let batch: T[] = [];
+  for await (const one of all) {
+    batch.push(one);
+    if (batch.length < BATCH) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
+}
+
+async function writeBatch(
+  batch: readonly Planned[],
+  counts: Counts,
+  { target, dryRun, onPlan }: Writing,
+): Promise<void> {
+  let open = batch;
+  for (let round = 0; open.length > 0; round += 1) {
+    if (round === MOST_ROUNDS)
+      throw new ProblemError(
+        `${open.length} records are changed by other processes all the time. Import the file again: what is there already is kept.`,
+      );
+    const stored = await storedOf(
+      open.map(({ entry }) => entry),
+      target,
+    );
+    const puts = open.flatMap((one, i) => {
+      const found = stored[i] ?? null;
+      if (found instanceof Error) {
+        counts.damaged += 1;
+        return [];
+      }
+      const { entry, as } = one;
+      const record = entry.intent.recordOf(found, { ...entry.past, as });
+      onPlan?.(entry, record?.state ?? null);
+      if (record !== null) return [{ one, found, record }];
+      counts.known += 1;
+      return [];
+    });
+    const results = dryRun
+      ? puts.map(() => ({ ok: true }))
+      : await target.store.write(puts.map(({ record, found }) => ({ record, expected: found?.version ?? null })));
+    open = puts.flatMap(({ one, found, record }, i) => {
+      if (results[i]?.ok !== true) return [one];
+      if (found !== null && !expired(found.record, target.store.now())) counts.strengthened += 1;
+      else {
+        counts.imported += 1;
+        counts.states[record.state] = (counts.states[record.state] ?? 0) + 1;
+      }
+      return [];
+    });
+  }
+}
+
+/** A record that cannot be read is an error in its place. */
+async function storedOf(entries: readonly Entry[], { store, exists }: Target): Promise<(Stored | null | Error)[]> {
+  if (!exists) return entries.map(() => null);
+  const keyOf = ({ intent }: Entry) => intent.key;
+  return askAround(entries, keyOf, (some) => store.read(some.map(keyOf)));
+}
+
+export interface Unguarded {
+  readonly place: number;
+  readonly key: string;
+  readonly why: string;
+}
+
+export interface Check {
+  /** Rows that a call of the program would find done. */
+  repeats: number;
+  /** Rows that may have happened: not run, and to be settled. */
+  inDoubt: number;
+  /** Rows that failed, and may be tried again. */
+  failed: number;
+  /** Rows that should be guarded and are not. */
+  unguarded: number;
+  readonly shown: Unguarded[];
+}
+
+const SHOWN = 20;
+
+/** Reads the file once more, and asks the ledger about every row. */
+export async function checkRows(entries: Entries, survey: Survey, target: Target): Promise<Check> {
+  const check: Check = { repeats: 0, inDoubt: 0, failed: 0, unguarded: 0, shown: [] };
+  for await (const batch of batches(entries as AsyncIterable<Entry>)) {
+    const stored = await storedOf(batch, target);
+    batch.forEach((entry, i) => {
+      const key = survey.keys.get(entry.intent.key);
+      if (key?.past) return;
+      const why = whyUnguarded(entry, key === undefined ? entry.end.as : togetherAs(key).as, stored[i] ?? null, check);
+      if (why === null) return;
+      check.unguarded += 1;
+      if (check.shown.length < SHOWN) check.shown.push({ place: entry.place, key: entry.intent.key, why });
+    });
+  }
+  return check;
+}
+
+/** Null: it is as it should be, and counted. */
+function whyUnguarded(entry: Entry, as: End, stored: Stored | null | Error, check: Check): string | null {
+  if (stored instanceof Error) return "its record cannot be read: see nevertwice doctor";
+  const nextCall = entry.intent.nextCall(stored);
+  if (nextCall.as === "repeat") check.repeats += 1;
+  else if (nextCall.as === "held" && as === "doubt") check.inDoubt += 1;
+  else if (nextCall.as !== "conflict" && as === "failed") check.failed += 1;
+  else if (nextCall.as === "conflict")
+    return `a record with the same key has other values for ${nextCall.differs.join(", ")}: a call gets a conflict, and is not run`;
+  else if (nextCall.as === "held") return "its record is in doubt or under way, and was left as it is";
+  else if (stored === null) return "there is no record: a call would run";
+  else return `its record is ${stored.record.state}, and was left as it is: a call would run`;
+  return null;
+}

@@ -1,0 +1,90 @@
+import { describe, expect, it } from "vitest";
+import { printInput, toFingerprint } from "./fingerprint.ts";
+import { nextCallOf, type PastEnd, recordPast } from "./past.ts";
+import type { Instant, LedgerRecord, State } from "./record.ts";
+import { transition } from "./transition.ts";
+
+const now: Instant = { now: 1_000_000, steady: 1_000, epoch: "boot" };
+const print = printInput({ id: 7 }, []);
+const intent = {
+  key: "nt1_x",
+  tenant: "",
+  action: "send",
+  version: 1,
+  scope: null,
+  fingerprint: toFingerprint(print),
+  input: null,
+  keepMs: null,
+};
+const ends: Record<"done" | "failed" | "doubt", PastEnd> = {
+  done: { as: "done", result: (fence) => ({ json: String(fence) }) },
+  failed: { as: "failed", error: { name: "Imported", message: "it failed" } },
+  doubt: { as: "doubt", why: "it may have happened" },
+};
+const past = (as: keyof typeof ends) => ({ intent, end: ends[as], at: 500_000 });
+
+function recordIn(state: State, keepMs: number | null = null): LedgerRecord {
+  const claimed = transition(
+    null,
+    { type: "claim", intent: { ...intent, keepMs }, to: "sent", holder: "h", leaseMs: 1, newRound: true },
+    { now: 1, steady: 1, epoch: "boot" },
+  );
+  if (!claimed.ok) throw new Error(claimed.refusal);
+  return { ...claimed.record, state, settledAt: 1, expiresAt: keepMs === null ? null : 1 + keepMs, lease: null };
+}
+
+describe("recordPast", () => {
+  it("makes the record that the state machine would have made, dated when it happened", () => {
+    expect(recordPast(null, past("done"), now)).toMatchObject({
+      state: "confirmed",
+      createdAt: 500_000,
+      fence: 1,
+      result: { json: "1" },
+    });
+    expect(recordPast(null, past("failed"), now)).toMatchObject({ state: "failed", final: false });
+    expect(recordPast(null, past("doubt"), now)).toMatchObject({ state: "unknown", why: "it may have happened" });
+  });
+
+  it.each(["pending", "claimed", "sent", "confirmed", "failed", "unknown"] as const)(
+    "a failure or a doubt changes no record that is %s",
+    (state) => {
+      for (const as of ["failed", "doubt"] as const) expect(recordPast(recordIn(state), past(as), now)).toBeNull();
+    },
+  );
+
+  it.each(["pending", "claimed", "sent", "failed", "unknown"] as const)(
+    "success is accepted where the record is %s",
+    (state) => {
+      const record = recordPast(recordIn(state), past("done"), now);
+      expect(record).toMatchObject({ state: "confirmed", result: { json: "1" } });
+      expect(record?.history.at(-1)).toMatchObject({ from: state, to: "confirmed" });
+    },
+  );
+
+  it("a confirmed record and an attempt under way are left", () => {
+    expect(recordPast(recordIn("confirmed"), past("done"), now)).toBeNull();
+    const held = { ...recordIn("sent"), lease: { until: 2_000, epoch: "boot" } };
+    expect(recordPast(held, past("done"), now)).toBeNull();
+  });
+
+  it("an expired record is replaced, and its fence goes on", () => {
+    expect(recordPast(recordIn("confirmed", 10), past("doubt"), now)).toMatchObject({ state: "unknown", fence: 2 });
+  });
+});
+
+describe("nextCallOf", () => {
+  const nextCall = (record: LedgerRecord | null, input: unknown = { id: 7 }) =>
+    nextCallOf(record, printInput(input, []), [], now);
+
+  it("says what a call would meet", () => {
+    expect(nextCall(null)).toEqual({ as: "runs" });
+    expect(nextCall(recordIn("confirmed"))).toEqual({ as: "repeat" });
+    expect(nextCall(recordIn("confirmed", 10))).toEqual({ as: "runs" });
+    expect(nextCall(recordIn("confirmed"), { id: 8 })).toEqual({ as: "conflict", differs: ["id"] });
+    expect(nextCall(recordIn("unknown"))).toEqual({ as: "held" });
+    expect(nextCall(recordIn("sent"))).toEqual({ as: "held" });
+    for (const state of ["failed", "pending", "claimed"] as const)
+      expect(nextCall(recordIn(state))).toEqual({ as: "runs" });
+    expect(nextCall({ ...recordIn("failed"), final: true })).toEqual({ as: "held" });
+  });
+});

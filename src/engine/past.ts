@@ -1,0 +1,75 @@
+/** For `nevertwice import`: the records of what an action's program did before it had a ledger. */
+import { keyParts } from "../core/key-parts.ts";
+import { type NextCall, nextCallOf, type PastEnd, recordPast } from "../core/past.ts";
+import type { LedgerRecord } from "../core/record.ts";
+import { storableText } from "../core/storable-text.ts";
+import type { Stored } from "../core/store.ts";
+import { type Call, type CallOptions, intentOf } from "./call.ts";
+import type { Definition } from "./definition.ts";
+import type { Engine } from "./engine.ts";
+import { DEFAULT_LIMITS } from "./payloads.ts";
+import type { StandardSchema } from "./standard-schema.ts";
+
+/** By a registered symbol: the command and the module with the actions may have a copy of the package each. */
+export const PAST = Symbol.for("nevertwice.past");
+
+export interface PastAttempt {
+  readonly as: "done" | "failed" | "doubt";
+  /** Epoch ms; null: not known. */
+  readonly at: number | null;
+  readonly result?: unknown;
+  readonly error?: string;
+  /** How long the record is kept; null: forever. */
+  readonly keepMs: number | null;
+}
+
+/** An intent by its input: derived by the action itself, as for a call. */
+export interface PastIntent {
+  readonly key: string;
+  readonly parts: readonly unknown[];
+  /** Equal for two inputs that are repeats of each other. */
+  readonly identity: string;
+  /** The record to write; null: what is stored stays as it is. */
+  recordOf(stored: Stored | null, past: PastAttempt): LedgerRecord | null;
+  nextCall(stored: Stored | null): NextCall;
+}
+
+export interface PastAccess {
+  readonly schema: StandardSchema | undefined;
+  intentOf(input: unknown, options: CallOptions): Promise<PastIntent>;
+}
+
+export function pastAccess(
+  definition: Definition,
+  engine: Engine,
+  make: (input: unknown, options: CallOptions) => Call | Promise<Call>,
+): PastAccess {
+  return {
+    schema: definition.schema,
+    intentOf: async (input, options) => pastIntent(await make(input, options), engine),
+  };
+}
+
+function pastIntent(call: Call, engine: Engine): PastIntent {
+  const { definition, key, tenant } = call;
+  const { ledger, payloads } = engine.services;
+  const endOf = ({ as, result, error }: PastAttempt): PastEnd => {
+    if (as === "failed") return { as, error: { name: "Imported", message: storableText(error ?? "") } };
+    if (as === "doubt") return { as, why: "imported while it was under way: it may have happened" };
+    return {
+      as,
+      result: (fence) => payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }),
+    };
+  };
+  return {
+    key,
+    parts: keyParts(definition.key, call.input, definition.free, definition.name),
+    identity: `${key} ${call.print.guarded}`,
+    recordOf: (stored, past) => {
+      const now = ledger.instant();
+      const intent = { ...intentOf(call, stored?.record ?? null, payloads), keepMs: past.keepMs };
+      return recordPast(stored?.record ?? null, { intent, end: endOf(past), at: past.at ?? now.now }, now);
+    },
+    nextCall: (stored) => nextCallOf(stored?.record ?? null, call.print, definition.free, ledger.instant()),
+  };
+}
