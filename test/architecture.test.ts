@@ -87,6 +87,28 @@ describe("architecture", () => {
   });
 });
 
+describe("timers", () => {
+  // Of the process itself, where a test may have faked them.
+  const GLOBAL =
+    /(?<![.\w#])(?:setTimeout|setInterval|setImmediate|clearTimeout|clearInterval|queueMicrotask)\(|process\.nextTick|AbortSignal\.timeout|timers\/promises/;
+  const code = (file: string) => text(file).replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, "");
+  const exempt = new Set(["engine/real-timers.ts", "engine/unmocked-timers.ts"]);
+
+  it("come from engine/real-timers.ts, and performance from node:perf_hooks: fakes of a test must not hang a call", () => {
+    const faked = sources.filter((file) => {
+      if (exempt.has(file)) return false;
+      const imported = /import \{[^}]*\} from "[^"]*real-timers\.ts"/.exec(text(file))?.[0] ?? "";
+      const used = [...code(file).matchAll(new RegExp(GLOBAL, "g"))].map(([found]) => found.replace("(", ""));
+      return used.some((name) => !new RegExp(`\\b${name}\\b`).test(imported));
+    });
+    expect(faked).toEqual([]);
+    const global = sources.filter(
+      (file) => /\bperformance\./.test(code(file)) && !text(file).includes('"node:perf_hooks"'),
+    );
+    expect(global).toEqual([]);
+  });
+});
+
 describe("the package", () => {
   const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
     exports: Record<string, string | { types: string; default: string }>;

@@ -6,6 +6,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Readable, Writable } from "node:stream";
 import { classify } from "../core/classify.ts";
 import { messageOf } from "../core/errors.ts";
+import { setTimeout } from "../engine/real-timers.ts";
 import type { McpGuard } from "./mcp-guard.ts";
 import { onLines } from "./mcp-lines.ts";
 import { INVALID_REQUEST, idText, isRequest, isResponse, parseMessage, type RpcMessage } from "./mcp-message.ts";

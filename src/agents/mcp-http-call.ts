@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { messageOf } from "../core/errors.ts";
+import { setTimeout } from "../engine/real-timers.ts";
 import type { ProxyCall } from "./mcp-guard.ts";
 import { HttpFailure } from "./mcp-http-failure.ts";
 import type { Account } from "./mcp-limits.ts";

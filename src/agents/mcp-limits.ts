@@ -1,5 +1,6 @@
 /** How much the HTTP proxy holds in memory at a time, and for how long it waits for what is still to come. */
 import type { IncomingMessage } from "node:http";
+import { clearTimeout, setTimeout } from "../engine/real-timers.ts";
 
 export interface HttpLimits {
   /** Of one request or one held answer. */

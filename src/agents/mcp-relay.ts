@@ -4,6 +4,7 @@
  * understood does not reach the server: it may read there as a call.
  */
 import { randomUUID } from "node:crypto";
+import { setTimeout } from "../engine/real-timers.ts";
 import type { McpGuard, ProxyCall } from "./mcp-guard.ts";
 import { refusalOfError } from "./mcp-guard.ts";
 import { type Incoming, incomingText, refusalsOf } from "./mcp-incoming.ts";

@@ -1,5 +1,6 @@
 /** Time and chance, handed in so that tests can hold them. */
 import { performance } from "node:perf_hooks";
+import { clearTimeout, setTimeout } from "./real-timers.ts";
 
 export interface Timer {
   cancel(): void;

@@ -27,8 +27,8 @@ const flushing =
 
 /** However long the machine pauses, no batch is held back to let the event loop turn. */
 function standStill(): void {
-  vi.useFakeTimers({ toFake: ["performance"] });
-  onTestFinished(() => void vi.useRealTimers());
+  const clock = vi.spyOn(performance, "now").mockReturnValue(performance.now());
+  onTestFinished(() => clock.mockRestore());
 }
 
 describe("Coalescer", () => {

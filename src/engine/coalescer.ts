@@ -2,6 +2,8 @@
  * Callers of the same tick share one round trip and one commit. A lone caller pays exactly one round trip: no timer is
  * held to wait for company. A batch that fails for the sake of one row is split, so that its neighbours succeed.
  */
+import { performance } from "node:perf_hooks";
+import { nextTick, setImmediate } from "./real-timers.ts";
 
 /** A request and whoever waits for its answer. */
 export interface Waiting<Request, Response> {
@@ -84,7 +86,7 @@ export class Coalescer<Request, Response> {
     // When every promise callback that is ready now has added its request. Not a turn of the event loop later: that would
     // cost a lone caller more than it saves, and in company the answers to the next batch may be in by then too, while
     // the store stands idle. Somebody who comes alone while a batch is under way can as well wait for company.
-    if (this.#mayGoOn()) process.nextTick(this.#flushNow);
+    if (this.#mayGoOn()) nextTick(this.#flushNow);
     else setImmediate(this.#flushAfterTurn);
   }
 

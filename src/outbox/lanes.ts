@@ -7,6 +7,7 @@ import { deriveKey } from "../core/key.ts";
 import { type NoteName, readNote, writeNote } from "../core/ledger-note.ts";
 import { askLane, type LaneAnswer, type Limit, laneMemoryMs, leaveLane, readLane } from "../core/limit.ts";
 import { instantOf, type Store, type Stored } from "../core/store.ts";
+import { setImmediate, setTimeout } from "../engine/real-timers.ts";
 
 const MAX_SWAPS = 256;
 const NOTE_ACTION = "nevertwice.limit";

@@ -21,6 +21,7 @@ import { outside } from "../engine/context.ts";
 import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { isEnqueued } from "../engine/events.ts";
+import { setImmediate } from "../engine/real-timers.ts";
 import { Doorbells } from "./doorbells.ts";
 import { DoubtSettler } from "./doubt-settler.ts";
 import { Lanes } from "./lanes.ts";

@@ -19,6 +19,7 @@ import { type ActionOptions, defineAction } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
 import { Pulse } from "../engine/pulse.ts";
+import { setImmediate } from "../engine/real-timers.ts";
 import { closedError, type Holding } from "../engine/under-way.ts";
 import { WaitBudget } from "../engine/wait-budget.ts";
 import { type Run, StepSequence } from "./steps.ts";

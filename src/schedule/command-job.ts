@@ -12,6 +12,7 @@ import type { Store } from "../core/store.ts";
 import type { Action } from "../engine/action.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import type { ActionOptions } from "../engine/definition.ts";
+import { setTimeout } from "../engine/real-timers.ts";
 import { type CommandEnd, GatedChild } from "./gated-child.ts";
 import { jobAction } from "./job-action.ts";
 import { groupStanding, type ProcessGroup, signalGroup } from "./process-group.ts";

@@ -6,6 +6,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import { configError } from "../core/errors.ts";
+import { clearTimeout, setTimeout } from "../engine/real-timers.ts";
 import { describeGroup, type ProcessGroup, signalGroup } from "./process-group.ts";
 
 export interface CommandEnd {

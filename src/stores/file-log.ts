@@ -10,6 +10,7 @@ import { damagedRecord } from "../core/damaged-record.ts";
 import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
+import { setImmediate } from "../engine/real-timers.ts";
 import type { Disk, FileFacts } from "./file-disk.ts";
 import {
   cutShort,

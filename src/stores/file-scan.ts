@@ -3,7 +3,7 @@
  * before the next one begins, so only the last commit can be torn: a bad line with a later commit behind it was once
  * whole on the disk.
  */
-
+import { setImmediate } from "../engine/real-timers.ts";
 import type { Disk } from "./file-disk.ts";
 import { type Change, decodeChange, isIntact, lineEnd, type Span } from "./file-line.ts";
 import { withBitFlippedBack } from "./file-repair.ts";

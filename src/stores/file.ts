@@ -3,7 +3,6 @@
  * change is synced before it is acknowledged. What is in the file is known from an index in memory that follows the
  * file's end, so no call ever reads it from the start again.
  */
-
 import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
 import { type DamagedRecord, decodedOrError, decodeIntact, isDamagedRecord } from "../core/damaged-record.ts";
@@ -26,6 +25,7 @@ import type {
   SweepQuery,
 } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
+import { setTimeout } from "../engine/real-timers.ts";
 import { type Disk, localDisk } from "./file-disk.ts";
 import { unusable } from "./file-errors.ts";
 import { refuseLoneMount } from "./file-identity.ts";

@@ -1,4 +1,5 @@
 /** A ledger in a Map: for tests, and for dedupe inside one process. It survives nothing. */
+import { performance } from "node:perf_hooks";
 import { NevertwiceError } from "../core/errors.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import { dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
@@ -16,6 +17,7 @@ import type {
   SweepQuery,
 } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
+import { wallNow } from "../engine/real-timers.ts";
 
 export interface MemoryStoreOptions {
   /** Tests pass their own; otherwise wall time and the process's monotonic clock. */
@@ -30,7 +32,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 const EPOCH = `process-${performance.timeOrigin}`;
 
 const processClock = {
-  instant: (): Instant => ({ now: Date.now(), steady: performance.now(), epoch: EPOCH }),
+  instant: (): Instant => ({ now: wallNow(), steady: performance.now(), epoch: EPOCH }),
 };
 
 class MemoryStore implements Store {

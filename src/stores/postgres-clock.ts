@@ -4,6 +4,7 @@
  */
 import { performance } from "node:perf_hooks";
 import type { Instant } from "../core/record.ts";
+import { wallNow } from "../engine/real-timers.ts";
 
 export interface Observation {
   /** What the server's clock showed, epoch ms. */
@@ -48,7 +49,7 @@ export class ServerClock {
   instant(): Instant {
     // Before the first answer only the wall clock is at hand. Half a millisecond marks what was read from it, so that
     // nothing stamped with it is ever written as the server's time (see `isProvisional`).
-    const now = this.#offset === null ? Math.floor(Date.now()) + 0.5 : this.#tick(this.#offset);
+    const now = this.#offset === null ? Math.floor(wallNow()) + 0.5 : this.#tick(this.#offset);
     return { now, steady: now, epoch: "" };
   }
 

@@ -1,5 +1,6 @@
 /** The sessions of a pool: who has one, and whose statements follow on each other's. */
 import { performance } from "node:perf_hooks";
+import { clearTimeout, type RealTimer, setImmediate, setTimeout } from "../engine/real-timers.ts";
 import { isServerError, type Session } from "./postgres-session.ts";
 import { answerWithin } from "./postgres-timeout.ts";
 
@@ -59,7 +60,7 @@ export class Sessions {
   #line: CheckedOut | null = null;
   #handingBack = false;
   #keeps = 0;
-  #idleTimer: NodeJS.Timeout | null = null;
+  #idleTimer: RealTimer | null = null;
   #closed = false;
 
   constructor(pool: PgPool, { timeoutMs, owned, stuckAfterMs = STUCK_AFTER_MS }: SessionOptions) {

@@ -1,5 +1,6 @@
 /** Nothing waits for a server forever: a query without an answer is an error after this long, and its session is done for. */
 import { performance } from "node:perf_hooks";
+import { clearTimeout, type RealTimer, setTimeout } from "../engine/real-timers.ts";
 
 export class QueryTimeout extends Error {
   override readonly name = "QueryTimeout";
@@ -48,7 +49,7 @@ export class Patience {
   readonly #timeoutMs: number;
   #first: Wait | null = null;
   #last: Wait | null = null;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: RealTimer | null = null;
 
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs;

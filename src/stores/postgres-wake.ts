@@ -7,6 +7,14 @@
  */
 import { createHash, randomBytes } from "node:crypto";
 import { performance } from "node:perf_hooks";
+import {
+  clearInterval,
+  clearTimeout,
+  type RealTimer,
+  setImmediate,
+  setInterval,
+  setTimeout,
+} from "../engine/real-timers.ts";
 import type { Driver, Listening } from "./postgres-connection.ts";
 
 // A notification holds 8000 bytes: 400 ids of 16 characters and a comma.
@@ -32,8 +40,8 @@ export class Wakes {
   #probe: { readonly token: string; readonly seen: () => void } | null = null;
   #sending = false;
   #retryMs = FIRST_RETRY_MS;
-  #retry: NodeJS.Timeout | null = null;
-  #repeat: NodeJS.Timeout | null = null;
+  #retry: RealTimer | null = null;
+  #repeat: RealTimer | null = null;
   #stopped = false;
 
   constructor(driver: Driver, ledgerId: string) {
@@ -70,7 +78,7 @@ export class Wakes {
   /** A pooler takes LISTEN and delivers nothing: only a notification to oneself shows whether they arrive. */
   async #probed(): Promise<boolean> {
     const token = randomBytes(8).toString("hex");
-    let timer: NodeJS.Timeout | undefined;
+    let timer: RealTimer | undefined;
     const seen = new Promise<boolean>((done) => {
       this.#probe = { token, seen: () => done(true) };
       timer = setTimeout(() => done(false), PROBE_MS);

@@ -5,12 +5,13 @@
  */
 import { performance } from "node:perf_hooks";
 import type { Instant } from "../core/record.ts";
+import { wallNow } from "../engine/real-timers.ts";
 
 /** One epoch for all: leases are judged by the server's time, whichever process or server restarted meanwhile. */
 export const REDIS_EPOCH = "redis";
 
 export class ServerClock {
-  #offset = Date.now() - performance.now();
+  #offset = wallNow() - performance.now();
   #measured = false;
   #last = 0;
 

@@ -8,6 +8,7 @@
  */
 import { performance } from "node:perf_hooks";
 import type { NevertwiceError } from "../core/errors.ts";
+import { clearTimeout, setTimeout } from "../engine/real-timers.ts";
 import type { Argument, Wire } from "./redis-client.ts";
 import type { ServerClock } from "./redis-clock.ts";
 import { isNoScript, isPassing, redisError, timedOut } from "./redis-errors.ts";

@@ -5,6 +5,7 @@
  * is a hint: what is missed is found by looking.
  */
 import { isDoorbell } from "../core/doorbell.ts";
+import { clearTimeout, type RealTimer, setImmediate, setTimeout } from "../engine/real-timers.ts";
 import type { Names } from "./redis-buckets.ts";
 import type { Ear, Wire } from "./redis-client.ts";
 import { keyOfEntry } from "./redis-index.ts";
@@ -50,7 +51,7 @@ class Channel {
   readonly #watchers = new Map<string, Set<() => void>>();
   readonly #missed = new Set<string>();
   #ear: Promise<Ear | null> | null = null;
-  #retry: NodeJS.Timeout | null = null;
+  #retry: RealTimer | null = null;
   #closed = false;
 
   constructor(wire: () => Promise<Wire>, names: Names, options: ChannelOptions) {

@@ -2,6 +2,7 @@
  * The Redis store: many processes on many hosts, Redis 7 or Valkey, one server or a cluster. It is as safe as the server is
  * set up to be, and says so: a server that may forget what it acknowledged refuses actions that hold their doubts.
  */
+import { performance } from "node:perf_hooks";
 import { NevertwiceError } from "../core/errors.ts";
 import type { Instant } from "../core/record.ts";
 import type {

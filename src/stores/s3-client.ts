@@ -3,6 +3,7 @@
  * trying again can help; what a lost reply may have done is for the caller to find out.
  */
 import { configError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { deadline } from "../engine/real-timers.ts";
 import { type S3Clock, SET_THE_CLOCK } from "./s3-clock.ts";
 import type { S3Place } from "./s3-location.ts";
 import { encodePart, type S3Credentials, signed } from "./s3-signature.ts";
@@ -180,15 +181,17 @@ export class S3Client {
         ? headers
         : signed({ method, url, headers, body: body ?? "" }, own, place.region, new Date(signedAt));
     const sentAt = clock.monotonic();
-    const response = await fetch(url.href, {
-      method,
-      headers: all,
-      ...(body !== undefined && { body }),
-      // Wherever it leads, a record and a signature would go there.
-      redirect: "manual",
-      signal: AbortSignal.timeout(timeoutMs),
-    });
-    const text = await response.text();
+    const { signal, done } = deadline(timeoutMs);
+    const { response, text } = await answerOf(
+      fetch(url.href, {
+        method,
+        headers: all,
+        ...(body !== undefined && { body }),
+        // Wherever it leads, a record and a signature would go there.
+        redirect: "manual",
+        signal,
+      }),
+    ).finally(done);
     // A refusal for the time says the server's own; the header may be that of a proxy.
     const date = Date.parse(tag(text, "ServerTime") || (response.headers.get("date") ?? ""));
     if (Number.isFinite(date)) clock.observe(date, sentAt, clock.monotonic());
@@ -235,6 +238,11 @@ export class S3Client {
       `the object store ${place.base} refused the time of a request (${said}): ${skew}. Nothing was written by it.${signing} ${SET_THE_CLOCK}.`,
     );
   }
+}
+
+async function answerOf(asked: Promise<Response>): Promise<{ response: Response; text: string }> {
+  const response = await asked;
+  return { response, text: await response.text() };
 }
 
 /** `fetch` says no more than that it failed; why is in its cause. */

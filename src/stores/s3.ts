@@ -25,6 +25,7 @@ import type {
   SweepQuery,
 } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
+import { setTimeout, wallNow } from "../engine/real-timers.ts";
 import { type Condition, type FetchLike, S3Client } from "./s3-client.ts";
 import { S3Clock, SET_THE_CLOCK } from "./s3-clock.ts";
 import { S3Identity } from "./s3-identity.ts";
@@ -79,7 +80,7 @@ class S3Store implements Store {
   readonly #place: S3Place;
   readonly #client: S3Client;
   readonly #clock: { instant(): Instant } | undefined;
-  readonly #serverClock = new S3Clock({ wall: () => Date.now(), monotonic: () => performance.now() });
+  readonly #serverClock = new S3Clock({ wall: () => wallNow(), monotonic: () => performance.now() });
   readonly #identity: S3Identity;
   readonly #seen = new Map<string, Seen>();
   #ready: Promise<{ conditionalDelete: boolean }> | null = null;

@@ -21,6 +21,7 @@ import type {
   SweepQuery,
 } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
+import { wallNow } from "../engine/real-timers.ts";
 import { LapsedLooks } from "./lapsed-looks.ts";
 import type { SqliteHandle, SqliteStatement } from "./sqlite-driver.ts";
 import { cursorId, LAPSED, listFilter } from "./sqlite-list.ts";
@@ -87,7 +88,7 @@ export type RowPutResult =
 
 export function encodePut(put: Put): RowPut {
   // A first revision that no earlier row of this key can have had, also after a sweep: time in ms, times 1024, plus chance.
-  const rev = put.expected === null ? Date.now() * 1_024 + Math.floor(Math.random() * 1_024) : put.expected + 1;
+  const rev = put.expected === null ? wallNow() * 1_024 + Math.floor(Math.random() * 1_024) : put.expected + 1;
   const { row, text } = encodeRow(put.record, rev);
   return { row, text, expected: put.expected };
 }

@@ -1,4 +1,5 @@
 /** The worker thread's side of the SQLite store: commits and their disk waits happen here, off the event loop. */
+import { performance } from "node:perf_hooks";
 import { parentPort, workerData } from "node:worker_threads";
 import { isNevertwiceError } from "../core/errors.ts";
 import { driverAt, isBusy } from "./sqlite-driver.ts";

@@ -5,6 +5,7 @@
  */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
+import { performance } from "node:perf_hooks";
 import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import type { Instant } from "../core/record.ts";
 import type {
@@ -22,6 +23,7 @@ import type {
   TransactionalStore,
   TransactionView,
 } from "../core/store.ts";
+import { setTimeout } from "../engine/real-timers.ts";
 import { type Conflicts, packBatch, resultsOf, versionsOf } from "./sqlite-batch.ts";
 import { isBusy, isSqliteHandle, isTransactionOpen, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import {

@@ -6,6 +6,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import type { Instant } from "../core/record.ts";
+import { wallNow } from "../engine/real-timers.ts";
 
 // performance.now() counts from the process's start on the same clock as hrtime, which counts from the boot.
 const processStart = Number(process.hrtime.bigint()) / 1e6 - performance.now();
@@ -17,7 +18,7 @@ let cachedBoot: string | null | undefined;
 
 export function hostInstant(): Instant {
   const boot = bootId();
-  const now = Date.now();
+  const now = wallNow();
   // Without a boot id a lease could outlive a reboot; the wall clock is then the lesser evil.
   if (boot === null) return { now, steady: now, epoch: "wall" };
   // Whole milliseconds: leases need no more, and a row with a fraction of sixteen digits is longer and slower to write.

@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { performance } from "node:perf_hooks";
 import { isNevertwiceError, messageOf } from "../../core/errors.ts";
 import type { EachProgress, EachReport } from "../../engine/each.ts";
 import type { Command, Context } from "../command.ts";

@@ -1,4 +1,6 @@
+import { performance } from "node:perf_hooks";
 import { messageOf } from "../../core/errors.ts";
+import { clearInterval, type RealTimer, setInterval } from "../../engine/real-timers.ts";
 import { onlyOf } from "../../engine/tenancy.ts";
 import type { Worker, WorkerStatus } from "../../outbox/worker.ts";
 import type { Command, Context } from "../command.ts";
@@ -102,7 +104,7 @@ class View {
   readonly #context: Context;
   readonly #worker: Worker;
   readonly #count: Count;
-  readonly #timer: NodeJS.Timeout;
+  readonly #timer: RealTimer;
   readonly #unlisten: () => void;
   #waiting: Waiting | null = null;
   #countAgainAt = 0;
