@@ -103,7 +103,8 @@ export function resolvePolicy<Probe>(options: PolicyOptions<Probe>, where: strin
   };
 }
 
-function resolveKeep(keep: Duration | "forever", where: string): number | null {
+/** Milliseconds; null: forever. */
+export function resolveKeep(keep: Duration | "forever", where: string): number | null {
   if (keep === "forever") return null;
   const ms = durationMs(keep, `${where}: keep`);
   if (ms === 0)

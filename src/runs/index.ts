@@ -8,4 +8,5 @@ export {
   type SubjectStatus,
   sequenceAction,
 } from "./sequence.ts";
-export { type Run, type StepInput, type StepOptions, stepAction } from "./steps.ts";
+export { type StepInput, stepAction } from "./step-records.ts";
+export type { Run, StepOptions } from "./steps.ts";
