@@ -456,7 +456,7 @@ class Execution implements Watcher<unknown>, Applying {
     this.#services.warnings.warn(
       "RESULT_NOT_PLAIN",
       name,
-      `action ${name}: run returned a ${odd}, which cannot be stored: a repeat would get an empty object. Return plain data, such as the provider's id.`,
+      `action ${name}: run returned ${odd}. Return plain data, such as the provider's id.`,
     );
   }
 

@@ -11,13 +11,14 @@ import { requireGiven } from "../core/given-option.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import { resolveKeep } from "../core/policy.ts";
+import type { Payload } from "../core/record.ts";
 import { redact } from "../core/redact.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Call, type CallDefaults, intentOf, makeCall } from "../engine/call.ts";
 import { defineAction } from "../engine/definition.ts";
-import { DEFAULT_LIMITS } from "../engine/payloads.ts";
+import { DEFAULT_LIMITS, losesMeaningAsJson } from "../engine/payloads.ts";
 import { Pulse } from "../engine/pulse.ts";
 import { closedError, type Holding } from "../engine/under-way.ts";
 import { WaitBudget } from "../engine/wait-budget.ts";
@@ -337,6 +338,22 @@ class RunExecution<R> implements Holding {
     // Lost to another process meanwhile: the steps are done all the same, and that is what is told.
     const stored = payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
     await ledger.apply(this.#pulse.stored, { type: "confirm", hold, result: stored });
+    this.#warnOfLoss(result, stored);
+  }
+
+  #warnOfLoss(result: R, stored: Payload | null): void {
+    const { warnings } = this.#services.engine.services;
+    const { name } = this.#call.definition;
+    const omitted = stored !== null && "omitted" in stored ? stored.omitted : null;
+    const loss = losesMeaningAsJson(result);
+    if (omitted !== null)
+      warnings.warn(
+        "RESULT_NOT_STORED",
+        name,
+        `run ${this.#name}: what its function returned is not stored: ${omitted}. That it has ended is on record, but the next call gets undefined. Return less, such as an id.`,
+      );
+    else if (loss !== null)
+      warnings.warn("RESULT_NOT_PLAIN", name, `run ${this.#name}: its function returned ${loss}. Return plain data.`);
   }
 
   /** Not finished: the next call takes it up where it stands. */
