@@ -352,6 +352,30 @@ eachStore("programs that have not changed go on", (open) => {
     expect(JSON.stringify(items)).not.toContain("left");
   });
 
+  it("a run that an older release began: without numbers in its steps and without records of its branches", async () => {
+    const asBefore: Parameters<Open>[0] = {
+      wrap: (store) => {
+        const read = store.read.bind(store);
+        store.read = async (keys) =>
+          (await read(keys)).map((stored) => {
+            if (stored === null || stored.record.action.startsWith("branch:")) return null;
+            const { input } = stored.record;
+            if (input === null || !("json" in input)) return stored;
+            const { order: _, behind: __, ...rest } = JSON.parse(input.json);
+            return { ...stored, record: { ...stored.record, input: { json: JSON.stringify(rest) } } };
+          });
+        return store;
+      },
+    };
+    for (const failing of ["call", "report"]) {
+      const bench = open();
+      const { go, calls } = program(bench);
+      await expect(go(withBranch("left"), { failing: [failing] })).rejects.toThrow(`${failing} failed`);
+      await go(withBranch("left"), { nt: bench.another(asBefore) });
+      expect(calls).toEqual(["source", "mail", "call", "report"]);
+    }
+  });
+
   it("two processes at once: one goes on, the other waits, each step once", async () => {
     const bench = open();
     const { go, calls } = program(bench);

@@ -294,17 +294,14 @@ class RunExecution<R> implements Holding {
     }
   }
 
-  /** What was kept until the run had ended goes when its `keep` is over, the run's own record last. */
+  /** What was kept until the run had ended goes when its `keep` is over. */
   async #release(steps: StepSequence | null): Promise<void> {
-    const { engine } = this.#services;
-    const keepMs = resolveKeep(this.#options.keep ?? DEFAULT_KEEP, `run ${this.#name}`);
     try {
       await steps?.release();
-      if (keepMs !== null) await engine.retain(this.#call.key, keepMs);
     } catch (error) {
       // The run has ended all the same. Its records are kept for longer than they need to be.
       const why = redact(messageOf(error));
-      engine.services.logger.warn(`nevertwice: run ${this.#name}: its records keep no end date: ${why}`);
+      this.#services.engine.services.logger.warn(`nevertwice: run ${this.#name}: its records do not expire: ${why}`);
     }
   }
 

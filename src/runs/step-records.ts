@@ -174,17 +174,19 @@ export class StepRecords {
     );
   }
 
-  /** The run has ended: from now on its steps are kept for as long as each of them says. */
-  async release(steps: readonly { path: readonly string[]; place: number; keepMs: number | null }[]): Promise<void> {
-    const branchKeepMs = steps.some(({ keepMs }) => keepMs === null)
-      ? null
-      : Math.max(0, ...steps.map(({ keepMs }) => keepMs ?? 0));
+  /** The run has ended: from now on its steps are kept for as long as each of them says, and all else as long as the run. */
+  async release(
+    steps: readonly { path: readonly string[]; place: number; keepMs: number | null }[],
+    runKeepMs: number | null,
+  ): Promise<void> {
     const all = [
       ...steps.map(({ path, place, keepMs }) => ({ key: () => this.#stepKey(path, place), keepMs })),
       ...Array.from({ length: this.#branchCount }, (_, index) => ({
         key: () => this.#branchKey(index + 1),
-        keepMs: branchKeepMs,
+        keepMs: runKeepMs,
       })),
+      // Last: while the run guards its id, nobody asks for its steps.
+      { key: async () => this.#of.key, keepMs: runKeepMs },
     ].filter(({ keepMs }) => keepMs !== null);
     for (let from = 0; from < all.length; from += RELEASED_AT_ONCE) {
       const some = all.slice(from, from + RELEASED_AT_ONCE);

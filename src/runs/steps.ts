@@ -121,7 +121,7 @@ export class StepSequence {
     const asked = order.asked.map((step) => ({ ...step, keepMs: keepOf(step) }));
     const called = new Set(asked.map(({ path, place }) => JSON.stringify([path, place])));
     const others = order.recorded.filter(({ path, place }) => !called.has(JSON.stringify([path, place])));
-    await records.release([...asked, ...others.map((step) => ({ ...step, keepMs }))]);
+    await records.release([...asked, ...others.map((step) => ({ ...step, keepMs }))], keepMs);
   }
 
   async #step<R>(
