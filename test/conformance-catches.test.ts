@@ -348,6 +348,20 @@ const FLAWS: Readonly<Record<string, readonly [caughtBy: RegExp, flaw: Flaw]>> =
       },
     }),
   ],
+  "a settled record keeps its first retention": [
+    /sweep > goes by the retention/,
+    (store) => ({
+      write: async (puts) => {
+        const before = await store.read(puts.map(({ record }) => record.key));
+        const kept = (record: LedgerRecord, at: number) => {
+          const settled = before[at]?.record;
+          if (settled === undefined || settled.settledAt === null) return record;
+          return { ...record, expiresAt: settled.expiresAt, keepMs: settled.keepMs };
+        };
+        return store.write(puts.map((put, at) => ({ ...put, record: kept(put.record, at) })));
+      },
+    }),
+  ],
   "sweep knows no bound": [
     /sweep > removes at most its limit/,
     (store) => ({ sweep: () => store.sweep({ limit: 1_000 }) }),

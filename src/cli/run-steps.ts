@@ -1,7 +1,7 @@
 /** The steps of a run as the ledger has them: read by the run's key, which is their scope. */
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Store } from "../core/store.ts";
-import { type StepInput, stepAction } from "../runs/steps.ts";
+import { type StepInput, stepAction } from "../runs/step-records.ts";
 import { age } from "./format.ts";
 import type { Paint } from "./paint.ts";
 import { paintState, remarkOf, standingOf } from "./standing.ts";

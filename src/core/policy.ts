@@ -106,6 +106,7 @@ export function resolvePolicy<Probe>(options: PolicyOptions<Probe>, where: strin
   };
 }
 
+/** Milliseconds; null: forever. */
 export function resolveKeep(keep: Duration | "forever", where: string): number | null {
   if (keep === "forever") return null;
   const ms = durationMs(keep, `${where}: keep`);

@@ -51,6 +51,7 @@ const kinds = fc.constantFrom<Kind>(
     "enqueue",
     "give-back",
     "bring-forward",
+    "retain",
   ] as const),
 );
 
@@ -135,6 +136,8 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
       };
     case "retry":
       return { type: "retry", ...BY };
+    case "retain":
+      return { type: "retain", keepMs: choice % 2 === 0 ? null : 5_000 };
   }
 }
 
@@ -286,7 +289,10 @@ function checkCounters(before: LedgerRecord | null, event: LedgerEvent, next: Le
 
 function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord): void {
   const way = `${before.state} → ${next.state}`;
-  must(before.state !== "confirmed", "a confirmed record changed");
+  // How long a record is kept may change; what it says may not.
+  const retention = ({ keepMs, expiresAt, updatedAt, ...rest }: LedgerRecord) => JSON.stringify(rest);
+  if (event.type === "retain") must(retention(before) === retention(next), "retain changed more than the retention");
+  else must(before.state !== "confirmed", "a confirmed record changed");
   must(way !== "sent → claimed" && way !== "unknown → claimed", `${way}: what may have happened was called unsent`);
   if (before.state === "unknown") {
     // Its own holder says that nothing was begun: believed where nobody but the silence said otherwise.
@@ -373,6 +379,13 @@ const MUTANTS: Readonly<Record<string, readonly [broken: RegExp, machine: Machin
         at,
       ),
   ],
+  "a change of the retention clears the result": [
+    /retain changed more than the retention/,
+    (record, event, at) => {
+      const change = transition(record, event, at);
+      return change.ok && event.type === "retain" ? { ok: true, record: { ...change.record, result: null } } : change;
+    },
+  ],
   "a rejected record may be claimed": [
     /after a final state/,
     (record, event, at) =>
@@ -429,6 +442,10 @@ describe("the state machine under random histories", () => {
       "resolve → confirmed",
       "resolve → failed",
       "resolve → pending",
+      "retain → confirmed",
+      "retain → failed",
+      "retain → pending",
+      "retain → unknown",
       "retry → pending",
     ]);
   });

@@ -24,6 +24,7 @@ import {
   type WorkTerms,
 } from "./record.ts";
 import type { Refusal } from "./refusal.ts";
+import { retained } from "./retention.ts";
 
 /** What a record needs to begin. */
 export interface Intent {
@@ -122,7 +123,9 @@ export type LedgerEvent =
       readonly by: string;
       readonly reason: string;
     }
-  | { readonly type: "retry"; readonly by: string; readonly reason: string };
+  | { readonly type: "retry"; readonly by: string; readonly reason: string }
+  /** From now on it is kept for this long; null: forever. */
+  | { readonly type: "retain"; readonly keepMs: number | null };
 
 export type Change =
   | { readonly ok: true; readonly record: LedgerRecord }
@@ -169,6 +172,10 @@ function transitionExisting(
       return resolve(current, event, at);
     case "retry":
       return retry(current, event, at);
+    case "retain": {
+      const record = retained(current, event.keepMs, at);
+      return record === null ? refuse("leased") : accept(record);
+    }
   }
 }
 

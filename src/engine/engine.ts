@@ -97,6 +97,15 @@ export class Engine {
     return this.#inFlightNow(call);
   }
 
+  /** Changes how long a record is kept, and nothing else of it. */
+  async retain(key: string, keepMs: number | null): Promise<void> {
+    const { ledger } = this.services;
+    const stored = await ledger.read(key);
+    if (stored === null) return;
+    await ledger.apply(stored, { type: "retain", keepMs });
+    this.#replays.delete(key);
+  }
+
   /** What the ledger says, without touching anything. */
   async status(key: string, tenant = ""): Promise<Outcome<unknown> | Absent> {
     const stored = await this.during(() => this.find(key, tenant));

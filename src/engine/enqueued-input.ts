@@ -3,15 +3,14 @@ import { NevertwiceError } from "../core/errors.ts";
 import { printInput } from "../core/fingerprint.ts";
 import { deriveKey } from "../core/key.ts";
 import { keyParts } from "../core/key-parts.ts";
+import { type Lost, lostAsJson } from "../core/lost-as-json.ts";
 import type { Call, CallDefaults } from "./call.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { parseInput } from "./standard-schema.ts";
 
-const DEEPEST = 64;
-
 /** Nothing to wait for where the input is plain JSON: the way of almost every call. */
 export function requireStorableInput(call: Call, secret: CallDefaults["secret"]): void | Promise<void> {
-  const lost = lostIn(call.given, "input", 0);
+  const lost = lostAsJson(call.given, "input");
   if (lost === null) return;
   const { schema, name } = call.definition;
   if (schema === undefined || !lost.becomesJson) throw unstorable(call, lost);
@@ -35,51 +34,6 @@ async function requireSameIntent(call: Call, secret: CallDefaults["secret"], nam
 
 function asJson(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
-}
-
-interface Lost {
-  readonly path: string;
-  readonly what: string;
-  /** It is written as JSON, though as something else. */
-  readonly becomesJson: boolean;
-}
-
-/** The first value that JSON does not bring back as it was; an `undefined` field counts as absent. */
-function lostIn(value: unknown, path: string, depth: number): Lost | null {
-  if (depth > DEEPEST) return { path, what: "nested too deeply", becomesJson: false };
-  switch (typeof value) {
-    case "string":
-    case "boolean":
-    case "undefined":
-      return null;
-    case "number":
-      return Number.isFinite(value) ? null : { path, what: String(value), becomesJson: false };
-    case "object":
-      return value === null ? null : lostInObject(value, path, depth);
-    default:
-      return { path, what: `a ${typeof value}`, becomesJson: false };
-  }
-}
-
-function lostInObject(value: object, path: string, depth: number): Lost | null {
-  if (Array.isArray(value)) {
-    for (let i = 0; i < value.length; i += 1) {
-      const lost = lostIn(value[i] === undefined ? null : value[i], `${path}[${i}]`, depth + 1);
-      if (lost !== null) return lost;
-    }
-    return null;
-  }
-  const prototype = Object.getPrototypeOf(value);
-  if (
-    (prototype !== Object.prototype && prototype !== null) ||
-    typeof (value as { toJSON?: unknown }).toJSON === "function"
-  )
-    return { path, what: `a ${value.constructor?.name ?? "class instance"}`, becomesJson: value instanceof Date };
-  for (const name of Object.keys(value)) {
-    const lost = lostIn((value as Record<string, unknown>)[name], `${path}.${name}`, depth + 1);
-    if (lost !== null) return lost;
-  }
-  return null;
 }
 
 function unstorable({ key, definition }: Call, { path, what }: Lost, cause?: unknown): NevertwiceError {

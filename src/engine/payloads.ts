@@ -2,6 +2,7 @@
 import { damagedRecord, isDamagedRecord, markDamaged } from "../core/damaged-record.ts";
 import { isNevertwiceError, messageOf } from "../core/errors.ts";
 import { digestKeyId } from "../core/fingerprint.ts";
+import { type Lost, lostAsJson } from "../core/lost-as-json.ts";
 import type { LedgerRecord, Payload } from "../core/record.ts";
 import { lacking, type Sealer } from "../core/seal.ts";
 import { storableText } from "../core/storable-text.ts";
@@ -28,14 +29,15 @@ export class Payloads {
 
   /**
    * `undefined` is stored as nothing at all, and comes back as `undefined`. A sealed draft of `undefined` is stored: one that
-   * is missing was then removed.
+   * is missing was then removed. A draft that JSON would change is not stored: what is sent again must be what was sent first.
    */
   store(value: unknown, field: Field, maxBytes: number, bound: Bound): Payload | null {
     if (value === undefined) {
       const sealed = field === "draft" && this.#sealer !== null;
       return sealed ? this.#sealer.seal({ json: NOTHING }, { ...bound, field }) : null;
     }
-    const payload = toPayload(value, maxBytes);
+    const lost = field === "draft" ? lostAsJson(value, "draft") : null;
+    const payload = lost === null ? toPayload(value, maxBytes) : lossy(lost);
     return this.#sealer === null ? payload : this.#sealer.seal(payload, { ...bound, field });
   }
 
@@ -81,6 +83,10 @@ function unreadable({ key }: LedgerRecord, field: Field, cause: unknown): unknow
   return damagedRecord({ key, where: "(its stored payload)", what: `its ${field} is not JSON`, cause });
 }
 
+function lossy({ path, what }: Lost): Payload {
+  return { omitted: storableText(`${path} is ${what}, which JSON does not bring back as it was`) };
+}
+
 function toPayload(value: unknown, maxBytes: number): Payload {
   let json: string | undefined;
   try {
@@ -95,16 +101,41 @@ function toPayload(value: unknown, maxBytes: number): Payload {
   return { json };
 }
 
-/** Results that turn into "{}" on the way through JSON; the caller is better warned than surprised at the first replay. */
+/**
+ * What a repeat would get instead of this result; null: the same. The effect has happened, so it is a warning, and the caller is
+ * better warned than surprised at the first replay. Only as many values are looked at as a call can spare.
+ */
 export function losesMeaningAsJson(value: unknown): string | null {
   if (typeof value !== "object" || value === null) return null;
   try {
-    const name: unknown = value.constructor?.name;
-    return typeof name === "string" && EMPTY_AS_JSON.has(name) ? name : null;
+    return lossIn(value, "", { left: MOST_LOOKED_AT });
   } catch {
     // A Proxy may throw from any trap: the effect has happened, and a warning is not worth its record.
     return null;
   }
 }
 
+const MOST_LOOKED_AT = 64;
 const EMPTY_AS_JSON: ReadonlySet<string> = new Set(["Response", "ReadableStream", "Map", "Set", "IncomingMessage"]);
+
+function lossIn(value: object, path: string, budget: { left: number }): string | null {
+  budget.left -= 1;
+  if (budget.left < 0) return null;
+  const name: unknown = value.constructor?.name;
+  const where = path === "" ? "" : ` (in ${path.slice(1)})`;
+  if (typeof name === "string" && EMPTY_AS_JSON.has(name))
+    return `a ${name}${where}, which cannot be stored: a repeat would get an empty object`;
+  if (value instanceof Date) return `a Date${where}: a repeat would get its ISO string`;
+  if (ArrayBuffer.isView(value)) return `bytes${where}: a repeat would get a plain object`;
+  // It says itself what it is as JSON.
+  if (typeof (value as { toJSON?: unknown }).toJSON === "function") return null;
+  for (const field in value) {
+    const inner = (value as Record<string, unknown>)[field];
+    const at = `${path}.${field}`;
+    if (typeof inner === "number" && !Number.isFinite(inner))
+      return `${inner} (in ${at.slice(1)}): a repeat would get null`;
+    const loss = typeof inner === "object" && inner !== null ? lossIn(inner, at, budget) : null;
+    if (loss !== null) return loss;
+  }
+  return null;
+}

@@ -25,6 +25,10 @@ export class ReplayCache {
     return null;
   }
 
+  delete(key: string): void {
+    this.#records.delete(key);
+  }
+
   put(stored: Stored): void {
     const { key, result, state } = stored.record;
     if (state !== "confirmed" || sizeOf(result) > MAX_PAYLOAD_CHARS) return;

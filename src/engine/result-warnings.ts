@@ -8,7 +8,7 @@ export function warnOfOddResult(warnings: Warnings, action: string, value: unkno
   warnings.warn(
     "RESULT_NOT_PLAIN",
     action,
-    `action ${action}: run returned a ${odd}, which cannot be stored: a repeat would get an empty object. Return plain data, such as the provider's id.`,
+    `action ${action}: run returned ${odd}. Return plain data, such as the provider's id.`,
   );
 }
 

@@ -8,4 +8,5 @@ export {
   sequenceAction,
 } from "./sequence.ts";
 export type { SequenceStep } from "./sequence-list.ts";
-export { type Run, type StepInput, type StepOptions, stepAction } from "./steps.ts";
+export { type StepInput, stepAction } from "./step-records.ts";
+export type { Run, StepOptions } from "./steps.ts";

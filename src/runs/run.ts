@@ -6,29 +6,33 @@
  * heartbeats for as long as the body takes; a run whose process died is simply taken up again when the lease is over.
  */
 import type { Duration } from "../core/duration.ts";
-import { configError, NevertwiceError, noSuchOption, rejectedMark } from "../core/errors.ts";
+import { configError, messageOf, NevertwiceError, noSuchOption, rejectedMark } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
+import { resolveKeep } from "../core/policy.ts";
+import type { Payload } from "../core/record.ts";
+import { redact } from "../core/redact.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
-import type { Action } from "../engine/action.ts";
 import { type Call, type CallDefaults, intentOf, makeCall } from "../engine/call.ts";
-import { type ActionOptions, defineAction } from "../engine/definition.ts";
-import type { Engine } from "../engine/engine.ts";
-import { DEFAULT_LIMITS } from "../engine/payloads.ts";
+import { defineAction } from "../engine/definition.ts";
+import { DEFAULT_LIMITS, losesMeaningAsJson } from "../engine/payloads.ts";
 import { Pulse } from "../engine/pulse.ts";
 import { setImmediate } from "../engine/real-timers.ts";
 import { closedError, type Holding } from "../engine/under-way.ts";
 import { WaitBudget } from "../engine/wait-budget.ts";
-import { type Run, StepSequence } from "./steps.ts";
+import type { StepServices } from "./step-records.ts";
+import { type Run, type StepSequence, stepsOf } from "./steps.ts";
 
 export interface RunOptions {
   /** Raise it when a release changes the steps on purpose: runs begun before keep theirs, this one begins anew. */
   readonly version?: number;
+  /** Steps and branches that have new names, from the old name to the new one: runs under way go on with what they have. */
+  readonly renamed?: Readonly<Record<string, string>>;
   readonly tenant?: string;
-  /** How long finished runs and steps are remembered; a run has to end within it. */
+  /** How long a run and its steps are kept after it has ended. Until then they do not expire. */
   readonly keep?: Duration | "forever";
   /** How long a run whose process died is left alone. */
   readonly lease?: Duration;
@@ -37,17 +41,14 @@ export interface RunOptions {
 }
 
 /** What runs need of nevertwice(). */
-export interface RunServices {
-  readonly engine: Engine;
+export interface RunServices extends StepServices {
   readonly defaults: CallDefaults;
   readonly used: () => void;
-  /** An action that is defined where it is used. */
-  adHoc<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
 }
 
 export type RunId = string | number | readonly unknown[];
 
-const OPTIONS = new Set(["version", "tenant", "keep", "lease", "wait"]);
+const OPTIONS = new Set(["version", "renamed", "tenant", "keep", "lease", "wait"]);
 const DEFAULT_KEEP = "90d";
 // Every turn changes the record, waits or returns.
 const MAX_TURNS = 10_000;
@@ -92,13 +93,30 @@ function check(name: string, id: unknown, body: unknown, options: RunOptions): v
   for (const option of Object.keys(options)) {
     if (!OPTIONS.has(option)) throw noSuchOption(where, option, OPTIONS);
   }
+  resolveKeep(options.keep ?? DEFAULT_KEEP, where);
+  checkRenamed(options.renamed, where);
+}
+
+function checkRenamed(renamed: unknown, where: string): void {
+  if (renamed === undefined) return;
+  const isName = (name: unknown) => typeof name === "string" && name.trim() !== "";
+  const names = typeof renamed === "object" && renamed !== null ? Object.entries(renamed) : [["", ""]];
+  const wrong = names.find((pair) => !pair.every(isName));
+  if (wrong !== undefined)
+    throw configError(
+      `${where}: renamed takes the old and the new names of steps and branches: { "old name": "new name" }.`,
+    );
+  const twice = names.find(([, name], at) => names.findIndex(([, other]) => other === name) !== at);
+  if (twice !== undefined)
+    throw configError(`${where}: renamed has two old names for ${JSON.stringify(twice[1])}. Each name has one.`);
 }
 
 function runCall(services: RunServices, name: string, id: RunId, options: RunOptions): Call {
   const parts = Array.isArray(id) ? (id as readonly unknown[]) : [id];
   const definition = defineAction<{ id: RunId }, unknown, undefined>(runAction(name), {
     key: () => parts,
-    keep: options.keep ?? DEFAULT_KEEP,
+    // Until it has ended.
+    keep: "forever",
     doubt: "retry",
     retry: { attempts: ATTEMPTS },
     ...(options.lease !== undefined && { lease: options.lease }),
@@ -188,6 +206,7 @@ class RunExecution<R> implements Holding {
   /** Handed back by close(). */
   #released: NevertwiceError | null = null;
   #ended: Promise<unknown> = Promise.resolve();
+  #steps: StepSequence | null = null;
 
   constructor(services: RunServices, call: Call, stored: Stored, name: string, options: RunOptions) {
     this.#services = services;
@@ -229,6 +248,7 @@ class RunExecution<R> implements Holding {
     );
     this.#hasEnded = true;
     this.#pulse.abort(this.#released);
+    this.#steps?.close(this.#released);
     await this.#giveBack(this.#released);
     this.#pulse.end();
   }
@@ -239,11 +259,15 @@ class RunExecution<R> implements Holding {
     try {
       // Claimed while close() came: not begun, and handed back.
       underWay.requireOpen();
-      const steps = new StepSequence(this.#services, this.#stepsOf());
+      const steps = await this.#services.engine.during(() =>
+        stepsOf(this.#services, this.#stepsOf(), this.#options.renamed ?? {}),
+      );
+      this.#steps = steps;
       const result = await this.#result(body, steps);
       if (this.#released !== null) throw this.#released;
-      await steps.end();
+      steps.end();
       await this.#confirm(result);
+      await this.#release(steps);
       const { key, definition } = this.#call;
       events.emit({
         type: "executed",
@@ -267,6 +291,18 @@ class RunExecution<R> implements Holding {
       return await body(steps.run);
     } finally {
       this.#hasEnded = true;
+      steps.close(configError(`run ${this.#name}: the run had ended before this step began. Nothing was run by it.`));
+    }
+  }
+
+  /** What was kept until the run had ended goes when its `keep` is over. */
+  async #release(steps: StepSequence | null): Promise<void> {
+    try {
+      await steps?.release();
+    } catch (error) {
+      // The run has ended all the same. Its records are kept for longer than they need to be.
+      const why = redact(messageOf(error));
+      this.#services.engine.services.logger.warn(`nevertwice: run ${this.#name}: its records do not expire: ${why}`);
     }
   }
 
@@ -300,6 +336,22 @@ class RunExecution<R> implements Holding {
     // Lost to another process meanwhile: the steps are done all the same, and that is what is told.
     const stored = payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
     await ledger.apply(this.#pulse.stored, { type: "confirm", hold, result: stored });
+    this.#warnOfLoss(result, stored);
+  }
+
+  #warnOfLoss(result: R, stored: Payload | null): void {
+    const { warnings } = this.#services.engine.services;
+    const { name } = this.#call.definition;
+    const omitted = stored !== null && "omitted" in stored ? stored.omitted : null;
+    const loss = losesMeaningAsJson(result);
+    if (omitted !== null)
+      warnings.warn(
+        "RESULT_NOT_STORED",
+        name,
+        `run ${this.#name}: what its function returned is not stored: ${omitted}. That it has ended is on record, but the next call gets undefined. Return less, such as an id.`,
+      );
+    else if (loss !== null)
+      warnings.warn("RESULT_NOT_PLAIN", name, `run ${this.#name}: its function returned ${loss}. Return plain data.`);
   }
 
   /** Not finished: the next call takes it up where it stands. */
@@ -317,6 +369,7 @@ class RunExecution<R> implements Holding {
       })
       // The error of the body is what the caller must hear; the lease ends by itself.
       .catch(() => null);
+    if (applied?.ok && refused) await this.#release(this.#steps);
     if (applied?.ok)
       events.emit({
         type: "failed",

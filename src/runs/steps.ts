@@ -1,18 +1,18 @@
 /**
  * The steps of a run. A step's place in the run is its key and its name is what must match: a release that renames,
  * removes or reorders steps of a run under way meets another name at that place, which is a conflict and runs nothing.
+ * step-order.ts compares across branches; step-records.ts reads and keeps the list.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Duration } from "../core/duration.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
-import type { PolicyOptions } from "../core/policy.ts";
-import type { LedgerRecord } from "../core/record.ts";
+import { type PolicyOptions, resolveKeep } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";
-import type { Action } from "../engine/action.ts";
 import { requireGivenIn } from "../engine/call.ts";
 import type { AttemptContext } from "../engine/context.ts";
-import type { ActionOptions, Probe, Verdictish } from "../engine/definition.ts";
-import type { Engine } from "../engine/engine.ts";
+import type { Probe, Verdictish } from "../engine/definition.ts";
+import { type AskedStep, StepOrder } from "./step-order.ts";
+import { type StepInput, StepRecords, type StepServices, type StepsOwner, stepAction } from "./step-records.ts";
 
 export interface StepOptions<R> extends PolicyOptions<Probe<unknown, R>> {
   /** A second opinion on an error that the step threw; undefined leaves it to the built-in rules. */
@@ -34,13 +34,9 @@ export interface Run {
   branch<R>(name: string, body: (branch: Run) => R | Promise<R>): Promise<R>;
 }
 
-export interface StepsOf {
-  /** The run's name. */
-  readonly name: string;
-  readonly key: string;
+export interface StepsOf extends StepsOwner {
+  /** How long the steps are kept once the run has ended. */
   readonly keep: Duration | "forever";
-  readonly tenant: string;
-  readonly version: number;
   /** The branches that lead here. */
   readonly path: readonly string[];
   readonly attempt: number;
@@ -49,37 +45,52 @@ export interface StepsOf {
   hasEnded(): boolean;
 }
 
-export interface StepServices {
-  readonly engine: Engine;
-  adHoc<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
-}
-
-/** What the ledger keeps as a step's input. */
-export interface StepInput {
-  readonly step: string;
-  readonly path: readonly string[];
-  readonly place: number;
-}
-
 const OPTIONS = new Set("keep lease timeout wait doubt retry whenStoreDown classify".split(" "));
 const MOST_STEPS = 10_000;
 /** The run whose step is at work here. */
 const insideStepOf = new AsyncLocalStorage<string>();
 
-export function stepAction(run: string): string {
-  return `step:${run}`;
+/** What all rows of a run share. */
+interface Shared {
+  readonly services: StepServices;
+  readonly records: StepRecords;
+  readonly order: StepOrder;
+  /** How long each step is kept after the run; those that are not here, as the run is. */
+  readonly keeps: Map<AskedStep, number | null>;
+  /** Rows of the run may be in the ledger without a record of their branch, as an older release has left them. */
+  readonly looksForRows: boolean;
+}
+
+/** Reads what the run has taken so far, and gives the steps for its function. */
+export async function stepsOf(
+  services: StepServices,
+  of: StepsOf,
+  renamed: Readonly<Record<string, string>>,
+): Promise<StepSequence> {
+  const { clock } = services.engine.services;
+  const records = new StepRecords(services, of);
+  const order = new StepOrder({ run: of.name, key: of.key, version: of.version, clock, renamed });
+  // The first time there is nothing to read.
+  const recorded = of.attempt > 1 ? await records.all() : [];
+  order.add([], recorded);
+  const looksForRows = of.attempt > 1 && (recorded.length === 0 || recorded.some((step) => step.order === 0));
+  return new StepSequence({ services, records, order, keeps: new Map(), looksForRows }, of);
 }
 
 export class StepSequence {
   readonly run: Run;
-  readonly #services: StepServices;
+  readonly #shared: Shared;
   readonly #of: StepsOf;
   readonly #names = new Set<string>();
-  readonly #branches: StepSequence[] = [];
   #places = 0;
+  /** The first places of the row that are finished, and those behind a gap. */
+  #behind = 0;
+  readonly #finished = new Set<number>();
+  #ready: Promise<void> | null = null;
+  #noting: Promise<void> | null = null;
 
-  constructor(services: StepServices, of: StepsOf) {
-    this.#services = services;
+  constructor(shared: Shared, of: StepsOf) {
+    this.#shared = shared;
     this.#of = of;
     this.run = {
       key: of.key,
@@ -92,13 +103,25 @@ export class StepSequence {
     };
   }
 
-  /** A step at the next place was taken by an earlier release, and this one has no use for it any more. */
-  async end(): Promise<void> {
-    for (const branch of this.#branches) await branch.end();
-    const place = this.#places + 1;
-    const key = await this.#action(() => undefined, {}).keyOf(this.#input("", place), this.#callOptions());
-    const stored = await this.#services.engine.services.ledger.read(key);
-    if (stored !== null) throw this.#changed(stored.record, place, "no longer takes it");
+  /** The run's function has returned: it must have asked for all that the run has taken. */
+  end(): void {
+    this.#shared.order.end();
+  }
+
+  /** No step begins any more. */
+  close(error: unknown): void {
+    this.#shared.order.close(error);
+  }
+
+  /** The run has ended. */
+  async release(): Promise<void> {
+    const { order, records, keeps } = this.#shared;
+    const keepMs = resolveKeep(this.#of.keep, this.#where);
+    const keepOf = (step: AskedStep) => (keeps.has(step) ? (keeps.get(step) ?? null) : keepMs);
+    const asked = order.asked.map((step) => ({ ...step, keepMs: keepOf(step) }));
+    const called = new Set(asked.map(({ path, place }) => JSON.stringify([path, place])));
+    const others = order.recorded.filter(({ path, place }) => !called.has(JSON.stringify([path, place])));
+    await records.release([...asked, ...others.map((step) => ({ ...step, keepMs }))], keepMs);
   }
 
   async #step<R>(
@@ -107,57 +130,86 @@ export class StepSequence {
     given: StepOptions<R> = {},
   ): Promise<R> {
     requireGivenIn(given, `${this.#where}: step ${JSON.stringify(name)}`);
-    const { tx, ...policy } = given;
+    const { tx, keep, ...policy } = given;
     this.#checkName(name, "step");
     if (typeof run !== "function")
       throw configError(
         `${this.#where}: step ${JSON.stringify(name)} needs the function that does it: run.step("${name}", async (ctx) => …)`,
       );
     this.#checkOptions(name, policy);
+    const keepMs = keep === undefined ? undefined : resolveKeep(keep, `${this.#where}: step ${JSON.stringify(name)}`);
     this.#places += 1;
     const place = this.#places;
     if (place > MOST_STEPS) throw configError(`${this.#where}: more than ${MOST_STEPS} steps. Split it into runs.`);
-    const action = this.#action(run, policy);
-    const input = this.#input(name, place);
-    const options = { ...this.#callOptions(), ...(tx !== undefined && { tx }) };
+    if (this.#ready !== null) await this.#ready;
+    const { order } = this.#shared;
+    const asked = order.ask(name, this.#of.path, place);
+    if (keepMs !== undefined) this.#shared.keeps.set(asked, keepMs);
+    await order.admitted(asked);
+    const result = await order.during(() => this.#take(asked, run, policy, tx));
+    // A transaction of the caller's may yet be rolled back, and its step with it.
+    if (tx === undefined) this.#finish(place);
+    return result;
+  }
+
+  async #take<R>(
+    asked: AskedStep,
+    run: (context: AttemptContext) => R | Promise<R>,
+    policy: PolicyOptions<Probe<unknown, R>>,
+    tx: unknown,
+  ): Promise<R> {
+    const { name, path, place, recorded, order } = asked;
+    const { services, records } = this.#shared;
+    if (recorded === undefined && !records.isNoted(path)) await this.#note();
+    const input: StepInput = { step: name, path, place, order, behind: recorded?.behind ?? this.#behind };
+    const action = services.adHoc<StepInput, R, undefined>(stepAction(this.#of.name), {
+      ...(policy as PolicyOptions<Probe<StepInput, R>>),
+      ...records.stepOptions(),
+      run: (_, context) => {
+        this.#shared.order.ran(asked);
+        return insideStepOf.run(this.#of.key, () => run(context));
+      },
+    });
     try {
-      return await action(input, options);
+      return await action(input, { ...records.callOptions(), ...(tx !== undefined && { tx }) });
     } catch (error) {
-      throw error instanceof NevertwiceError && error.code === "KEY_CONFLICT"
-        ? await this.#conflict(error, place, name)
+      throw error instanceof NevertwiceError && error.code === "KEY_CONFLICT" && error.key !== undefined
+        ? await this.#conflict(error, error.key, asked)
         : error;
     }
   }
 
+  /** Once for all steps of the row. */
+  #note(): Promise<void> {
+    this.#noting ??= this.#shared.records.noteBranch(this.#of.path).finally(() => {
+      this.#noting = null;
+    });
+    return this.#noting;
+  }
+
+  #finish(place: number): void {
+    this.#finished.add(place);
+    while (this.#finished.delete(this.#behind + 1)) this.#behind += 1;
+  }
+
   async #branch<R>(name: string, body: (branch: Run) => R | Promise<R>): Promise<R> {
     this.#checkName(name, "branch");
-    const branch = new StepSequence(this.#services, this.#inBranch(name));
-    this.#branches.push(branch);
-    return body(branch.run);
+    const { order, looksForRows } = this.#shared;
+    const path = [...this.#of.path, order.branchName(this.#of.path, name)];
+    const branch = new StepSequence(this.#shared, Object.create(this.#of, { path: { value: path } }) as StepsOf);
+    if (looksForRows && !order.knowsRow(path)) branch.#ready = branch.#look();
+    order.branchOpened(path);
+    try {
+      return await body(branch.run);
+    } finally {
+      order.branchEnded(path);
+    }
   }
 
-  #inBranch(name: string): StepsOf {
-    const of = this.#of;
-    return Object.create(of, { path: { value: [...of.path, name] } }) as StepsOf;
-  }
-
-  #action<R>(run: (context: AttemptContext) => R | Promise<R>, policy: PolicyOptions<Probe<unknown, R>>) {
-    return this.#services.adHoc<StepInput, R, undefined>(stepAction(this.#of.name), {
-      keep: this.#of.keep,
-      ...(policy as PolicyOptions<Probe<StepInput, R>>),
-      key: ({ path, place }) => [this.#of.key, path.length === 0 ? "main" : path, place],
-      run: (_, context) => insideStepOf.run(this.#of.key, () => run(context)),
-    });
-  }
-
-  #input(step: string, place: number): StepInput {
-    return { step, path: this.#of.path, place };
-  }
-
-  /** The run's key is the scope: all steps of a run are found by it. */
-  #callOptions() {
-    const { key, tenant, version } = this.#of;
-    return { scope: key, version, ...(tenant !== "" && { tenant }) };
+  /** The row, as an older release has left it. */
+  async #look(): Promise<void> {
+    const { records, order } = this.#shared;
+    order.add(this.#of.path, await records.row(this.#of.path));
   }
 
   get #where(): string {
@@ -194,23 +246,9 @@ export class StepSequence {
     this.#names.add(name);
   }
 
-  async #conflict(error: NevertwiceError, place: number, name: string): Promise<NevertwiceError> {
-    const stored = error.key === undefined ? null : await this.#services.engine.services.ledger.read(error.key);
-    return stored === null ? error : this.#changed(stored.record, place, `now calls ${JSON.stringify(name)} there`);
+  /** Another process has taken the place since this one read the list. */
+  async #conflict(error: NevertwiceError, key: string, { name, path, place }: AskedStep): Promise<NevertwiceError> {
+    const found = (await this.#shared.records.row(path)).find((step) => step.place === place);
+    return found === undefined || found.key !== key ? error : this.#shared.order.changedAt(found, name);
   }
-
-  /** F41. */
-  #changed(record: LedgerRecord, place: number, what: string): NevertwiceError {
-    const outcome = { status: "conflict", key: record.key, differs: ["step"] } as const;
-    return new NevertwiceError(
-      "KEY_CONFLICT",
-      `${this.#where}: step ${place} of this run was ${nameOf(record)} (${record.state}), and the program ${what}. Nothing was run. Steps of a run under way must keep their names and their order: bring the old ones back until it has ended, or begin anew on purpose with { version: ${record.version + 1} }.`,
-      { key: record.key, outcome },
-    );
-  }
-}
-
-function nameOf({ input }: LedgerRecord): string {
-  if (input === null || !("json" in input)) return "another step";
-  return JSON.stringify((JSON.parse(input.json) as Partial<StepInput>).step ?? "?");
 }

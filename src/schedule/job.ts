@@ -15,6 +15,7 @@ import type { ActionOptions } from "../engine/definition.ts";
 import type { Payloads } from "../engine/payloads.ts";
 import { jobAction, planAction } from "./job-action.ts";
 import { type CatchUp, checkCatchUp, JobLoop } from "./job-loop.ts";
+import { keptPlan, planVerdict } from "./kept-plan.ts";
 import { KnownSlots } from "./known-slots.ts";
 import { type Seed, seed } from "./seed.ts";
 import { slotKeep } from "./slot-keep.ts";
@@ -45,7 +46,10 @@ export interface JobOptions<R, P = undefined> extends TimetableOptions, Omit<Pol
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
   /** Instants that passed while nobody looked: "last" (unless given) runs the last one, "none" none, { all: n } up to n. */
   readonly catchUp?: CatchUp;
-  /** Decides what the run will do, once per slot: recorded before the run begins, so a second run does the same. */
+  /**
+   * Decides what the run will do, once per slot: recorded before the run begins, so a second run does the same. It must come
+   * back from JSON as it was, and be no larger than 1 MiB; anything else is refused, and the slot is not run.
+   */
   readonly plan?: (context: PlanContext) => P | Promise<P>;
   readonly run: (context: JobContext<P>) => R | Promise<R>;
 }
@@ -89,7 +93,13 @@ export interface JobServices {
     name: string,
     parts: readonly unknown[],
     run: () => R | Promise<R>,
-    options?: { keep?: Duration | "forever"; lease?: Duration; timeout?: Duration; doubt?: "hold" | "retry" },
+    options?: {
+      keep?: Duration | "forever";
+      lease?: Duration;
+      timeout?: Duration;
+      doubt?: "hold" | "retry";
+      classify?: (error: unknown) => "refused" | undefined;
+    },
   ): Promise<R>;
 }
 
@@ -127,16 +137,19 @@ export function createJob<R, P>(
     wait: 0,
     ...(plan !== undefined && {
       prepare: async ({ slot, at }) => {
-        const draw = () => plan({ job: name, slot, at: new Date(at), seed: seed(name, slot), recent });
+        const draw = async () =>
+          keptPlan(await plan({ job: name, slot, at: new Date(at), seed: seed(name, slot), recent }), where);
         // An intent of its own: a confirmed record never changes, whoever runs the slot and however often.
         return {
           plan: await services.once(planAction(name), [slot], draw, {
             ...span,
             keep,
             doubt: "retry",
+            classify: planVerdict,
           }),
         };
       },
+      classify: planVerdict,
     }),
     run: ({ slot, at }, context, draft) =>
       run({ ...context, job: name, slot, at: new Date(at), seed: seed(name, slot), plan: draft?.plan as P }),

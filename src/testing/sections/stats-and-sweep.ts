@@ -1,6 +1,7 @@
 /** What the ledger counts, and what it may forget. */
 import assert from "node:assert/strict";
 import type { LedgerRecord, State } from "../../core/record.ts";
+import type { Stored } from "../../core/store.ts";
 import { assertRefused, insert, keysOf, seed } from "../checks.ts";
 import type { Case } from "../harness.ts";
 import { LONG, lapsedAndNot, leasedRecord, numberedKey, sampleRecord, settledRecord, times } from "../sample-record.ts";
@@ -99,6 +100,46 @@ export const sweeping: readonly Case[] = [
       ]);
       assert.equal(await store.sweep({ limit: 10 }), 0);
       assert.deepStrictEqual(await store.read(keysOf(kept)), kept, "all of them are still there");
+    },
+  },
+  {
+    name: "goes by the retention that a settled record was given last, shorter or longer",
+    body: async ({ store, at }) => {
+      const now = Math.floor(at.now);
+      const keys = ["nt1_shorter", "nt1_longer"];
+      const before = await seed(store, [
+        settledRecord(at, "nt1_shorter", { createdAt: now - 3 * LONG, expiresAt: null, keepMs: null }),
+        settledRecord(at, "nt1_longer", { createdAt: now - 3 * LONG, expiresAt: now + LONG, keepMs: LONG }),
+      ]);
+      assert.equal(await store.sweep({ limit: 10 }), 0, "both are kept");
+      const changes = [
+        { keepMs: 2 * LONG, expiresAt: now + 2 * LONG },
+        { keepMs: null, expiresAt: null },
+      ];
+      const swap = async (rows: readonly Stored[]) => {
+        const changed = rows.map(({ record }, index) => ({ ...record, ...changes[index] }));
+        const results = await store.write(
+          changed.map((record, index) => ({ record, expected: rows[index]?.version ?? null })),
+        );
+        assert.ok(
+          results.every(({ ok }) => ok),
+          "both are swapped",
+        );
+        return changed;
+      };
+      const changed = await swap(before);
+      const found = await store.read(keys);
+      assert.deepStrictEqual(
+        found.map((row) => row?.record),
+        changed,
+        "nothing else has changed",
+      );
+      assert.equal(await store.sweep({ limit: 10 }), 0, "both are still kept");
+      changes[0] = { keepMs: LONG, expiresAt: now - LONG };
+      await swap(found.map((row) => row as Stored));
+      assert.equal(await store.sweep({ limit: 10, thorough: true }), 1, "the shorter one is over");
+      const [gone, kept] = await store.read(keys);
+      assert.deepEqual([gone, kept?.record.expiresAt], [null, null]);
     },
   },
   {

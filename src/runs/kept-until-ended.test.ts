@@ -1,0 +1,157 @@
+/** What a run has taken is kept until the run has ended, however long that takes, and then as long as `keep` says. */
+import { notSent, type Run, rejected } from "nevertwice";
+import { expect, it } from "vitest";
+import { type Bench, eachStore, openSqlite } from "../../test/support/each-store.ts";
+
+const HOUR_MS = 3_600_000;
+
+async function passDays({ clock, nt }: Bench, days: number): Promise<void> {
+  for (let hour = 0; hour < days * 24; hour += 6) {
+    clock.advance(6 * HOUR_MS);
+    await nt.sweep();
+  }
+}
+
+async function recordsOf({ store }: Bench): Promise<string[]> {
+  const { items } = await store.list({ limit: 100, order: "oldest" });
+  return items.map(({ record }) => record.action).sort();
+}
+
+eachStore("a run that takes longer than its keep", (open) => {
+  function approval(bench: Bench) {
+    const calls: string[] = [];
+    let approved = false;
+    const body = async (run: Run) => {
+      await run.step("charge", () => void calls.push("charge"), { keep: "1d" });
+      await run.branch("mails", (row) => row.step("ask", () => void calls.push("ask")));
+      await run.step(
+        "approved",
+        () => {
+          if (!approved) throw notSent(new Error("not approved yet"));
+        },
+        { retry: { attempts: 1 } },
+      );
+      return run.step("ship", () => calls.push("ship"));
+    };
+    const go = (nt = bench.nt) => nt.run("order", "o-1", body, { keep: "30d" });
+    return { go, calls, approve: () => (approved = true) };
+  }
+
+  it("does none of its steps again, called daily, once, or by another process, with sweeps in between", async () => {
+    for (const every of [1, 25, 100]) {
+      const bench = open();
+      const { go, calls, approve } = approval(bench);
+      await expect(go()).rejects.toThrow("not approved yet");
+      for (let day = every; day <= 100; day += every) {
+        await passDays(bench, every);
+        await expect(go(bench.another())).rejects.toThrow("not approved yet");
+      }
+      approve();
+      await go(bench.another());
+      expect(calls).toEqual(["charge", "ask", "ship"]);
+    }
+  });
+
+  it("answers with its result for its keep after its end; then all of it is gone, and it begins anew", async () => {
+    const bench = open();
+    const { go, calls, approve } = approval(bench);
+    await expect(go()).rejects.toThrow();
+    await passDays(bench, 40);
+    approve();
+    await go();
+    await passDays(bench, 29);
+    await go();
+    expect(calls).toEqual(["charge", "ask", "ship"]);
+    expect(await recordsOf(bench)).toContain("run:order");
+    await passDays(bench, 2);
+    expect(await recordsOf(bench)).toEqual([]);
+    await go();
+    expect(calls).toEqual(["charge", "ask", "ship", "charge", "ask", "ship"]);
+  });
+
+  it("a run that was refused for good is kept for its keep, and its steps with it", async () => {
+    const bench = open();
+    const go = () =>
+      bench.nt.run(
+        "order",
+        "o-2",
+        async (run) => {
+          await run.step("charge", () => 1);
+          throw rejected(new Error("out of stock"));
+        },
+        { keep: "30d" },
+      );
+    await expect(go()).rejects.toThrow("out of stock");
+    await passDays(bench, 29);
+    await expect(go()).rejects.toMatchObject({ code: "FAILED" });
+    expect(await recordsOf(bench)).toEqual(["run:order", "step:order"]);
+    await passDays(bench, 2);
+    expect(await recordsOf(bench)).toEqual([]);
+  });
+
+  it("a step that is to be kept forever outlives its run", async () => {
+    const bench = open();
+    let charged = 0;
+    const go = () =>
+      bench.nt.run("pay", 1, (run) => run.step("charge", () => ++charged, { keep: "forever" }), { keep: "1d" });
+    expect(await go()).toBe(1);
+    await passDays(bench, 3);
+    expect(await recordsOf(bench)).toEqual(["step:pay"]);
+    expect(await go()).toBe(1);
+  });
+
+  it("a finished step whose record is missing is an error, and nothing runs", async () => {
+    const lost = new Set<string>();
+    const bench = open({
+      wrap: (store) => {
+        const read = store.read.bind(store);
+        store.read = async (keys) =>
+          (await read(keys)).map((found) => (found && lost.has(found.record.key) ? null : found));
+        return store;
+      },
+    });
+    const { go, calls, approve } = approval(bench);
+    await expect(go()).rejects.toThrow("not approved yet");
+    const { items } = await bench.store.list({ action: "step:order", limit: 9, order: "oldest" });
+    lost.add(items[0]?.record.key as string);
+    approve();
+    await expect(go()).rejects.toMatchObject({
+      code: "KEY_CONFLICT",
+      message: expect.stringMatching(
+        /^run order: the record of step 1, which had ended before "approved" began, has expired or was removed\. Nothing was run: .*\{ version: 2 \}/,
+      ),
+    });
+    expect(calls).toEqual(["charge", "ask"]);
+    lost.clear();
+    await go();
+    expect(calls).toEqual(["charge", "ask", "ship"]);
+  });
+});
+
+it("a step that was rolled back with its transaction is not missed", async () => {
+  const { DatabaseSync } = await import("../../test/support/database-sync.ts");
+  const { nt, store } = openSqlite();
+  await store.stats();
+  const db = new DatabaseSync(store.name.replace("sqlite:", ""));
+  db.exec("CREATE TABLE orders (id TEXT)");
+  const calls: string[] = [];
+  const go = (commits: boolean) =>
+    nt.run("order", 1, async (run) => {
+      db.exec("BEGIN");
+      await run.step("insert", () => void db.prepare("INSERT INTO orders VALUES ('o')").run(), { tx: db });
+      db.exec(commits ? "COMMIT" : "ROLLBACK");
+      await run.step("mail", () => void calls.push("mail"));
+      await run.step(
+        "end",
+        () => {
+          if (!commits) throw notSent(new Error("not yet"));
+        },
+        { retry: { attempts: 1 } },
+      );
+    });
+  await expect(go(false)).rejects.toThrow("not yet");
+  await go(true);
+  expect(calls).toEqual(["mail"]);
+  expect(db.prepare("SELECT count(*) AS n FROM orders").all()).toEqual([{ n: 1 }]);
+  db.close();
+});
