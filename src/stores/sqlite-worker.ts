@@ -1,16 +1,16 @@
 /** The worker thread's side of the SQLite store: commits and their disk waits happen here, off the event loop. */
 import { parentPort, workerData } from "node:worker_threads";
 import { isNevertwiceError } from "../core/errors.ts";
-import type { Instant } from "../core/record.ts";
-import type { StatsQuery, SweepQuery } from "../core/store.ts";
 import { type Batch, type Conflicts, conflictsOf, unpackBatch } from "./sqlite-batch.ts";
 import { isBusy, loadDriver } from "./sqlite-driver.ts";
 import { firstValue, openFile, storeError } from "./sqlite-file.ts";
+import { type ExpiredAnswer, LARGE_SLICE, type Slice, SqliteLook } from "./sqlite-look.ts";
 
 export type WorkerRequest =
   | { readonly id: number; readonly op: "write"; readonly batch: Batch }
-  | { readonly id: number; readonly op: "sweep"; readonly query: SweepQuery; readonly at: Instant }
-  | { readonly id: number; readonly op: "stats"; readonly query: StatsQuery; readonly at: Instant }
+  | { readonly id: number; readonly op: "look"; readonly slice: Slice }
+  | { readonly id: number; readonly op: "watch" }
+  | { readonly id: number; readonly op: "remove"; readonly found: ExpiredAnswer["found"] }
   | { readonly id: number; readonly op: "check" }
   | { readonly id: number; readonly op: "checkpoint" }
   | { readonly id: number; readonly op: "close" };
@@ -38,6 +38,7 @@ const { path, busyMs } = workerData as WorkerOptions;
 const port = parentPort as NonNullable<typeof parentPort>;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 const file = openFile({ path, driver: loadDriver(), busyMs, check: false, autoCheckpoint: CHECKPOINT_PAGES });
+const look = new SqliteLook(file.db);
 
 port.on("message", (request: WorkerRequest) => {
   let reply: WorkerReply;
@@ -55,10 +56,12 @@ function answer(request: WorkerRequest): unknown {
   switch (request.op) {
     case "write":
       return write(request.batch);
-    case "sweep":
-      return patiently(() => file.ledger.sweep(request.query, request.at));
-    case "stats":
-      return file.ledger.stats(request.query, request.at);
+    case "look":
+      return look.answer(request.slice, LARGE_SLICE);
+    case "watch":
+      return patiently(() => file.ledger.watchSome());
+    case "remove":
+      return patiently(() => file.ledger.remove(request.found));
     case "check":
       return file.ledger.check();
     case "checkpoint":
