@@ -114,10 +114,11 @@ export class SqliteSurvey {
       const gone = found.length === 0 ? 0 : await this.#run.remove(found);
       removed += gone;
       after = next ?? 0;
-      ended ||= next === null;
       // Where another process has removed most of what was found here, it is sweeping too: it goes on, this one rests.
       const contended = !thorough && gone < found.length / 2;
-      const round = ended && after >= started;
+      // From where it began back to there. The rows there may be gone: then the second end is the end of the round.
+      const round = next === null ? ended || started === 0 : ended && after >= started;
+      ended ||= next === null;
       if (removed >= query.limit || contended || round || (!thorough && slices >= SLICES_A_PASS)) {
         this.#remember(tenant, ended && !thorough && removed < query.limit ? 0 : after);
         if (!ended && !contended) query.unfinished?.();

@@ -1,7 +1,7 @@
 /** A SQLite ledger with many settled records, made in a few seconds: rows are written past the engine, as it would write them. */
 import { join } from "node:path";
 import { sqliteStore } from "nevertwice/sqlite";
-import { loadDriver, type SqliteHandle } from "../../src/stores/sqlite-driver.ts";
+import { loadDriver } from "../../src/stores/sqlite-driver.ts";
 import { COLUMNS, encodeRow } from "../../src/stores/sqlite-row.ts";
 import { sampleRecord } from "../../src/testing/sample-record.ts";
 import { temporaryFolder } from "./each-store.ts";
@@ -16,13 +16,13 @@ export async function largeSqlite(records: number): Promise<string> {
   const store = sqliteStore({ path });
   await store.stats();
   await store.close();
-  const db = loadDriver().open(path);
-  fill(db, records);
-  db.close?.();
+  fillSqlite(path, records);
   return path;
 }
 
-function fill(db: SqliteHandle, records: number): void {
+/** Adds them to a ledger that is there. */
+export function fillSqlite(path: string, records: number): void {
+  const db = loadDriver().open(path);
   const insert = db.prepare(
     `INSERT INTO nevertwice_records (${COLUMNS.join(", ")}) VALUES (${COLUMNS.map(() => "?").join(", ")})`,
   );
@@ -39,4 +39,5 @@ function fill(db: SqliteHandle, records: number): void {
     insert.run(...encodeRow(record, index + 1).row);
   }
   db.exec("COMMIT");
+  db.close?.();
 }
