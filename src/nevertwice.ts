@@ -25,7 +25,8 @@ import { Payloads } from "./engine/payloads.ts";
 import { Heart } from "./engine/pulse.ts";
 import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all.ts";
 import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
-import { Sweeper, SweepLoop, type SweepReport } from "./engine/sweeper.ts";
+import { SweepLoop } from "./engine/sweep-loop.ts";
+import { Sweeper, type SweepReport } from "./engine/sweeper.ts";
 import { checkTenantChoice, onlyOf, type TenantChoice, tenantOf } from "./engine/tenancy.ts";
 import { UnderWay } from "./engine/under-way.ts";
 import { Untold } from "./engine/untold.ts";
@@ -203,7 +204,7 @@ class Instance implements Nevertwice {
     const everyMs = options.sweep === false ? null : sweepInterval(options.sweep ?? DEFAULT_SWEEP);
     const onError = (error: unknown) =>
       this.#engine.services.logger.warn(`nevertwice: a sweep failed: ${redact(String(error))}`);
-    this.#loop = everyMs === null ? null : new SweepLoop({ sweeper: this.#sweeper, clock, everyMs, random, onError });
+    this.#loop = everyMs === null ? null : new SweepLoop({ work: this.#sweeper, clock, everyMs, random, onError });
     this.#services = { engine: this.#engine, defaults: this.#defaults, used: () => this.#used() };
   }
 

@@ -8,13 +8,13 @@ import type { Check } from "./health.ts";
 import { oneLine } from "./text.ts";
 
 const PAGE = 500;
-// A listing of this many takes seconds; a larger ledger is looked at from its newest record on.
-const MOST_LOOKED_AT = 200_000;
+// A listing of this many takes a moment; a larger ledger is looked at from its newest record on, unless all is asked for.
+const LOOKED_AT_QUICKLY = 2_000;
 const NAMED = 5;
 
-export async function damagedCheck(store: Store, suggest: (line: string) => string): Promise<Check> {
-  const { damaged, whole } = await findDamaged(store);
-  const where = whole ? "" : ` among the newest ${MOST_LOOKED_AT}`;
+export async function damagedCheck(store: Store, suggest: (line: string) => string, deep: boolean): Promise<Check> {
+  const { damaged, whole } = await findDamaged(store, deep ? Number.POSITIVE_INFINITY : LOOKED_AT_QUICKLY);
+  const where = whole ? "" : ` among the newest ${LOOKED_AT_QUICKLY}`;
   const [first] = damaged;
   if (first === undefined) return { name: "damaged", value: `none${where}`, level: "ok" };
   const keys = damaged.slice(0, NAMED).map(({ key }) => oneLine(key));
@@ -29,7 +29,7 @@ export async function damagedCheck(store: Store, suggest: (line: string) => stri
   };
 }
 
-async function findDamaged(store: Store): Promise<{ damaged: readonly DamagedRecord[]; whole: boolean }> {
+async function findDamaged(store: Store, most: number): Promise<{ damaged: readonly DamagedRecord[]; whole: boolean }> {
   const damaged = new Map<string, DamagedRecord>();
   let looked = 0;
   for (let cursor: string | null = null; ; ) {
@@ -38,7 +38,7 @@ async function findDamaged(store: Store): Promise<{ damaged: readonly DamagedRec
     looked += page.items.length;
     cursor = page.cursor;
     if (cursor === null) return { damaged: [...damaged.values()], whole: true };
-    if (looked >= MOST_LOOKED_AT) return { damaged: [...damaged.values()], whole: false };
+    if (looked >= most) return { damaged: [...damaged.values()], whole: false };
   }
 }
 

@@ -1,6 +1,6 @@
 /** What doctor looks at: each check is fine, worth a note, or a problem that somebody has to deal with. */
 import { messageOf } from "../core/errors.ts";
-import { instantOf, type LedgerStats, type Store, type StoreTraits } from "../core/store.ts";
+import { type InspectQuery, instantOf, type LedgerStats, type Store, type StoreTraits } from "../core/store.ts";
 import { age, plural } from "./format.ts";
 import { oneLine } from "./text.ts";
 
@@ -38,8 +38,8 @@ export function promises({ survives, hosts }: StoreTraits): Check[] {
 }
 
 /** What the store says about itself; a store that cannot be looked at is the finding. */
-export async function inspectStore(store: Store): Promise<Check[]> {
-  const findings = (await store.inspect?.()) ?? [];
+export async function inspectStore(store: Store, query: InspectQuery): Promise<Check[]> {
+  const findings = (await store.inspect?.(query)) ?? [];
   return findings.map(({ name, value, ok, advice }) => ({
     name: oneLine(name),
     value: oneLine(value),

@@ -3,8 +3,13 @@ import { STATES, type State } from "../core/record.ts";
 import type { LedgerStats, Store } from "../core/store.ts";
 import { onlyOf } from "../engine/tenancy.ts";
 
-export function countLedger(store: Store, tenant: string | undefined): Promise<LedgerStats> {
-  return store.stats(onlyOf(tenant));
+/** `waiting`: only what waits for somebody (see StatsQuery). */
+export function countLedger(
+  store: Store,
+  tenant: string | undefined,
+  { waiting = false }: { readonly waiting?: boolean } = {},
+): Promise<LedgerStats> {
+  return store.stats({ ...onlyOf(tenant), ...(waiting && { waiting }) });
 }
 
 export function emptyStats(): LedgerStats {

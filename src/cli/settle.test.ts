@@ -1,10 +1,14 @@
 /** resolve, retry, resend, sweep, doctor: what changes the ledger, and what looks after it. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { memoryStore } from "nevertwice/memory";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CliLedger, keyLike } from "../../test/support/cli.ts";
 import { DatabaseSync } from "../../test/support/database-sync.ts";
+import { fillSqlite } from "../../test/support/large-sqlite.ts";
 import { deriveKey } from "../core/key.ts";
+import { sampleRecord } from "../testing/index.ts";
+import { sweep } from "./commands/sweep.ts";
 
 let ledger: CliLedger;
 beforeEach(() => {
@@ -183,6 +187,8 @@ describe("resend", () => {
 });
 
 describe("sweep and doctor", () => {
+  const numbered = (n: number) => String(n).padStart(8, "0");
+
   it("sweep makes silent holders doubts and removes what is past its keep, all of it", async () => {
     const past = { state: "confirmed", settledAt: 1, expiresAt: 2 } as const;
     await Promise.all(Array.from({ length: 1_200 }, (_, n) => ledger.put({ key: keyLike(`past${n + 1e4}`), ...past })));
@@ -209,6 +215,56 @@ describe("sweep and doctor", () => {
     const retry = (tenant: string) => ledger.run(["retry", "--all-failed", "--tenant", tenant, "--dry-run", "--json"]);
     expect((await retry("acme")).json.retried).toEqual([]);
     expect((await retry("globex")).json.retried).toHaveLength(1);
+  });
+
+  it("sweep removes what is past its keep behind any number of records that stay", async () => {
+    const put = (from: number, count: number, expiresAt: number | null) =>
+      ledger.store.write(
+        Array.from({ length: count }, (_, n) => ({
+          record: sampleRecord({ key: keyLike(numbered(from + n)), state: "confirmed", expiresAt }),
+          expected: null,
+        })),
+      );
+    await put(0, 6_000, null);
+    await put(6_000, 2_500, 1_000);
+    expect((await ledger.run(["sweep", "--json"])).json).toMatchObject({ lapsed: 0, removed: 2_500 });
+    expect((await ledger.store.stats()).total).toBe(6_000);
+  });
+
+  it("sweep looks for silent holders once, not once per thousand records that it removes", async () => {
+    const store = memoryStore();
+    const puts = Array.from({ length: 5_000 }, (_, n) => ({
+      record: sampleRecord({ key: keyLike(numbered(n)), state: "confirmed", expiresAt: 1_000 }),
+      expected: null,
+    }));
+    await store.write(puts);
+    const list = vi.spyOn(store, "list");
+    const said: unknown[] = [];
+    const args = { on: () => true, text: () => undefined };
+    const context = { args, io: { stderr: {} }, json: (one: unknown) => said.push(one) };
+    await sweep.run({ ...context, ledger: () => ({ exists: true, name: "memory", why: "", store }) } as never);
+    expect(said).toMatchObject([{ lapsed: 0, removed: 5_000 }]);
+    expect(list.mock.calls.filter(([{ lapsed }]) => lapsed === true)).toHaveLength(1);
+  });
+
+  it("doctor is quick on a large ledger and says so; --deep reads every record", async () => {
+    await ledger.put({ key: keyLike("done0001"), state: "confirmed" });
+    fillSqlite(ledger.path, 40_000);
+    const db = new DatabaseSync(ledger.path);
+    db.exec("UPDATE nevertwice_records SET doc = doc || ' ' WHERE id = 100");
+    db.close();
+    const integrity = (json: { checks: { name: string }[] }) => json.checks.find(({ name }) => name === "integrity");
+    const quick = await ledger.run(["doctor", "--json"]);
+    expect(quick.json.deep).toBe(false);
+    expect(integrity(quick.json)).toMatchObject({ level: "ok", value: expect.stringContaining("not checked") });
+    const { out } = await ledger.run(["doctor"]);
+    expect(out).toContain("none among the newest 2000");
+    expect(out).toMatch(/To read every record: .*nevertwice doctor --deep/);
+    const deep = await ledger.run(["doctor", "--deep", "--json"]);
+    expect(deep).toMatchObject({ code: 1, json: { deep: true, healthy: false } });
+    expect(integrity(deep.json)).toMatchObject({ level: "problem", value: expect.stringContaining("1 of its rows") });
+    const damaged = deep.json.checks.find(({ name }: { name: string }) => name === "damaged");
+    expect(damaged.value).toMatch(/^1 record cannot be read: /);
   });
 
   it("doctor is content with a sound ledger", async () => {

@@ -59,13 +59,46 @@ function cursorParts(cursor: string): readonly unknown[] {
   }
 }
 
+/** The first so many rows of an order, gathered one by one: the rest is neither kept nor sorted. */
+class FirstOf<R> {
+  readonly #limit: number;
+  readonly #compare: (a: R, b: R) => number;
+  #rows: R[] = [];
+  #last: R | null = null;
+
+  constructor(limit: number, compare: (a: R, b: R) => number) {
+    this.#limit = limit;
+    this.#compare = compare;
+  }
+
+  add(row: R): void {
+    if (this.#last !== null && this.#compare(row, this.#last) > 0) return;
+    this.#rows.push(row);
+    if (this.#rows.length >= 2 * this.#limit + 64) this.#cut();
+  }
+
+  rows(): R[] {
+    this.#cut();
+    return this.#rows;
+  }
+
+  #cut(): void {
+    this.#rows.sort(this.#compare);
+    if (this.#rows.length <= this.#limit) return;
+    this.#rows.length = this.#limit;
+    this.#last = this.#rows[this.#limit - 1] as R;
+  }
+}
+
 /** Queued work that may be handed out now, the longest due first. */
-export function dueRows<R extends ScannedRow>(rows: readonly R[], query: LeaseQuery, at: Instant): R[] {
+export function dueRows<R extends ScannedRow>(rows: Iterable<R>, query: LeaseQuery, at: Instant): R[] {
   checkLimit(query.limit, "lease");
-  return rows
-    .filter(({ record }) => wanted(record, query) && ready(record, at))
-    .sort((a, b) => dueSince(a.record) - dueSince(b.record) || byCreation(a.record, b.record))
-    .slice(0, query.limit);
+  const due = new FirstOf<R>(
+    query.limit,
+    (a, b) => dueSince(a.record) - dueSince(b.record) || byCreation(a.record, b.record),
+  );
+  for (const row of rows) if (wanted(row.record, query) && ready(row.record, at)) due.add(row);
+  return due.rows();
 }
 
 function wanted(record: Scanned, query: LeaseQuery): boolean {
@@ -85,22 +118,51 @@ function dueSince(record: Scanned): number {
 }
 
 export function pageOf<R extends ScannedRow>(
-  rows: readonly R[],
+  rows: Iterable<R>,
   query: ListQuery,
   at: Instant,
 ): { items: R[]; cursor: string | null } {
-  checkLimit(query.limit, "list");
-  const after = query.cursor === undefined ? null : decodeCursor(query.cursor);
-  const sign = query.order === "oldest" ? 1 : -1;
-  const found = rows
-    .filter(({ record }) => listed(record, query, at) && (after === null || sign * byCreation(record, after) > 0))
-    .sort((a, b) => sign * byCreation(a.record, b.record));
-  const items = found.slice(0, query.limit);
-  const last = items.at(-1);
-  return { items, cursor: last === undefined || found.length === items.length ? null : encodeCursor(last.record) };
+  const page = new PageScan<R>(query, at);
+  for (const row of rows) page.add(row);
+  return page.page();
 }
 
-function listed(record: Scanned, query: ListQuery, at: Instant): boolean {
+/** A page, gathered row by row: a store with many rows adds them in slices, and lets its callers go on in between. */
+export class PageScan<R extends ScannedRow> {
+  readonly #query: ListQuery;
+  readonly #at: Instant;
+  readonly #after: Position | null;
+  readonly #sign: 1 | -1;
+  readonly #found: FirstOf<R>;
+
+  constructor(query: ListQuery, at: Instant) {
+    checkLimit(query.limit, "list");
+    const sign = query.order === "oldest" ? 1 : -1;
+    this.#query = query;
+    this.#at = at;
+    this.#after = query.cursor === undefined ? null : decodeCursor(query.cursor);
+    this.#sign = sign;
+    // One more than asked for tells that there is a next page.
+    this.#found = new FirstOf(query.limit + 1, (a, b) => sign * byCreation(a.record, b.record));
+  }
+
+  add(row: R): void {
+    const { record } = row;
+    if (!isListed(record, this.#query, this.#at)) return;
+    if (this.#after !== null && this.#sign * byCreation(record, this.#after) <= 0) return;
+    this.#found.add(row);
+  }
+
+  page(): { items: R[]; cursor: string | null } {
+    const found = this.#found.rows();
+    const items = found.slice(0, this.#query.limit);
+    const last = items.at(-1);
+    return { items, cursor: last === undefined || found.length === items.length ? null : encodeCursor(last.record) };
+  }
+}
+
+/** Whether a list with these filters shows the record. */
+export function isListed(record: Scanned, query: ListQuery, at: Instant): boolean {
   if (query.tenant !== undefined && record.tenant !== query.tenant) return false;
   if (query.action !== undefined && record.action !== query.action) return false;
   if (query.scope !== undefined && record.scope !== query.scope) return false;
@@ -119,24 +181,55 @@ function lapsed(record: Scanned, at: Instant): boolean {
   return (record.state === "claimed" || record.state === "sent") && !leaseAlive(record, at);
 }
 
-export function statsOf(all: readonly ScannedRow[], at: Instant, { tenant }: StatsQuery = {}): LedgerStats {
-  const rows = tenant === undefined ? all : all.filter(({ record }) => record.tenant === tenant);
-  const states = noStates();
-  const actions = new Map<string, Record<State, number>>();
-  for (const { record } of rows) {
-    states[record.state] += 1;
-    const counts = actions.get(record.action) ?? noStates();
-    counts[record.state] += 1;
-    actions.set(record.action, counts);
+export function statsOf(rows: Iterable<ScannedRow>, at: Instant, query: StatsQuery = {}): LedgerStats {
+  const scan = new StatsScan(query, at);
+  for (const row of rows) scan.add(row);
+  return scan.stats();
+}
+
+/** Statistics, gathered row by row. */
+export class StatsScan {
+  readonly #tenant: string | undefined;
+  readonly #at: Instant;
+  readonly #states = noStates();
+  readonly #actions = new Map<string, Record<State, number>>();
+  readonly #oldest: { pending: number | null; unknown: number | null } = { pending: null, unknown: null };
+  #total = 0;
+  #lapsed = 0;
+
+  constructor({ tenant }: StatsQuery, at: Instant) {
+    this.#tenant = tenant;
+    this.#at = at;
   }
-  return {
-    total: rows.length,
-    states,
-    actions: [...actions].map(actionStats).sort((a, b) => (a.action < b.action ? -1 : 1)),
-    lapsed: rows.filter(({ record }) => lapsed(record, at)).length,
-    oldestPendingAt: oldestAttention(rows, "pending"),
-    oldestUnknownAt: oldestAttention(rows, "unknown"),
-  };
+
+  add({ record }: ScannedRow): void {
+    if (this.#tenant !== undefined && record.tenant !== this.#tenant) return;
+    const { action, state } = record;
+    let counts = this.#actions.get(action);
+    if (counts === undefined) {
+      counts = noStates();
+      this.#actions.set(action, counts);
+    }
+    counts[state] += 1;
+    this.#states[state] += 1;
+    this.#total += 1;
+    if (lapsed(record, this.#at)) this.#lapsed += 1;
+    if (state !== "pending" && state !== "unknown") return;
+    const since = attentionAt(record);
+    const oldest = this.#oldest[state];
+    if (since !== null && (oldest === null || since < oldest)) this.#oldest[state] = since;
+  }
+
+  stats(): LedgerStats {
+    return {
+      total: this.#total,
+      states: this.#states,
+      actions: [...this.#actions].map(actionStats).sort((a, b) => (a.action < b.action ? -1 : 1)),
+      lapsed: this.#lapsed,
+      oldestPendingAt: this.#oldest.pending,
+      oldestUnknownAt: this.#oldest.unknown,
+    };
+  }
 }
 
 function noStates(): Record<State, number> {
@@ -147,22 +240,17 @@ function actionStats([action, states]: [string, Record<State, number>]): ActionS
   return { action, states, total: Object.values(states).reduce((sum, count) => sum + count, 0) };
 }
 
-function oldestAttention(rows: readonly ScannedRow[], state: State): number | null {
-  let oldest: number | null = null;
-  for (const { record } of rows) {
-    const since = record.state === state ? attentionAt(record) : null;
-    if (since !== null && (oldest === null || since < oldest)) oldest = since;
-  }
-  return oldest;
-}
-
 /** Settled and past `keep`. The state is checked too: a doubt must never be swept, whatever its row says. */
 export function sweepableRows<R extends ScannedRow>(rows: readonly R[], query: SweepQuery, now: number): R[] {
   checkLimit(query.limit, "sweep");
-  const over = ({ record }: R) =>
-    (query.tenant === undefined || record.tenant === query.tenant) &&
+  return rows.filter((row) => isSweepable(row, query, now)).slice(0, query.limit);
+}
+
+export function isSweepable({ record }: ScannedRow, { tenant }: SweepQuery, now: number): boolean {
+  return (
+    (tenant === undefined || record.tenant === tenant) &&
     (record.state === "confirmed" || record.state === "failed") &&
     record.expiresAt !== null &&
-    record.expiresAt <= now;
-  return rows.filter(over).slice(0, query.limit);
+    record.expiresAt <= now
+  );
 }

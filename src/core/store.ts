@@ -83,6 +83,16 @@ export interface LedgerStats {
 export interface StatsQuery {
   /** Only this tenant's records; everybody's unless given. */
   readonly tenant?: string;
+  /**
+   * Only what waits for somebody has to be right: pending, failed, unknown and lapsed records and their ages. A store that
+   * would have to read every record for the rest may leave it out.
+   */
+  readonly waiting?: boolean;
+}
+
+export interface InspectQuery {
+  /** Only what takes next to no time on a ledger of any size; without it the whole ledger is checked. */
+  readonly quick?: boolean;
 }
 
 export interface SweepQuery {
@@ -92,6 +102,11 @@ export interface SweepQuery {
   readonly limit: number;
   /** Look until nothing is left to remove; without it a store may look at a part only, and go on from there next time. */
   readonly thorough?: boolean;
+  /**
+   * Called where the pass ended with a part of the ledger not looked at yet: there may be more to remove at once. Not
+   * called where another process is found to be sweeping the same records.
+   */
+  readonly unfinished?: () => void;
 }
 
 export interface Finding {
@@ -159,7 +174,7 @@ export interface Store {
    */
   quarantine?(key: string): Promise<Quarantined | null>;
   /** What `doctor` shows: where the ledger lies, how it is set up, whether it is sound. */
-  inspect?(): Promise<readonly Finding[]>;
+  inspect?(query?: InspectQuery): Promise<readonly Finding[]>;
   close(): Promise<void>;
 }
 

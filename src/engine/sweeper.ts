@@ -6,13 +6,13 @@ import { isDamagedRecord } from "../core/damaged-record.ts";
 import { isNevertwiceError } from "../core/errors.ts";
 import { nextStep } from "../core/plan.ts";
 import { expired } from "../core/record.ts";
-import type { Page, Stored } from "../core/store.ts";
+import type { ListQuery, Page, Stored } from "../core/store.ts";
 import { type CallDefaults, makeCall } from "./call.ts";
-import type { Clock, Timer } from "./clock.ts";
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
 import { isInputMissing, missingInput } from "./missing-input.ts";
 import { parseInput } from "./standard-schema.ts";
+import type { Pass } from "./sweep-loop.ts";
 import { onlyOf } from "./tenancy.ts";
 
 export interface SweepReport {
@@ -26,18 +26,24 @@ export interface SweepReport {
   readonly damaged: number;
 }
 
-// Bounded work per pass: a large backlog is worked off over several.
+// Bounded work per pass. The loop goes on with the next pass while there is more.
 const LAPSED_A_PASS = 500;
 const DOUBTS_A_PASS = 100;
 const REMOVED_A_PASS = 1_000;
 // Beyond this many actions and tenants, passes begin anew.
 const MOST_CURSORS = 10_000;
 
+interface Of {
+  readonly tenant?: string;
+}
+
+const NOTHING: Pass = { changed: 0, more: false };
+
 export class Sweeper {
   readonly #engine: Engine;
   readonly #definitions: ReadonlyMap<string, Definition>;
   readonly #defaults: CallDefaults;
-  // Where the last pass over an action's doubts (of one tenant, or of all) ended, so that unsettleable ones do not block those behind them.
+  // Where the last pass over a list (of one tenant, or of all) ended, so that records that cannot be changed do not block those behind them.
   readonly #cursors = new Map<string, string>();
   /** The keys of the damaged records that the present pass has met. */
   #damaged = new Set<string>();
@@ -48,41 +54,81 @@ export class Sweeper {
     this.#defaults = defaults;
   }
 
-  /** `of`: whose records; those of the tenant that this program keeps to, unless given. */
-  async tick(of: { readonly tenant?: string } = onlyOf(this.#defaults.confinedTo)): Promise<SweepReport> {
+  /** One pass of each kind. `of`: whose records; those of the tenant that this program keeps to, unless given. */
+  async tick(of: Of = this.#own()): Promise<SweepReport> {
     this.#damaged = new Set();
-    const lapsed = await this.#lapse(of);
-    let settled = 0;
-    const { underWay } = this.#engine.services;
-    for (const definition of this.#definitions.values()) {
-      if (definition.policy.doubt.kind !== "hold" && !underWay.closed) settled += await this.#settleAll(definition, of);
-    }
-    // What is left of it is for the next one to sweep.
-    const removed = underWay.closed ? 0 : await this.#engine.services.ledger.sweep({ limit: REMOVED_A_PASS, ...of });
-    return { lapsed, settled, removed, damaged: this.#damaged.size };
+    const lapsed = await this.lapse(of);
+    const settled = await this.settle(of);
+    const removed = await this.remove(of);
+    return { lapsed: lapsed.changed, settled: settled.changed, removed: removed.changed, damaged: this.#damaged.size };
   }
 
-  async #lapse(of: { readonly tenant?: string }): Promise<number> {
-    const { ledger, events } = this.#engine.services;
-    const page = await ledger.list({
+  /** Holders that fell silent become `unknown`. */
+  async lapse(of: Of = this.#own()): Promise<Pass> {
+    const { ledger, events, underWay } = this.#engine.services;
+    if (underWay.closed) return NOTHING;
+    const { items, more } = await this.#nextPage("lapsed", {
       limit: LAPSED_A_PASS,
       states: ["sent"],
       lapsed: true,
       order: "oldest",
       ...of,
     });
-    const items = this.#readable(page);
     const applied = await Promise.all(
       items.map((stored) => this.#unlessDamaged(() => ledger.apply(stored, { type: "lapse" }))),
     );
-    let lapsed = 0;
+    let changed = 0;
     for (const one of applied) {
       if (!one?.ok) continue;
-      lapsed += 1;
+      changed += 1;
       const { action, key, attempt, why } = one.stored.record;
       events.emit({ type: "unknown", action, key, attempt, why: why ?? "" });
     }
-    return lapsed;
+    // A store may show only a part of very many: once more, until none is found.
+    return { changed, more: more || changed > 0 };
+  }
+
+  /** Doubts are settled where their action's policy allows it: a page of each action. */
+  async settle(of: Of = this.#own()): Promise<Pass> {
+    const { underWay } = this.#engine.services;
+    let [changed, more] = [0, false];
+    for (const definition of this.#definitions.values()) {
+      if (definition.policy.doubt.kind === "hold" || underWay.closed) continue;
+      const pass = await this.#settleAll(definition, of);
+      changed += pass.changed;
+      more ||= pass.more;
+    }
+    return { changed, more };
+  }
+
+  /** Settled records past their `keep` are removed. */
+  async remove(of: Of = this.#own()): Promise<Pass> {
+    const { ledger, underWay } = this.#engine.services;
+    // What is left of it is for the next one to sweep.
+    if (underWay.closed) return NOTHING;
+    let more = false;
+    const unfinished = () => {
+      more = true;
+    };
+    const changed = await ledger.sweep({ limit: REMOVED_A_PASS, unfinished, ...of });
+    return { changed, more: more || changed >= REMOVED_A_PASS };
+  }
+
+  #own(): Of {
+    return onlyOf(this.#defaults.confinedTo);
+  }
+
+  /** The page behind the one of the last pass; from the first again after the last. */
+  async #nextPage(what: string, query: ListQuery): Promise<{ items: readonly Stored[]; more: boolean }> {
+    const name = JSON.stringify([what, query.action ?? null, query.tenant ?? null]);
+    const cursor = this.#cursors.get(name);
+    const page = await this.#engine.services.ledger.list({ ...query, ...(cursor !== undefined && { cursor }) });
+    if (page.cursor === null) this.#cursors.delete(name);
+    else {
+      if (this.#cursors.size >= MOST_CURSORS) this.#cursors.clear();
+      this.#cursors.set(name, page.cursor);
+    }
+    return { items: this.#readable(page), more: page.cursor !== null };
   }
 
   #readable({ items, damaged = [] }: Page): readonly Stored[] {
@@ -106,25 +152,16 @@ export class Sweeper {
     this.#engine.services.ledger.reportDamage(error);
   }
 
-  async #settleAll(definition: Definition, of: { readonly tenant?: string }): Promise<number> {
-    const { ledger } = this.#engine.services;
-    const pass = JSON.stringify([definition.name, of.tenant ?? null]);
-    const cursor = this.#cursors.get(pass);
-    const page = await ledger.list({
+  async #settleAll(definition: Definition, of: Of): Promise<Pass> {
+    const { items, more } = await this.#nextPage("doubts", {
       limit: DOUBTS_A_PASS,
       states: ["unknown"],
       action: definition.name,
       order: "oldest",
       ...of,
-      ...(cursor !== undefined && { cursor }),
     });
-    if (page.cursor === null) this.#cursors.delete(pass);
-    else {
-      if (this.#cursors.size >= MOST_CURSORS) this.#cursors.clear();
-      this.#cursors.set(pass, page.cursor);
-    }
-    const ends = await Promise.all(this.#readable(page).map((stored) => this.#settleOne(definition, stored)));
-    return ends.filter(Boolean).length;
+    const ends = await Promise.all(items.map((stored) => this.#settleOne(definition, stored)));
+    return { changed: ends.filter(Boolean).length, more };
   }
 
   async #settleOne(definition: Definition, stored: Stored): Promise<boolean> {
@@ -158,56 +195,5 @@ export class Sweeper {
       );
       return false;
     }
-  }
-}
-
-/** Calls `tick` now and then, without keeping the process alive. */
-export class SweepLoop {
-  readonly #sweeper: Sweeper;
-  readonly #clock: Clock;
-  readonly #everyMs: number;
-  readonly #random: () => number;
-  readonly #onError: (error: unknown) => void;
-  #timer: Timer | null = null;
-  #stopped = false;
-  #running: Promise<void> = Promise.resolve();
-
-  constructor(options: {
-    sweeper: Sweeper;
-    clock: Clock;
-    everyMs: number;
-    random: () => number;
-    onError: (error: unknown) => void;
-  }) {
-    this.#sweeper = options.sweeper;
-    this.#clock = options.clock;
-    this.#everyMs = options.everyMs;
-    this.#random = options.random;
-    this.#onError = options.onError;
-  }
-
-  start(): void {
-    if (this.#timer !== null || this.#stopped) return;
-    // Spread out, so that many processes started together do not sweep together.
-    this.#arm(this.#everyMs * (0.1 + 0.4 * this.#random()));
-  }
-
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    this.#timer?.cancel();
-    await this.#running;
-  }
-
-  #arm(ms: number): void {
-    this.#timer = this.#clock.after(ms, () => this.#run(), true);
-  }
-
-  #run(): void {
-    this.#running = this.#sweeper
-      .tick()
-      .then(() => {}, this.#onError)
-      .then(() => {
-        if (!this.#stopped) this.#arm(this.#everyMs * (0.8 + 0.4 * this.#random()));
-      });
   }
 }

@@ -2,9 +2,7 @@
 import { STATES, type State } from "../core/record.ts";
 import type { Scanned } from "../core/scan.ts";
 import type { Change } from "./file-line.ts";
-
-// More tenants than this sweep through one process: they begin anew.
-const MOST_ROTATIONS = 1_000;
+import { Rotations } from "./slices.ts";
 
 export class Entry {
   readonly record: Scanned;
@@ -29,8 +27,7 @@ export class FileIndex {
   );
   /** While a whole file is read most states are passed through: what is open is gathered at the end. */
   #loading = true;
-  /** Where the sweeps of each tenant (undefined: of all) stand. */
-  readonly #rotations = new Map<string | undefined, MapIterator<Entry>>();
+  readonly sweeps = new Rotations<Entry>(() => this.#rows.values());
 
   get size(): number {
     return this.#rows.size;
@@ -56,38 +53,9 @@ export class FileIndex {
   }
 
   /** Entries that may be in one of these states; undefined: any. */
-  inStates(states: readonly State[] | undefined): Entry[] {
-    if (states === undefined || states.includes("confirmed")) return [...this.#rows.values()];
-    return [...new Set(states)].flatMap((state) => [...(this.#open.get(state)?.values() ?? [])]);
-  }
-
-  /**
-   * The next entries, going round: a sweep looks at a part at a time. Each tenant has a place of its own: with one for
-   * all, what one tenant's sweep has passed another's would not look at.
-   */
-  next(count: number, tenant?: string): Entry[] {
-    const entries: Entry[] = [];
-    const most = Math.min(count, this.#rows.size);
-    while (entries.length < most) {
-      const { value, done } = this.#rotation(tenant).next();
-      if (!done) entries.push(value);
-      else {
-        this.#rotations.delete(tenant);
-        // Round once, from wherever it began.
-        if (entries.length > 0) break;
-      }
-    }
-    return entries;
-  }
-
-  #rotation(tenant: string | undefined): MapIterator<Entry> {
-    let rotation = this.#rotations.get(tenant);
-    if (rotation === undefined) {
-      if (this.#rotations.size >= MOST_ROTATIONS) this.#rotations.clear();
-      rotation = this.#rows.values();
-      this.#rotations.set(tenant, rotation);
-    }
-    return rotation;
+  *inStates(states: readonly State[] | undefined): Iterable<Entry> {
+    if (states === undefined || states.includes("confirmed")) yield* this.#rows.values();
+    else for (const state of new Set(states)) yield* this.#open.get(state)?.values() ?? [];
   }
 
   #put(entry: Entry): void {

@@ -89,6 +89,10 @@ export class FileLog {
     return this.#open.lines;
   }
 
+  get bytes(): number {
+    return this.#open.end;
+  }
+
   get #open(): Opened {
     if (this.#opened === null) throw new NevertwiceError("STORE_UNAVAILABLE", `the ledger ${this.path} is not open.`);
     return this.#opened;

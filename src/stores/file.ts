@@ -8,9 +8,10 @@ import { performance } from "node:perf_hooks";
 import { type DamagedRecord, decodedOrError, decodeIntact, isDamagedRecord } from "../core/damaged-record.ts";
 import { configError, messageOf, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
-import { dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
+import { checkLimit, dueRows, isListed, isSweepable, PageScan, StatsScan, sweepableRows } from "../core/scan.ts";
 import type {
   Finding,
+  InspectQuery,
   LeaseQuery,
   LedgerStats,
   ListQuery,
@@ -29,8 +30,10 @@ import { setTimeout } from "../engine/real-timers.ts";
 import { type Disk, localDisk } from "./file-disk.ts";
 import { unusable } from "./file-errors.ts";
 import { refuseLoneMount } from "./file-identity.ts";
+import type { Entry } from "./file-index.ts";
 import { FileLock } from "./file-lock.ts";
 import { type Addition, FileLog } from "./file-log.ts";
+import { eachInSlices } from "./slices.ts";
 import { hostInstant } from "./steady-clock.ts";
 
 export interface FileStoreOptions {
@@ -57,6 +60,7 @@ const BATCH_ROWS = 256;
 // A compaction that failed is tried again after this, and after twice as long each time, up to the longest.
 const SHORTEST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 600_000;
+const CHECKED_QUICKLY_BYTES = 8 * 1024 * 1024;
 
 const OPTIONS = ["path", "clock", "busyMs", "compactAfterLines", "disk"];
 
@@ -133,18 +137,15 @@ class FileStore implements Store {
   }
 
   async stats(query: StatsQuery = {}): Promise<LedgerStats> {
-    return this.#call(async () => {
-      await this.#fresh();
-      return statsOf([...this.#log.index.all()], this.instant(), query);
-    });
+    return this.#call(() => this.#stats(query));
   }
 
   async sweep(query: SweepQuery): Promise<number> {
     return this.#call(() => this.#sweep(query));
   }
 
-  async inspect(): Promise<readonly Finding[]> {
-    return this.#call(() => this.#inspect());
+  async inspect(query: InspectQuery = {}): Promise<readonly Finding[]> {
+    return this.#call(() => this.#inspect(query));
   }
 
   /** Its line goes to a file beside the ledger, and the ledger is written anew without it. */
@@ -175,7 +176,16 @@ class FileStore implements Store {
 
   async #list(query: ListQuery): Promise<Page> {
     await this.#fresh();
-    const { items, cursor } = pageOf(this.#log.index.inStates(query.states), query, this.instant());
+    const at = this.instant();
+    const scan = new PageScan<Entry>(query, at);
+    await eachInSlices(this.#log.index.inStates(query.states), (entry) => scan.add(entry));
+    const { items: found, cursor } = scan.page();
+    // Between two slices records may have changed, and a compaction may have moved their lines: the entries as they are now.
+    const keys = new Set(found.map(({ record }) => record.key));
+    const items = [...keys].flatMap((key) => {
+      const entry = this.#log.index.get(key);
+      return entry !== undefined && isListed(entry.record, query, at) ? [entry] : [];
+    });
     const damaged: DamagedRecord[] = [];
     const read = decodeIntact(
       items,
@@ -185,12 +195,33 @@ class FileStore implements Store {
     return damaged.length === 0 ? { items: read, cursor } : { items: read, cursor, damaged };
   }
 
+  async #stats(query: StatsQuery): Promise<LedgerStats> {
+    await this.#fresh();
+    const scan = new StatsScan(query, this.instant());
+    await eachInSlices(this.#log.index.all(), (entry) => scan.add(entry));
+    return scan.stats();
+  }
+
   async #sweep(query: SweepQuery): Promise<number> {
     await this.#fresh();
-    const rows =
-      query.thorough === true ? [...this.#log.index.all()] : this.#log.index.next(LOOKED_AT_A_SWEEP, query.tenant);
-    const over = sweepableRows(rows, query, this.now()).map(({ record }) => record.key);
-    if (over.length === 0) return 0;
+    checkLimit(query.limit, "sweep");
+    const { index } = this.#log;
+    const { tenant, limit, thorough = false } = query;
+    const now = this.now();
+    const { rows, end } = await index.sweeps.next(tenant, {
+      look: LOOKED_AT_A_SWEEP,
+      thorough,
+      most: limit,
+      wanted: (entry) => isSweepable(entry, query, now),
+    });
+    const over = [...new Set(rows.map(({ record }) => record.key))];
+    const removed = over.length === 0 ? 0 : await this.#remove(over, query);
+    // Where another process has removed most of them, it is sweeping too.
+    if (!end && removed >= over.length / 2) query.unfinished?.();
+    return removed;
+  }
+
+  #remove(over: readonly string[], query: SweepQuery): Promise<number> {
     return this.#exclusively(async () => {
       // Looked at again under the lock: another process may have begun one of them anew, or removed it.
       const still = over.flatMap((key) => this.#log.index.get(key) ?? []);
@@ -202,9 +233,10 @@ class FileStore implements Store {
     });
   }
 
-  async #inspect(): Promise<readonly Finding[]> {
+  async #inspect({ quick = false }: InspectQuery): Promise<readonly Finding[]> {
     await this.#fresh();
-    const damage = await this.#log.check();
+    const checked = !quick || this.#log.bytes <= CHECKED_QUICKLY_BYTES;
+    const damage = checked ? await this.#log.check() : null;
     const { steady, epoch } = this.instant();
     const { index, lines, path } = this.#log;
     return [
@@ -212,7 +244,7 @@ class FileStore implements Store {
       { name: "lines", value: `${lines}, ${index.size} of them live`, ok: true },
       {
         name: "checksums",
-        value: damage ?? "every line is as it was written",
+        value: damage ?? (checked ? "every line is as it was written" : "not checked again: the file is large"),
         ok: damage === null,
         advice: "restore the file from a backup; the lines that are whole can still be read with jq",
       },

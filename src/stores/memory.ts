@@ -2,7 +2,7 @@
 import { performance } from "node:perf_hooks";
 import { NevertwiceError } from "../core/errors.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
-import { dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
+import { checkLimit, dueRows, isSweepable, PageScan, StatsScan } from "../core/scan.ts";
 import type {
   LeaseQuery,
   LedgerStats,
@@ -18,6 +18,7 @@ import type {
 } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
 import { wallNow } from "../engine/real-timers.ts";
+import { eachInSlices, Rotations } from "./slices.ts";
 
 export interface MemoryStoreOptions {
   /** Tests pass their own; otherwise wall time and the process's monotonic clock. */
@@ -35,11 +36,15 @@ const processClock = {
   instant: (): Instant => ({ now: wallNow(), steady: performance.now(), epoch: EPOCH }),
 };
 
+// Rows that one background pass looks at.
+const LOOKED_AT_A_SWEEP = 100_000;
+
 class MemoryStore implements Store {
   readonly name = "memory";
   readonly traits: StoreTraits = { hosts: "one", survives: "nothing", clock: "client", dueIndex: false };
   readonly #rows = new Map<string, Stored>();
   readonly #clock: { instant(): Instant };
+  readonly #sweeps = new Rotations<Stored>(() => this.#rows.values());
   // One counter for all rows: a row that was swept and begun again must not meet a writer who holds its old version.
   #revision = 0;
   #closed = false;
@@ -70,7 +75,7 @@ class MemoryStore implements Store {
     this.#refuseWhenClosed();
     const at = this.#clock.instant();
     const { to, holder, leaseMs } = query;
-    return dueRows([...this.#rows.values()], query, at).flatMap(({ record }) => {
+    return dueRows(this.#rows.values(), query, at).flatMap(({ record }) => {
       const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
       return change.ok ? [this.#set(change.record)] : [];
     });
@@ -78,19 +83,38 @@ class MemoryStore implements Store {
 
   async list(query: ListQuery): Promise<Page> {
     this.#refuseWhenClosed();
-    return pageOf([...this.#rows.values()], query, this.#clock.instant());
+    const scan = new PageScan<Stored>(query, this.#clock.instant());
+    await eachInSlices(this.#rows.values(), (row) => scan.add(row));
+    return scan.page();
   }
 
   async stats(query: StatsQuery = {}): Promise<LedgerStats> {
     this.#refuseWhenClosed();
-    return statsOf([...this.#rows.values()], this.#clock.instant(), query);
+    const scan = new StatsScan(query, this.#clock.instant());
+    await eachInSlices(this.#rows.values(), (row) => scan.add(row));
+    return scan.stats();
   }
 
   async sweep(query: SweepQuery): Promise<number> {
     this.#refuseWhenClosed();
-    const gone = sweepableRows([...this.#rows.values()], query, this.now());
-    for (const { record } of gone) this.#rows.delete(record.key);
-    return gone.length;
+    checkLimit(query.limit, "sweep");
+    const { tenant, limit, thorough = false } = query;
+    const now = this.now();
+    const { rows, end } = await this.#sweeps.next(tenant, {
+      look: LOOKED_AT_A_SWEEP,
+      thorough,
+      most: limit,
+      wanted: (row) => isSweepable(row, query, now),
+    });
+    if (!end) query.unfinished?.();
+    let removed = 0;
+    for (const row of rows) {
+      // Begun anew since it was looked at: it stays.
+      if (this.#rows.get(row.record.key) !== row) continue;
+      this.#rows.delete(row.record.key);
+      removed += 1;
+    }
+    return removed;
   }
 
   async close(): Promise<void> {

@@ -57,6 +57,7 @@ const CROWDED_BATCH_ROWS = 256;
 const STATEMENT_ROWS = 500;
 // A sweep that has more to do than this goes on at the next one.
 const WATCH_BUDGET_MS = 500;
+const WATCH_EVERY_MS = 5_000;
 const SWEEP_BUDGET_MS = 500;
 // More tenants than this sweep through one process: they begin anew.
 const MOST_SWEEPERS = 1_000;
@@ -91,6 +92,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   #closed = false;
   readonly #leaseFloor = new LeaseFloor();
   readonly #lapsedLooks = new LapsedLooks();
+  #watchedAt = Number.NEGATIVE_INFINITY;
   /** How far the sweeps of each tenant (undefined: of all) have come: one must not pass over what is another's to remove. */
   readonly #sweptTo = new Map<string | undefined, number>();
 
@@ -205,7 +207,7 @@ class PostgresStore implements TransactionalStore<unknown> {
     return this.#do(async ({ survey: run }) => {
       checkLimit(query.limit, "sweep");
       const { tenant } = this.#ownTenant(query.tenant);
-      await this.#watchOldClaims(run);
+      if (query.thorough === true || this.#watchDue()) await this.#watchOldClaims(run);
       return this.#removeExpired(run, query, tenant);
     });
   }
@@ -229,7 +231,12 @@ class PostgresStore implements TransactionalStore<unknown> {
       from = next ?? FROM_THE_BEGINNING;
       if (next === null) wrapped = true;
       else if (wrapped && started !== FROM_THE_BEGINNING && from >= started) break;
-      if (query.thorough !== true && performance.now() > until) break;
+      if (query.thorough !== true && performance.now() > until) {
+        // Past the end of the table, the round that earlier passes began is complete: the next begins at the beginning.
+        if (wrapped && started !== FROM_THE_BEGINNING) from = FROM_THE_BEGINNING;
+        else query.unfinished?.();
+        break;
+      }
     }
     if (this.#sweptTo.size >= MOST_SWEEPERS) this.#sweptTo.clear();
     this.#sweptTo.set(tenant, from);
@@ -240,6 +247,14 @@ class PostgresStore implements TransactionalStore<unknown> {
     const { text, values } = sweptStatement(this.#tables, { now: this.now(), from });
     const next = (await run.query(text, values))[0]?.c0 ?? null;
     return next === null ? null : Math.max(Number(next), from + 1);
+  }
+
+  /** Passes may follow each other closely; claims grow old in a minute. */
+  #watchDue(): boolean {
+    const now = performance.now();
+    if (now - this.#watchedAt < WATCH_EVERY_MS) return false;
+    this.#watchedAt = now;
+    return true;
   }
 
   async #watchOldClaims(run: Connection): Promise<void> {

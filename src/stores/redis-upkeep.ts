@@ -27,6 +27,11 @@ interface Walk {
   readonly tenant: string | undefined;
 }
 
+interface Swept {
+  readonly removed: number;
+  readonly end: boolean;
+}
+
 interface Walked {
   readonly removed: number;
   readonly seen: number;
@@ -38,6 +43,8 @@ export class RedisUpkeep {
   readonly #names: Names;
   /** Where the walks of each tenant (undefined: of all) stand, by rank: one must not pass over what is another's to tidy. */
   readonly #ranks = new Map<string | undefined, number[]>();
+  /** The buckets that the present round of each tenant's sweeps has walked to their end. */
+  readonly #rounds = new Map<string | undefined, Set<number>>();
   #bucket = 0;
   #insertsLeft = INSERTS_AFTER_LITTLE;
   #walking = false;
@@ -47,25 +54,57 @@ export class RedisUpkeep {
     this.#names = names;
   }
 
-  async sweep({ limit, thorough, tenant }: SweepQuery): Promise<number> {
+  /**
+   * A round over all buckets takes as many calls as it needs: one that has reached the end of a bucket leaves it out. A
+   * thorough call that went on with a round goes round once more.
+   */
+  async sweep({ limit, thorough = false, tenant, unfinished }: SweepQuery): Promise<number> {
     checkLimit(limit, "sweep");
+    let [removed, whole] = [0, !this.#rounds.has(tenant)];
+    for (;;) {
+      const swept = await this.#sweepRound(tenant, limit - removed, thorough);
+      removed += swept.removed;
+      if (!swept.end) unfinished?.();
+      if (!swept.end || !thorough || whole || removed >= limit) return removed;
+      whole = true;
+    }
+  }
+
+  async #sweepRound(tenant: string | undefined, limit: number, thorough: boolean): Promise<Swept> {
+    const done = this.#roundOf(tenant);
     let removed = 0;
     for (let bucket = 0; bucket < BUCKETS && removed < limit; bucket += 1) {
-      if (thorough === true) this.#ranksOf(tenant)[bucket] = 0;
-      removed += await this.#sweepBucket({ bucket, tenant }, limit - removed, thorough === true);
+      if (done.has(bucket)) continue;
+      const swept = await this.#sweepBucket({ bucket, tenant }, limit - removed, thorough);
+      removed += swept.removed;
+      if (swept.end) done.add(bucket);
     }
-    return removed;
+    const end = done.size === BUCKETS;
+    if (end) this.#rounds.delete(tenant);
+    return { removed, end };
   }
 
   /** A background pass goes on while it finds much; a thorough one to the end. */
-  async #sweepBucket(walk: Walk, limit: number, thorough: boolean): Promise<number> {
+  async #sweepBucket(walk: Walk, limit: number, thorough: boolean): Promise<Swept> {
     let removed = 0;
     while (removed < limit) {
       const window = await this.#walk(walk, limit - removed);
       removed += window.removed;
-      if (window.end || (!thorough && window.removed < window.seen * MUCH)) break;
+      if (window.end) return { removed, end: removed < limit };
+      if (!thorough && window.removed < window.seen * MUCH) break;
     }
-    return removed;
+    return { removed, end: false };
+  }
+
+  #roundOf(tenant: string | undefined): Set<number> {
+    let done = this.#rounds.get(tenant);
+    if (done === undefined) {
+      if (this.#rounds.size >= MOST_WALKS) this.#rounds.clear();
+      done = new Set();
+      this.#rounds.set(tenant, done);
+      this.#ranksOf(tenant).fill(0);
+    }
+    return done;
   }
 
   #ranksOf(tenant: string | undefined): number[] {

@@ -8,7 +8,7 @@ import { performance } from "node:perf_hooks";
 import { type DamagedRecord, decodedOrError, describeDamage, isDamagedRecord } from "../core/damaged-record.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
-import { dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
+import { checkLimit, dueRows, pageOf, statsOf, sweepableRows } from "../core/scan.ts";
 import type {
   Finding,
   LeaseQuery,
@@ -52,6 +52,15 @@ const DEFAULT_TIMEOUT_MS = 10_000;
 // Listing reads every object that changed: beyond this many a database is the better ledger.
 const MOST_LISTED = 50_000;
 const KNOWN_OBJECTS = 50_000;
+// Pages of a thousand names that one background pass looks at.
+const PAGES_A_SWEEP = 5;
+// More tenants than this sweep through one process: they begin anew.
+const MOST_SWEEPERS = 1_000;
+
+interface ListedKey {
+  readonly key: string;
+  readonly etag: string;
+}
 
 const OPTIONS = ["url", "region", "endpoint", "credentials", "fetch", "timeoutMs", "clock"];
 
@@ -82,6 +91,8 @@ class S3Store implements Store {
   readonly #clock: { instant(): Instant } | undefined;
   readonly #serverClock = new S3Clock({ wall: () => wallNow(), monotonic: () => performance.now() });
   readonly #identity: S3Identity;
+  /** Where the sweeps of each tenant (undefined: of all) go on. */
+  readonly #sweptTo = new Map<string | undefined, string>();
   readonly #seen = new Map<string, Seen>();
   #ready: Promise<{ conditionalDelete: boolean }> | null = null;
   #closed = false;
@@ -168,11 +179,31 @@ class S3Store implements Store {
     return statsOf(await this.#all(), this.instant(), query);
   }
 
+  /** Page by page, so that a bucket with more records than can be listed at once is swept too. */
   async sweep(query: SweepQuery): Promise<number> {
     const { conditionalDelete } = await this.#open();
-    const over = sweepableRows(await this.#all(), query, this.now());
-    const gone = await pooled(over, ({ record, version }) => this.#remove(record.key, version, conditionalDelete));
-    return gone.filter(Boolean).length;
+    checkLimit(query.limit, "sweep");
+    const { tenant, limit, thorough = false } = query;
+    let after = thorough ? null : (this.#sweptTo.get(tenant) ?? null);
+    // Kept only where the pass ends well: a bucket that no longer knows the position is swept from its beginning.
+    this.#sweptTo.delete(tenant);
+    let removed = 0;
+    for (let pages = 1; ; pages += 1) {
+      const { keys, next } = await this.#names("", after);
+      const over = sweepableRows(await this.#fetch(keys), { ...query, limit: limit - removed }, this.now());
+      const gone = await pooled(over, ({ record, version }) => this.#remove(record.key, version, conditionalDelete));
+      removed += gone.filter(Boolean).length;
+      // A page that the limit cut short is looked at again.
+      if (removed < limit) after = next;
+      if (removed < limit && next === null) return removed;
+      if (removed < limit && (thorough || pages < PAGES_A_SWEEP)) continue;
+      if (after !== null) {
+        if (this.#sweptTo.size >= MOST_SWEEPERS) this.#sweptTo.clear();
+        this.#sweptTo.set(tenant, after);
+      }
+      query.unfinished?.();
+      return removed;
+    }
   }
 
   async inspect(): Promise<readonly Finding[]> {
@@ -314,23 +345,33 @@ class S3Store implements Store {
 
   // ---- all of them ----
 
-  /** Every record. Only objects that changed since they were last seen are fetched. */
+  /** Every record. */
   async #all({ keyPrefix = "", damaged = (_: DamagedRecord) => {} } = {}): Promise<Stored[]> {
-    const keys: { key: string; etag: string }[] = [];
-    const records = `${this.#place.prefix}records/`;
+    const keys: ListedKey[] = [];
     let after: string | null = null;
     do {
-      const page: Awaited<ReturnType<S3Client["list"]>> = await this.#client.list(
-        records + encodeURIComponent(keyPrefix),
-        after,
-      );
-      for (const { name, etag } of page.items) keys.push({ key: decodeURIComponent(name.slice(records.length)), etag });
+      const page: { keys: ListedKey[]; next: string | null } = await this.#names(keyPrefix, after);
+      for (const key of page.keys) keys.push(key);
       after = page.next;
       if (keys.length > MOST_LISTED)
         throw configError(
-          `${this.name} holds more than ${MOST_LISTED} records, and an object store can only be listed by reading them. Read and write by key still work; for lists, workers and sweeps of this size keep the ledger in Postgres.`,
+          `${this.name} holds more than ${MOST_LISTED} records, and an object store can only be listed by reading them. Read and write by key and sweeps still work; for lists and workers of this size keep the ledger in Postgres.`,
         );
     } while (after !== null);
+    return this.#fetch(keys, damaged);
+  }
+
+  async #names(keyPrefix: string, after: string | null): Promise<{ keys: ListedKey[]; next: string | null }> {
+    const records = `${this.#place.prefix}records/`;
+    const { items, next } = await this.#client.list(records + encodeURIComponent(keyPrefix), after);
+    return {
+      keys: items.map(({ name, etag }) => ({ key: decodeURIComponent(name.slice(records.length)), etag })),
+      next,
+    };
+  }
+
+  /** Only objects that changed since they were last seen are fetched. */
+  async #fetch(keys: readonly ListedKey[], damaged = (_: DamagedRecord) => {}): Promise<Stored[]> {
     const seen = await pooled(keys, async ({ key, etag }) => {
       const known = this.#seen.get(key);
       if (known?.etag === etag) return known;

@@ -7,25 +7,14 @@
  */
 import { type DamagedRecord, decodedOrError, decodeIntact, isDamagedRecord } from "../core/damaged-record.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
-import { type Instant, STATES, type State } from "../core/record.ts";
-import type {
-  ActionStats,
-  LeaseQuery,
-  LedgerStats,
-  ListQuery,
-  Page,
-  Put,
-  PutResult,
-  StatsQuery,
-  Stored,
-  SweepQuery,
-} from "../core/store.ts";
+import type { Instant } from "../core/record.ts";
+import type { LeaseQuery, Put, PutResult, Stored } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
 import { wallNow } from "../engine/real-timers.ts";
 import { LapsedLooks } from "./lapsed-looks.ts";
 import type { SqliteHandle, SqliteStatement } from "./sqlite-driver.ts";
-import { cursorId, LAPSED, listFilter } from "./sqlite-list.ts";
-import { COLUMNS, decodeRow, encodeRow, isIntact, type Row, type RowValues, versionOf } from "./sqlite-row.ts";
+import { LAPSED } from "./sqlite-list.ts";
+import { COLUMNS, decodeRow, encodeRow, type Row, type RowValues, versionOf } from "./sqlite-row.ts";
 
 // Named by ourselves: left alone, SQLite names a column as the file's schema spells it, and a flipped bit there (Scope for
 // scope) would lose every null of that column without a word from the checksum.
@@ -53,10 +42,8 @@ function updateSql(row: RowValues): string {
 const QUEUED =
   "CASE WHEN NOT json_valid(doc) THEN 1 WHEN json_type(doc) <> 'object' THEN 1 ELSE json_extract(doc, '$.queued') = 1 END";
 
-// Rows looked at in one transaction by a sweep: a few milliseconds, so that no writer waits long for it.
-const SWEEP_WINDOW = 5_000;
-// More tenants than this sweep through one process: they begin anew.
-const MOST_SWEEPERS = 1_000;
+// Rows looked at in one transaction by a step of watching: a few milliseconds, so that no writer waits long for it.
+const WATCH_ROWS = 5_000;
 
 /** Damaged rows that were set aside, byte for byte, each with when that was. Made when it is first needed. */
 export const QUARANTINE_TABLE = "nevertwice_quarantine";
@@ -105,8 +92,6 @@ export class SqliteLedger {
   readonly #inserts = new Map<number, SqliteStatement>();
   readonly #updates = new Map<number, SqliteStatement>();
   readonly #lapsedLooks = new LapsedLooks();
-  /** How far the sweeps of each tenant (undefined: of all) have come: one must not pass over what is another's to remove. */
-  readonly #sweptTo = new Map<string | undefined, number>();
 
   constructor(db: SqliteHandle, where: string) {
     this.#db = db;
@@ -261,127 +246,15 @@ export class SqliteLedger {
     }
   }
 
-  list(query: ListQuery, at: Instant): Page {
-    requirePositive(query.limit, "list.limit");
-    const { where, values } = listFilter(query, at);
-    const newest = (query.order ?? "newest") === "newest";
-    if (query.cursor !== undefined) {
-      where.push(newest ? "id < ?" : "id > ?");
-      values.push(cursorId(query.cursor));
-    }
-    const filter = where.length === 0 ? "" : ` WHERE ${where.join(" AND ")}`;
-    const sql = `${SELECT}${filter} ORDER BY id ${newest ? "DESC" : "ASC"} LIMIT ?`;
-    const rows = this.#prepare(sql).all(...values, query.limit + 1) as (Row & { id: number })[];
-    const page = rows.slice(0, query.limit);
-    const last = page.at(-1);
-    const damaged: DamagedRecord[] = [];
-    const items = this.#decodeAll(page, damaged);
-    const cursor = rows.length > query.limit && last ? String(last.id) : null;
-    return damaged.length === 0 ? { items, cursor } : { items, cursor, damaged };
-  }
-
-  stats({ tenant }: StatsQuery, at: Instant): LedgerStats {
-    const own = tenant === undefined ? "" : " AND tenant = ?";
-    const values = tenant === undefined ? [] : [tenant];
-    const counts = this.#prepare(
-      `SELECT action, state, count(*) AS n FROM nevertwice_records WHERE true${own} GROUP BY action, state`,
-    ).all(...values) as {
-      action: string;
-      state: State;
-      n: number;
-    }[];
-    const actions = new Map<string, { total: number; states: Record<State, number> }>();
-    const states = emptyCounts();
-    let total = 0;
-    for (const { action, state, n } of counts) {
-      const one = actions.get(action) ?? { total: 0, states: emptyCounts() };
-      actions.set(action, one);
-      one.total += n;
-      total += n;
-      // The state of a damaged row may be none that there is.
-      if (!Object.hasOwn(states, state)) continue;
-      one.states[state] += n;
-      states[state] += n;
-    }
-    const oldest = (state: State) =>
-      (
-        this.#prepare(
-          `SELECT min(attention_at) AS at FROM nevertwice_records WHERE state = ? AND attention_at IS NOT NULL${own}`,
-        ).all(state, ...values)[0] as { at: number | null }
-      ).at;
-    const lapsed = this.#prepare(`SELECT count(*) AS n FROM nevertwice_records WHERE ${LAPSED}${own}`).all(
-      at.steady,
-      at.epoch,
-      ...values,
-    )[0] as { n: number };
-    const byAction: ActionStats[] = [...actions]
-      .map(([action, one]) => ({ action, ...one }))
-      .sort((a, b) => b.total - a.total);
-    return {
-      total,
-      states,
-      actions: byAction,
-      lapsed: lapsed.n,
-      oldestPendingAt: oldest("pending"),
-      oldestUnknownAt: oldest("unknown"),
-    };
-  }
-
-  /**
-   * Removes what is past its `keep`, window by window, going round the table from where the last sweep stopped. It ends
-   * when the limit is reached, when a whole round is done, or, for a background pass, when a window held little to remove.
-   */
-  sweep(query: SweepQuery, at: Instant): number {
-    requirePositive(query.limit, "sweep.limit");
-    this.transaction(() => this.#watchYoungClaims());
-    let removed = 0;
-    const started = this.#sweptTo.get(query.tenant) ?? 0;
-    let wrapped = false;
-    while (removed < query.limit) {
-      const window = this.transaction(() => this.#sweepWindow(query.limit - removed, query.tenant, at));
-      removed += window.removed;
-      if (window.end) {
-        if (wrapped || started === 0) break;
-        wrapped = true;
-      }
-      if (wrapped && (this.#sweptTo.get(query.tenant) ?? 0) >= started) break;
-      if (query.thorough !== true && window.removed < window.seen / 4) break;
-    }
-    return removed;
-  }
-
-  #sweepWindow(
-    limit: number,
-    tenant: string | undefined,
-    at: Instant,
-  ): { removed: number; seen: number; end: boolean } {
-    const from = this.#sweptTo.get(tenant) ?? 0;
-    const last = this.#prepare(
-      `SELECT count(*) AS seen, max(id) AS id FROM (SELECT id FROM nevertwice_records WHERE id > ? ORDER BY id LIMIT ${SWEEP_WINDOW})`,
-    ).all(from)[0] as { seen: number; id: number | null };
-    const end = last.seen < SWEEP_WINDOW;
-    const removed = last.id === null ? 0 : this.#removeExpired({ from, to: last.id, limit, tenant }, at);
-    if (removed > 0) this.#keepMarkBelowNewRows();
-    // A window cut short by the limit is looked at again.
-    if (removed < limit) {
-      if (this.#sweptTo.size >= MOST_SWEEPERS) this.#sweptTo.clear();
-      this.#sweptTo.set(tenant, end ? 0 : (last.id as number));
-    }
-    return { removed, seen: last.seen, end: end && removed < limit };
-  }
-
-  /** A damaged row is not removed, whatever it says of its own expiry: its key would be free without anybody knowing. */
-  #removeExpired(window: { from: number; to: number; limit: number; tenant: string | undefined }, at: Instant): number {
-    const { from, to, limit, tenant } = window;
-    const own = tenant === undefined ? "" : " AND tenant = ?";
-    const values = tenant === undefined ? [] : [tenant];
-    const over = this.#prepare(
-      `${SELECT} WHERE id > ? AND id <= ? AND expires_at <= ? AND state IN ('confirmed', 'failed')${own} LIMIT ?`,
-    ).all(from, to, at.now, ...values, limit) as (Row & { id: number })[];
-    const ids = over.filter(isIntact).map(({ id }) => id);
-    if (ids.length === 0) return 0;
-    const remove = "DELETE FROM nevertwice_records WHERE id IN (SELECT value FROM json_each(?))";
-    return Number(this.#prepare(remove).run(JSON.stringify(ids)).changes);
+  /** The rows that a sweep has found, unless they have changed since. */
+  remove(found: readonly (readonly [id: number, rev: number])[]): number {
+    return this.transaction(() => {
+      const statement = this.#prepare("DELETE FROM nevertwice_records WHERE id = ? AND rev = ?");
+      let removed = 0;
+      for (const [id, rev] of found) removed += Number(statement.run(id, rev).changes);
+      if (removed > 0) this.#keepMarkBelowNewRows();
+      return removed;
+    });
   }
 
   /** Inside a transaction. False: there is no row under this key. */
@@ -398,16 +271,34 @@ export class SqliteLedger {
     return true;
   }
 
-  /** Claims that live longer than a sweep get into the lease index, and the mark moves past them. */
-  #watchYoungClaims(): void {
-    const mark = "(SELECT CAST(value AS INTEGER) FROM nevertwice_meta WHERE name = 'watched_to')";
-    this.#prepare(
-      `UPDATE nevertwice_records SET lease_watch = lease_until WHERE id > ${mark} AND lease_until IS NOT NULL AND lease_watch IS NULL`,
-    ).run();
-    this.#prepare(
-      `UPDATE nevertwice_meta SET value = (SELECT coalesce(max(id), 0) FROM nevertwice_records)
-       WHERE name = 'watched_to' AND value <> (SELECT CAST(coalesce(max(id), 0) AS TEXT) FROM nevertwice_records)`,
-    ).run();
+  /**
+   * Claims that live longer than a sweep get into the lease index, and the mark moves past them: so many rows at a time,
+   * because a busy ledger has hundreds of thousands of new ones, and no writer may wait for all of them. Answers whether
+   * there is more.
+   */
+  watchSome(): boolean {
+    const [mark, last] = this.#watchedAndLast();
+    if (mark >= last) return false;
+    return this.transaction(() => {
+      const [from, to] = this.#watchedAndLast();
+      const next = this.#prepare("SELECT min(id) AS id FROM nevertwice_records WHERE id > ?").all(from)[0];
+      const first = (next as { id: number | null }).id;
+      if (first === null) return false;
+      const upTo = Math.min(to, first + WATCH_ROWS - 1);
+      this.#prepare(
+        "UPDATE nevertwice_records SET lease_watch = lease_until WHERE id > ? AND id <= ? AND lease_until IS NOT NULL AND lease_watch IS NULL",
+      ).run(from, upTo);
+      this.#prepare("UPDATE nevertwice_meta SET value = ? WHERE name = 'watched_to'").run(String(upTo));
+      return upTo < to;
+    });
+  }
+
+  #watchedAndLast(): [mark: number, last: number] {
+    const [row] = this.#prepare(
+      `SELECT (SELECT CAST(value AS INTEGER) FROM nevertwice_meta WHERE name = 'watched_to') AS mark,
+         (SELECT max(id) FROM nevertwice_records) AS last`,
+    ).all() as { mark: number | null; last: number | null }[];
+    return [row?.mark ?? 0, row?.last ?? 0];
   }
 
   /** A removed last row gives its rowid to the next insert: the mark must not stand above a row it has not seen. */
@@ -500,8 +391,4 @@ function readable(key: string): NevertwiceError {
 function requirePositive(value: number, where: string): void {
   if (Number.isSafeInteger(value) && value > 0) return;
   throw new NevertwiceError("CONFIG", `${where} is ${String(value)}; it takes a whole number above zero.`);
-}
-
-function emptyCounts(): Record<State, number> {
-  return Object.fromEntries(STATES.map((state) => [state, 0])) as Record<State, number>;
 }

@@ -10,7 +10,8 @@ export const LAPSED = `id IN (
     SELECT id FROM nevertwice_records WHERE id > (SELECT CAST(value AS INTEGER) FROM nevertwice_meta WHERE name = 'watched_to'))
   AND lease_until IS NOT NULL AND (lease_until <= ? OR lease_epoch <> ?)`;
 
-export function listFilter(query: ListQuery, at: Instant): { where: string[]; values: unknown[] } {
+/** `byKey`: the beginning of the key is what the rows are found by; otherwise the ids they are walked by. */
+export function listFilter(query: ListQuery, at: Instant, byKey = false): { where: string[]; values: unknown[] } {
   const where: string[] = [];
   const values: unknown[] = [];
   const equal = (column: string, value: string | undefined) => {
@@ -22,24 +23,16 @@ export function listFilter(query: ListQuery, at: Instant): { where: string[]; va
   equal("action", query.action);
   equal("scope", query.scope);
   if (query.states !== undefined) {
-    // What wants attention has an index of its own. The subquery makes the planner use it instead of walking the whole
-    // table in the order asked for.
-    const indexed = query.states.every((state) => state === "unknown" || state === "failed" || state === "pending");
-    const own = query.tenant === undefined ? "" : " AND tenant = ?";
-    where.push(
-      indexed
-        ? `id IN (SELECT id FROM nevertwice_records WHERE attention_at IS NOT NULL AND state IN (SELECT value FROM json_each(?))${own})`
-        : "state IN (SELECT value FROM json_each(?))",
-    );
+    where.push("+state IN (SELECT value FROM json_each(?))");
     values.push(JSON.stringify(query.states));
-    if (indexed && query.tenant !== undefined) values.push(query.tenant);
   }
   if (query.lapsed === true) {
-    where.push(LAPSED);
+    where.push("lease_until IS NOT NULL AND (lease_until <= ? OR lease_epoch <> ?)");
     values.push(at.steady, at.epoch);
   }
   if (query.keyPrefix !== undefined) {
-    where.push("key >= ? AND key < ?");
+    const key = byKey ? "key" : "+key";
+    where.push(`${key} >= ? AND ${key} < ?`);
     values.push(query.keyPrefix, `${query.keyPrefix}\uffff`);
   }
   return { where, values };

@@ -111,7 +111,7 @@ describe("a row of schema 1", () => {
     expect(await store.write([{ record: confirmed, expected: 7 }])).toEqual([{ ok: true, version: 8 }]);
     expect(await store.read(["nt1_old"])).toEqual([{ record: confirmed, version: 8 }]);
     expect(await store.inspect?.()).toContainEqual(
-      expect.objectContaining({ name: "schema", value: "version 3 of 3" }),
+      expect.objectContaining({ name: "schema", value: "version 4 of 4" }),
     );
     expect(await store.inspect?.()).toContainEqual(expect.objectContaining({ name: "integrity", ok: true }));
   });

@@ -43,6 +43,9 @@ const MIGRATIONS: readonly string[] = [
   // 3. Due work and doubts of one tenant are found by the index alone, however many of other tenants stand before them.
   `DROP INDEX nevertwice_attention;
    CREATE INDEX nevertwice_attention ON nevertwice_records (state, attention_at, tenant, action) WHERE attention_at IS NOT NULL;`,
+  // 4. A page of due work, doubts or dead letters, in the order of creation, is a short walk over an index. Without it each
+  //    page had to gather and sort all of them. Plain calls have no entry in it.
+  `CREATE INDEX IF NOT EXISTS nevertwice_attention_order ON nevertwice_records (state, id, tenant, action) WHERE attention_at IS NOT NULL;`,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -4,6 +4,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { isNevertwiceError } from "../core/errors.ts";
 import { driverAt, isBusy } from "./sqlite-driver.ts";
 import { openFile, storeError } from "./sqlite-file.ts";
+import { SqliteLook } from "./sqlite-look.ts";
 import { STARTED, type WorkerOptions, type WorkerReply, type WorkerRequest } from "./sqlite-protocol.ts";
 import { perform } from "./sqlite-work.ts";
 
@@ -21,6 +22,7 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 const driver = driverAt(library);
 port.postMessage({ id: STARTED } satisfies WorkerReply);
 const file = openFile({ path, driver, busyMs, check: false, autoCheckpoint: CHECKPOINT_PAGES });
+const look = new SqliteLook(file.db);
 
 port.on("message", (request: WorkerRequest) => {
   let reply: WorkerReply;
@@ -35,7 +37,7 @@ port.on("message", (request: WorkerRequest) => {
 });
 
 function answer(request: WorkerRequest): unknown {
-  return request.op === "close" ? file.close() : patiently(() => perform(file, request));
+  return request.op === "close" ? file.close() : patiently(() => perform(file, look, request));
 }
 
 function patiently<T>(work: () => T): T {

@@ -225,7 +225,7 @@ describe("durable settings", () => {
       mkdirSync(join(`${file}.id`, "x"), { recursive: true });
       return connect(file);
     };
-    const driver = { name: "node:sqlite", open } as const;
+    const driver = { name: "node:sqlite", file: "node:sqlite", open } as const;
     expect(() => openFile({ path, driver, busyMs: 100, check: true, autoCheckpoint: 0 })).toThrow(/EISDIR|ENOTEMPTY/);
     expect(readdirSync(folder).filter((name) => name.endsWith(".new"))).toEqual([]);
   });

@@ -6,10 +6,12 @@
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
+import { type DamagedRecord, decodeIntact } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import type { Instant } from "../core/record.ts";
 import type {
   Finding,
+  InspectQuery,
   LeaseQuery,
   LedgerStats,
   ListQuery,
@@ -24,6 +26,7 @@ import type {
   TransactionView,
 } from "../core/store.ts";
 import { setTimeout } from "../engine/real-timers.ts";
+import { nextTurn } from "./slices.ts";
 import { type Conflicts, packBatch, resultsOf, versionsOf } from "./sqlite-batch.ts";
 import { isBusy, isSqliteHandle, isTransactionOpen, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import {
@@ -35,6 +38,7 @@ import {
   openFile,
   storeError,
 } from "./sqlite-file.ts";
+import { findingsOf, isSmallFile } from "./sqlite-inspect.ts";
 import {
   decodePutResult,
   encodePut,
@@ -44,8 +48,11 @@ import {
   type RowPutResult,
   SqliteLedger,
 } from "./sqlite-ledger.ts";
+import { type AnswerOf, LARGE_SLICE, type Slice, SMALL_SLICE, SqliteLook } from "./sqlite-look.ts";
+import { decodeRow } from "./sqlite-row.ts";
 import { savepoint } from "./sqlite-savepoint.ts";
 import { migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
+import { type SliceRunner, SqliteSurvey } from "./sqlite-survey.ts";
 import { SqliteThread } from "./sqlite-thread.ts";
 import { perform, type Work } from "./sqlite-work.ts";
 import { hostInstant } from "./steady-clock.ts";
@@ -111,7 +118,12 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   readonly #clock: { instant(): Instant };
   readonly #busyMs: number;
   #file: OpenedFile | null = null;
+  /** Commits. */
   #thread: SqliteThread | null = null;
+  /** Reads what takes long. */
+  #reader: SqliteThread | null = null;
+  #look: SqliteLook | null = null;
+  readonly #survey: SqliteSurvey;
   #closed = false;
   #offLoopUntil = 0;
   #commitMs = 0;
@@ -130,6 +142,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     this.name = `sqlite:${this.#given}`;
     this.#clock = options.clock ?? { instant: hostInstant };
     this.#busyMs = options.busyMs ?? DEFAULT_BUSY_MS;
+    this.#survey = new SqliteSurvey(this.#sliceRunner());
   }
 
   now(): number {
@@ -166,19 +179,22 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   async list(query: ListQuery): Promise<Page> {
-    return this.#committed(({ ledger }) => ledger.list(query, this.instant()));
+    const { rows, cursor } = await this.#survey.list(query, this.instant());
+    const damaged: DamagedRecord[] = [];
+    const items = decodeIntact(
+      rows,
+      (row) => decodeRow(row, this.#path),
+      (found) => damaged.push(found),
+    );
+    return damaged.length === 0 ? { items, cursor } : { items, cursor, damaged };
   }
 
   async stats(query: StatsQuery = {}): Promise<LedgerStats> {
-    if (!this.#owned) return this.#committed(({ ledger }) => ledger.stats(query, this.instant()));
-    this.#open();
-    return this.#offLoop().request({ op: "stats", query, at: this.instant() });
+    return this.#survey.stats(query, this.instant());
   }
 
   async sweep(query: SweepQuery): Promise<number> {
-    if (!this.#owned) return this.#patiently(({ ledger }) => ledger.sweep(query, this.instant()));
-    this.#open();
-    return this.#offLoop().request({ op: "sweep", query, at: this.instant() });
+    return this.#survey.sweep(query, this.instant());
   }
 
   within(tx: SqliteHandle): TransactionView {
@@ -204,51 +220,10 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     };
   }
 
-  async inspect(): Promise<readonly Finding[]> {
-    const { damage, damagedRows } = await this.#check();
+  async inspect({ quick = false }: InspectQuery = {}): Promise<readonly Finding[]> {
+    const check = quick && !isSmallFile(this.#path) ? null : await this.#check();
     const { db } = this.#open();
-    const journal = String(firstValue(db, "PRAGMA journal_mode"));
-    const synchronous = Number(firstValue(db, "PRAGMA synchronous"));
-    const { steady, epoch } = this.instant();
-    return [
-      {
-        name: "file",
-        value: this.#path === this.#given ? this.#path : `${this.#path} (through ${this.#given})`,
-        ok: true,
-      },
-      {
-        name: "driver",
-        value: this.#owned
-          ? `${loadDriver().name}, SQLite ${String(firstValue(db, "SELECT sqlite_version()"))}`
-          : "your connection",
-        ok: true,
-      },
-      { name: "schema", value: `version ${readSchema(db)?.version ?? 0} of ${SCHEMA_VERSION}`, ok: true },
-      {
-        name: "journal",
-        value: journal,
-        ok: journal === "wal",
-        advice: "reopen the file with this release: it sets write-ahead logging",
-      },
-      {
-        name: "synchronous",
-        value: synchronous >= 2 ? "FULL" : String(synchronous),
-        ok: synchronous >= 2,
-        advice:
-          'set "PRAGMA synchronous = FULL" on your connection: without it a power loss can take acknowledged records back',
-      },
-      {
-        name: "integrity",
-        value: damage ?? (damagedRows === 0 ? "ok" : `${damagedRows} of its rows cannot be read; the others can`),
-        ok: damage === null && damagedRows === 0,
-        advice: "restore the file from a backup; do not delete it, or what was done may be done again",
-      },
-      {
-        name: "lease clock",
-        value: epoch === "wall" ? "wall clock" : `monotonic, up ${Math.round(steady / 60_000)} min`,
-        ok: true,
-      },
-    ];
+    return findingsOf({ db, path: this.#path, given: this.#given, owned: this.#owned, at: this.instant(), check });
   }
 
   async quarantine(key: string): Promise<Quarantined | null> {
@@ -262,7 +237,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await this.#thread?.close();
+    await Promise.all([this.#thread?.close(), this.#reader?.close()]);
     if (this.#owned && this.#file) {
       // Everything into the one file: whoever copies ledger.db after a close has it all.
       checkpointQuietly(this.#file.db);
@@ -325,10 +300,63 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     return guardedBy(this.#path, () => work(file));
   }
 
+  /** On a thread of its own, for as long as it takes: a large file takes seconds, and others want to look meanwhile. */
   async #check(): Promise<FileCheck> {
     if (!this.#owned) return this.#committed(({ ledger }) => ledger.check());
+    this.#requireFile();
+    const thread = this.#startThread();
+    try {
+      return await thread.request<FileCheck>({ op: "check" });
+    } finally {
+      await thread.close();
+    }
+  }
+
+  // ---- looking (see sqlite-look.ts) ----
+
+  #sliceRunner(): SliceRunner {
+    const small = <S extends Slice>(slice: S, size: number) =>
+      this.#committed(({ db }) => {
+        return this.#lookOn(db).answer(slice, size);
+      });
+    return {
+      here: (slice) => small(slice, SMALL_SLICE),
+      away: async <S extends Slice>(slice: S) => {
+        if (this.#owned) return this.#readerThread().request<AnswerOf<S>>({ op: "look", slice });
+        await nextTurn();
+        return (await small(slice, LARGE_SLICE)) as AnswerOf<S>;
+      },
+      remove: async (found) => {
+        if (this.#owned) return this.#offLoop().request<number>({ op: "remove", found });
+        await nextTurn();
+        return this.#patiently(({ ledger }) => ledger.remove(found));
+      },
+      watch: async () => {
+        if (this.#owned) return this.#offLoop().request<boolean>({ op: "watch" });
+        await nextTurn();
+        return this.#patiently(({ ledger }) => ledger.watchSome());
+      },
+    };
+  }
+
+  #lookOn(db: SqliteHandle): SqliteLook {
+    this.#look ??= new SqliteLook(db);
+    return this.#look;
+  }
+
+  #readerThread(): SqliteThread {
+    if (!this.#reader?.alive) {
+      this.#requireFile();
+      this.#reader = this.#startThread();
+    }
+    return this.#reader;
+  }
+
+  /** A thread that opens a file that is gone would make a new one. */
+  #requireFile(): void {
     this.#open();
-    return this.#offLoop().request<FileCheck>({ op: "check" });
+    this.#lookedAt = Number.NEGATIVE_INFINITY;
+    this.#lookAtFile(performance.now());
   }
 
   /** For work that must stay on this connection and may meet a lock: tries again, a little later each time. */
@@ -408,7 +436,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     const onLoop = (work: Work) => {
       // Only the thread's connection checkpoints by itself, and there is no thread.
       this.#open().db.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES_ON_LOOP}`);
-      return this.#patiently((file) => perform(file, work));
+      return this.#patiently((file) => perform(file, this.#lookOn(file.db), work));
     };
     return new SqliteThread({ path: this.#path, busyMs: this.#busyMs, onLoop });
   }

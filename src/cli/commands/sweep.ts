@@ -7,7 +7,9 @@ import { plural } from "../format.ts";
 import { ledgerJson, noLedgerYet } from "../ledger.ts";
 import { endProgress, showProgress } from "../progress.ts";
 
-// A pass is bounded (500 silent holders, 1 000 removals); this many passes are a ledger of ten million.
+// Bounded passes, so that progress is shown and other programs write in between.
+const REMOVED_A_PASS = 1_000;
+// This many are a ledger of ten million.
 const MOST_PASSES = 10_000;
 
 export const sweep: Command = {
@@ -44,15 +46,23 @@ async function sweepAll({ io, args }: Context, store: Store): Promise<Counts> {
   const nt = nevertwice({ store, sweep: false, onWarning: () => {} });
   const counts = { lapsed: 0, removed: 0, damaged: 0 };
   const of = onlyOf(args.text("tenant"));
+  const progress = () => showProgress(io, `${counts.lapsed} now in doubt, ${counts.removed} removed …`);
   try {
+    // Silent holders first, until none is found; then what is past its keep, without looking for holders each time.
     for (let pass = 0; pass < MOST_PASSES; pass += 1) {
       const { lapsed, removed, damaged } = await nt.sweep(of);
       // The same ones are met at each pass.
       counts.damaged = Math.max(counts.damaged, damaged);
       counts.lapsed += lapsed;
       counts.removed += removed;
-      if (lapsed === 0 && removed === 0) break;
-      showProgress(io, `${counts.lapsed} now in doubt, ${counts.removed} removed …`);
+      if (lapsed === 0) break;
+      progress();
+    }
+    for (let pass = 0; pass < MOST_PASSES; pass += 1) {
+      const removed = await store.sweep({ limit: REMOVED_A_PASS, thorough: true, ...of });
+      counts.removed += removed;
+      if (removed === 0) break;
+      progress();
     }
     return counts;
   } finally {

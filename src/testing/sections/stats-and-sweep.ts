@@ -1,7 +1,7 @@
 /** What the ledger counts, and what it may forget. */
 import assert from "node:assert/strict";
 import type { LedgerRecord, State } from "../../core/record.ts";
-import type { Stored } from "../../core/store.ts";
+import type { LedgerStats, Stored } from "../../core/store.ts";
 import { assertRefused, insert, keysOf, seed } from "../checks.ts";
 import type { Case } from "../harness.ts";
 import { LONG, lapsedAndNot, leasedRecord, numberedKey, sampleRecord, settledRecord, times } from "../sample-record.ts";
@@ -55,6 +55,33 @@ export const stats: readonly Case[] = [
       assert.equal((await store.stats({ tenant: "" })).total, 1, 'tenant ""');
       assert.equal((await store.stats({ tenant: "nobody" })).total, 0, "an unknown tenant: nothing");
       assert.equal((await store.stats({})).total, 8, "no tenant: everybody's");
+    },
+  },
+  {
+    name: "counts what waits where only that is asked for",
+    body: async ({ store, at }) => {
+      await seed(store, [
+        ...lapsedAndNot(at).map((record) => ({ ...record, action: "mail" })),
+        sampleRecord({ key: "nt1_p1", action: "sms", tenant: "acme", queued: true, dueAt: 3_000 }),
+        sampleRecord({
+          key: "nt1_u1",
+          action: "sms",
+          tenant: "acme",
+          state: "unknown",
+          doubtSince: 7_000,
+          dueAt: null,
+        }),
+        settledRecord(at, "nt1_f1", { state: "failed", expiresAt: null, keepMs: null }),
+      ]);
+      const waitingOf = ({ states, lapsed, oldestPendingAt, oldestUnknownAt }: LedgerStats) => {
+        const { pending, failed, unknown } = states;
+        return { pending, failed, unknown, lapsed, oldestPendingAt, oldestUnknownAt };
+      };
+      for (const of of [{}, { tenant: "acme" }]) {
+        const whole = await store.stats(of);
+        assert.deepEqual(waitingOf(await store.stats({ ...of, waiting: true })), waitingOf(whole));
+      }
+      assert.equal((await store.stats({ waiting: true })).states.failed, 1);
     },
   },
   {
@@ -199,6 +226,34 @@ export const sweeping: readonly Case[] = [
       );
       assert.equal(await store.sweep({ limit: 100, tenant: "", thorough: true }), 5, 'tenant ""');
       assert.equal(await store.sweep({ limit: 100 }), others.length - 5, "everybody else's, where no tenant is named");
+    },
+  },
+  {
+    name: "says when a pass left something to look at: going on until it does not removes everything",
+    body: async ({ store, at }) => {
+      const now = Math.floor(at.now);
+      await seed(
+        store,
+        times(60, (index) =>
+          settledRecord(at, numberedKey(index), { expiresAt: index % 2 === 0 ? now - LONG : now + LONG }),
+        ),
+      );
+      let removed = 0;
+      let more = true;
+      for (let call = 0; call < 100 && more; call += 1) {
+        let unfinished = false;
+        const gone = await store.sweep({
+          limit: 4,
+          unfinished: () => {
+            unfinished = true;
+          },
+        });
+        removed += gone;
+        more = unfinished || gone === 4;
+      }
+      assert.equal(more, false, "sweeping ends");
+      assert.equal(removed, 30, "all that are past their keep");
+      assert.equal((await store.stats()).total, 30, "the others are left");
     },
   },
   {
