@@ -1,8 +1,10 @@
 /** `nevertwice import` of CSV: strict, with lines, and no row lost. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CliLedger } from "../../test/support/cli.ts";
+import { csvRows } from "./import-csv.ts";
 
 let cli: CliLedger;
 beforeEach(() => {
@@ -81,6 +83,30 @@ describe("CSV", () => {
     const { out, code } = await load('key,note\na,"x\nb,y\nc,z"\n');
     expect([code, out]).toEqual([0, expect.stringMatching(/1 row has line breaks in a value, the first on line 2/)]);
   });
+});
+
+it("what a writer by RFC 4180 wrote comes back, field by field, each row with its line, in whatever chunks it is read", async () => {
+  const field = fc.string({ unit: fc.constantFrom("a", '"', ",", "\n", "\r\n", ";", " ", "é") });
+  const table = fc.array(fc.tuple(field, field, fc.constantFrom("x", "y")), { maxLength: 8 });
+  await fc.assert(
+    fc.asyncProperty(table, fc.integer({ min: 1, max: 9 }), fc.constantFrom("\n", "\r\n"), async (rows, size, end) => {
+      const quoted = rows.map((row) => row.map((one) => `"${one.replaceAll('"', '""')}"`).join(",") + end);
+      const text = `one,two,three${end}${quoted.join("")}`;
+      async function* chunks() {
+        for (let at = 0; at < text.length; at += size) yield text.slice(at, at + size);
+      }
+      let line = 2;
+      const expected = rows.map(([one, two, three], i) => {
+        const place = line;
+        line += (quoted[i] as string).split("\n").length - 1;
+        return { place, row: { one, two, three } };
+      });
+      const read = [];
+      for await (const { place, row } of csvRows(chunks(), "t.csv", ",")) read.push({ place, row });
+      expect(read).toEqual(expected);
+    }),
+    { numRuns: 300 },
+  );
 });
 
 describe("JSON", () => {

@@ -51,13 +51,29 @@ export async function openTarget(context: Context, source: SourceFile): Promise<
 class Values {
   readonly types: Map<string, ColumnType>;
   readonly guesses = new ColumnGuesses();
+  /** Columns of --types that no row has had yet. */
+  readonly #unseen: Set<string>;
   readonly #csv: boolean;
   readonly #empty: string | undefined;
 
   constructor({ args }: Context, { format }: SourceFile) {
     this.types = typesOf(args.list("types"));
+    this.#unseen = new Set(this.types.keys());
     this.#csv = format === "csv";
     this.#empty = args.text("empty");
+  }
+
+  seen(row: Row): void {
+    for (const column of this.#unseen) if (Object.hasOwn(row, column)) this.#unseen.delete(column);
+  }
+
+  checkTypes(file: string): void {
+    const [unseen] = this.#unseen;
+    if (unseen !== undefined)
+      throw new UsageError(
+        `${file}: --types names the column ${oneLine(unseen)}, and no row has it. Nothing was imported.`,
+      );
+    this.guesses.refuseUnknown(file);
   }
 
   /** Whether the file says nothing about the type of this value. */
@@ -134,6 +150,7 @@ function plainTarget(context: Context, values: Values): Target {
     exists,
     types: values.types,
     async intentOf({ row, place }) {
+      values.seen(row);
       const action = actionNameOf(context, row);
       const access = actions.get(action) ?? define(action);
       if (fields.length === 0) {
@@ -144,7 +161,7 @@ function plainTarget(context: Context, values: Values): Target {
       const input = Object.fromEntries(fields.map((field) => [field, values.part(row, field, place)]));
       return { action, intent: await access.intentOf(input, {}) };
     },
-    checkTypes: () => values.guesses.refuseUnknown(args.operands[0] as string),
+    checkTypes: () => values.checkTypes(args.operands[0] as string),
     close: () => nt.close(),
   };
 }
@@ -183,11 +200,12 @@ async function moduleTarget(context: Context, values: Values, file: string): Pro
     exists: !args.on("dry-run") || isThere(owner, context),
     types: values.types,
     async intentOf(placed) {
+      values.seen(placed.row);
       const action = actionNameOf(context, placed.row);
       const opened = known.get(action) ?? open(action);
       return { action, intent: await opened.intentOf(placed, tenant === undefined ? {} : { tenant }) };
     },
-    checkTypes: () => values.guesses.refuseUnknown(args.operands[0] as string),
+    checkTypes: () => values.checkTypes(args.operands[0] as string),
     close: () => owner.close(),
   };
 }

@@ -74,6 +74,12 @@ describe("types of CSV columns", () => {
     ["lead_id,active\n7,\n", "lead_id=number,active=boolean", /line 2: the column active is missing or blank/],
     ["lead_id,active\n7,true\n", "lead_id=nubmer", /Did you mean number\? The types are: text, number/],
     ["lead_id,active\n7,true\n", "lead_id", /it takes <column>=<type>/],
+    ["lead_id,active\nx,y\n", "lead=number", /--types names the column lead, and no row has it/],
+    [
+      "lead_id,active\n[12345678901234567890],y\n",
+      "lead_id=json",
+      /line 2: .*not JSON with numbers that JavaScript can hold/,
+    ],
   ])("a value that does not fit is refused with its line: %j %s", async (text, types, message) => {
     const { code, err } = await load(text, ...FIELDS, "--types", types);
     expect([code, err]).toEqual([2, expect.stringMatching(message)]);

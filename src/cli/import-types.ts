@@ -2,6 +2,8 @@
  * What the values of a column are. A CSV file has only text, and the key of 7 is another than that of "7": a type that is
  * not known is asked for, because a wrong guess would guard nothing.
  */
+import { readJson } from "../agents/mcp-json.ts";
+import { isTooDeep } from "../core/foreign-json.ts";
 import { UsageError } from "./exit.ts";
 import { nearest } from "./nearest.ts";
 import { oneLine } from "./text.ts";
@@ -48,7 +50,7 @@ const NOUNS: Record<ColumnType, string> = {
   number: "a number that JavaScript can hold exactly",
   integer: "a whole number up to 2^53",
   boolean: "true or false",
-  json: "JSON",
+  json: "JSON with numbers that JavaScript can hold exactly",
   timestamp: "a time",
   date: "a time",
 };
@@ -98,12 +100,10 @@ function isScalar(value: unknown): boolean {
   return typeof value === "number" || typeof value === "boolean";
 }
 
+/** Undefined: it is not JSON, or has a number that JavaScript cannot hold exactly. */
 function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const reading = isTooDeep(text) ? null : readJson(text);
+  return reading?.ok && reading.inexact === null ? reading.value : undefined;
 }
 
 /** Epoch ms of a time as databases and logs write it; null: it is none. Without a zone it is UTC. */
