@@ -108,3 +108,11 @@ it("O8: a resolved doubt is kept for its window, by whoever resolves it", async 
   expect(stored?.record).toMatchObject({ state: "confirmed", keepMs: expect.any(Number) });
   expect(stored?.record.keepMs).toBeGreaterThanOrEqual(732 * DAY);
 });
+
+it("O8: a window in the scope counts as one in the parts: the run, session or thread may be a month", async () => {
+  const { nt, record } = openMemory();
+  const send = nt.action("send", { key: ["id"], run: async (_: { id: string }) => 1 });
+  const scope = `thread ${month(Date.now())}`;
+  await send({ id: "7" }, { scope });
+  expect((await record(await send.keyOf({ id: "7" }, { scope }))).keepMs).toBeGreaterThanOrEqual(62 * DAY);
+});
