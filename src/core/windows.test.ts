@@ -182,3 +182,58 @@ describe("what a window refuses", () => {
     );
   });
 });
+
+describe("windowOf where the clock of a zone is changed", () => {
+  const MINUTE = 60_000;
+  const HOUR = 60 * MINUTE;
+  // By two hours, by half an hour, at midnight, twice a year for Ramadan, by 23 hours, off the minute grid of the windows.
+  const SHIFTS: readonly [string, string][] = [
+    ["Antarctica/Troll", "2026-03-29T01:00:00Z"],
+    ["Antarctica/Troll", "2026-10-25T01:00:00Z"],
+    ["Australia/Lord_Howe", "2026-04-04T15:00:00Z"],
+    ["Australia/Lord_Howe", "2026-10-03T15:30:00Z"],
+    ["America/Havana", "2026-11-01T05:00:00Z"],
+    ["Africa/Casablanca", "2026-02-15T02:00:00Z"],
+    ["Europe/Berlin", "2026-03-29T01:00:00Z"],
+    ["Europe/Berlin", "2026-10-25T01:00:00Z"],
+    ["Europe/Berlin", "1945-05-24T00:00:00Z"],
+    ["Europe/Berlin", "1945-11-18T01:00:00Z"],
+    ["America/Goose_Bay", "1988-04-03T04:01:00Z"],
+    ["America/Goose_Bay", "1988-10-30T02:01:00Z"],
+    ["Asia/Chita", "2014-10-25T16:00:00Z"],
+    ["Pacific/Apia", "2011-12-30T10:00:00Z"],
+    ["Pacific/Kwajalein", "1969-09-30T13:00:00Z"],
+  ];
+  const SIZES = ["5m", "15m", "30m", "45m", "1h", "90m", "2h", "3h", "4h", "6h", "12h", "1d"];
+
+  it.each(SHIFTS)(
+    "%s, %s: windows follow one another, each one stretch of time named by its first instant",
+    (timeZone, iso) => {
+      const shift = Date.parse(iso);
+      const step = (shift % (5 * MINUTE) === 0 ? 5 : 1) * MINUTE;
+      for (const size of SIZES) {
+        let last = "";
+        for (let at = shift - 27 * HOUR; at < shift + 27 * HOUR; at += step) {
+          const name = windowOf(size, new Date(at), { timeZone });
+          if (name === last) continue;
+          const start = Date.parse(name.split("/")[0] as string);
+          // It began after the look before this one, and where the window before it ended.
+          expect([size, name, start <= at && (last === "" || start > at - step)]).toEqual([size, name, true]);
+          if (last !== "") expect(windowOf(size, new Date(start - 1), { timeZone })).toBe(last);
+          last = name;
+        }
+      }
+    },
+  );
+
+  it("set back by two hours: windows of two hours come twice, longer ones span it", () => {
+    const names = (size: string) => {
+      const found = new Set<string>();
+      for (let hour = 21; hour < 31; hour += 0.5)
+        found.add(windowOf(size, new Date(Date.UTC(2026, 9, 24) + hour * HOUR), { timeZone: "Antarctica/Troll" }));
+      return [...found].map((name) => name.slice(8, 16));
+    };
+    expect(names("2h")).toEqual(["24T20:00", "24T22:00", "25T00:00", "25T01:00", "25T02:00", "25T04:00", "25T06:00"]);
+    expect(names("3h")).toEqual(["24T19:00", "24T22:00", "25T03:00", "25T06:00"]);
+  });
+});

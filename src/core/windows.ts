@@ -84,7 +84,8 @@ function anchorIn(year: number, month: number, anchor: number): LocalDate {
  *
  * Without a time zone windows are counted from the Unix epoch. With one they follow that zone's wall clock from local
  * midnight, so the size must divide a day. Where a clock is set back, windows no longer than the repeated stretch get two
- * names, and longer ones span it; where it is set forward, a window that would begin in the gap begins after it.
+ * names, and longer ones span it; where it is set forward, a window that would begin in the gap begins after it. So every
+ * window is one stretch of time, named by its first instant.
  */
 export function windowOf(size: Duration, at: At, options: ZoneOptions = {}): string {
   const sizeMs = durationMs(size, "windowOf");
@@ -107,15 +108,34 @@ function zonedStart(sizeMs: number, time: number, timeZone: string): number {
       `windowOf: with a timeZone windows begin at local midnight, so the size must divide a day evenly, such as "5m", "1h", "6h" or "1d", and ${sizeText(sizeMs)} does not. For longer ones use week() or month(), or leave timeZone out to count from the Unix epoch.`,
     );
   }
+  const wallStart = (at: number, offset: number) => Math.floor((at + offset) / sizeMs) * sizeMs;
   const offset = offsetMs(time, timeZone);
-  const local = Math.floor((time + offset) / sizeMs) * sizeMs;
-  const start = local - offset;
-  const offsetThen = offsetMs(start, timeZone);
-  // The clock was changed inside this window: its wall-clock start is to be read with the offset of before.
-  if (offsetThen !== offset) return local - offsetThen;
-  // The clock was set back right to this start, so that the same start was there once before: Havana's midnight.
-  const setBack = offsetMs(start - 1, timeZone) - offset;
-  return setBack > 0 && sizeMs > setBack ? start - setBack : start;
+  const wall = wallStart(time, offset);
+  const start = wall - offset;
+  const shift = lastShift(start - sizeMs, start, time, timeZone);
+  if (shift === null) return start;
+  const setBack = offsetMs(shift - 1, timeZone) - offset;
+  const wallBefore = wallStart(shift - 1, offset + setBack);
+  // Set back by less than a window: what comes again belongs to the window that was under way.
+  const spans = setBack > 0 ? sizeMs > setBack && wall <= wallBefore : wall === wallBefore;
+  return spans ? zonedStart(sizeMs, shift - 1, timeZone) : Math.max(start, shift);
+}
+
+/** When the clock was last changed, after `from` and up to `to`; null: it was not. */
+function lastShift(from: number, between: number, to: number, timeZone: string): number | null {
+  const offset = offsetMs(to, timeZone);
+  let after = to;
+  let before = between;
+  if (offsetMs(between, timeZone) === offset) {
+    if (offsetMs(from, timeZone) === offset) return null;
+    [before, after] = [from, between];
+  }
+  while (after - before > 1) {
+    const middle = Math.floor((before + after) / 2);
+    if (offsetMs(middle, timeZone) === offset) after = middle;
+    else before = middle;
+  }
+  return after;
 }
 
 function localDate(where: string, at: At, options: ZoneOptions): LocalDate {
