@@ -69,7 +69,11 @@ export function readProxyConfig(value: unknown, where: string): ProxyConfig {
   names(config.principal, `${where}: principal`);
   flag(config.statusTool, `${where}: statusTool`);
   onTimeout(config.onTimeout, `${where}: onTimeout`);
-  if (config.window !== undefined) durationMs(config.window as Duration, `${where}: window`);
+  // A window of 0 would guard nothing, and be noticed at the first call only.
+  if (config.window !== undefined && durationMs(config.window as Duration, `${where}: window`) === 0)
+    throw configError(
+      `${where}: window is 0, so no call would be guarded. Give a duration such as "15m", or leave it out.`,
+    );
   if (config.tools !== undefined) {
     const tools = plainObject(config.tools, `${where}: tools`, `{ "<tool>": { "key": ["title"] } }`);
     for (const [name, tool] of Object.entries(tools)) checkTool(tool, `${where}: tools.${name}`);

@@ -99,6 +99,7 @@ describe("the proxy's config", () => {
     expect(read([])).toThrow(/tools\.json must be an object, such as/);
     expect(read({ tool: {} })).toThrow(/tools\.json: there is no option "tool"\. The options are: name, scope/);
     expect(read({ window: "soon" })).toThrow(/tools\.json: window: "soon" is not a duration/);
+    expect(read({ window: "0s" })).toThrow(/tools\.json: window is 0, so no call would be guarded/);
     expect(read({ tools: { a: { key: "title" } } })).toThrow(/tools\.json: tools\.a\.key takes a list of names/);
     expect(read({ tools: { a: { errors: "retry" } } })).toThrow(
       /tools\.a\.errors is "retry"; it takes "doubt", "not-done" or "answer"/,
