@@ -1,7 +1,9 @@
 /** What a caller does next, given the record as it stands. Pure: the engine only carries it out. */
+
+import { quietInMs, windowOver } from "./doubt-time.ts";
 import type { Policy } from "./policy.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
-import { quietInMs, type ResendPermit, windowOver } from "./transition.ts";
+import type { ResendPermit } from "./transition.ts";
 
 export type Step =
   /** Nothing stands in the way: claim it. */

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { quietInMs, windowOver } from "./doubt-time.ts";
 import { HISTORY_LIMIT, type Instant, type LedgerRecord } from "./record.ts";
 import type { Refusal } from "./refusal.ts";
-import { type Change, type Intent, type LedgerEvent, quietInMs, transition, windowOver } from "./transition.ts";
+import { type Change, type Intent, type LedgerEvent, transition } from "./transition.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

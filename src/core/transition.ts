@@ -5,12 +5,12 @@
  * success are welcome late, from any fence: the effect happened, whoever says so. Facts about failure are not: an old
  * attempt's refusal says nothing about the attempt that followed it.
  */
+import { quietInMs, windowOver } from "./doubt-time.ts";
 import { note } from "./history.ts";
 import { keepFrom } from "./keep.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
 import { bringForward, giveBack, queueExisting, withoutDeadline } from "./queued.ts";
 import {
-  elapsed,
   expired,
   type Fingerprint,
   HISTORY_LIMIT,
@@ -233,12 +233,6 @@ function resend(current: LedgerRecord, event: EventOf<"resend">, at: Instant): C
   return accept(record, note(current, "resend", "sent", at));
 }
 
-/** The provider's window runs from the first time the key may have reached it. */
-export function windowOver(record: LedgerRecord, windowMs: number, at: Instant): boolean {
-  if (record.firstSentAt === null) return true;
-  return elapsed(record.firstSentAt, record.firstSentMark, at).most >= windowMs;
-}
-
 function mark(current: LedgerRecord, event: EventOf<"mark">, at: Instant): Change {
   if (current.state !== "claimed" || !holds(current, event.hold)) return refuse("stale");
   if (!leaseAlive(current, at)) return refuse("lease-lost");
@@ -313,12 +307,6 @@ function probed(current: LedgerRecord, event: EventOf<"probed">, at: Instant): C
     return accept(idle(current, at, at.now), note(current, "probed-not-done", "pending", at));
   const error = current.error ?? { name: "NotDone", message: current.why ?? "the probe answered that it was not done" };
   return accept(settled(current, "failed", at, { error }), note(current, "probed-not-done", "failed", at));
-}
-
-/** How long until every earlier attempt has had time to arrive; 0: it has. */
-export function quietInMs(record: LedgerRecord, quietForMs: number, at: Instant): number {
-  if (record.doubtSince === null) return quietForMs;
-  return Math.max(0, quietForMs - elapsed(record.doubtSince, record.doubtMark, at).least);
 }
 
 function resolve(current: LedgerRecord, event: EventOf<"resolve">, at: Instant): Change {

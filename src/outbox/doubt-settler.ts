@@ -1,7 +1,8 @@
 /** A doubt that its policy can settle is not left to the next sweep: asked about, or sent again, after a pause. */
+
+import { quietInMs } from "../core/doubt-time.ts";
 import { backoffMs } from "../core/policy.ts";
 import type { Stored } from "../core/store.ts";
-import { quietInMs } from "../core/transition.ts";
 import type { Call } from "../engine/call.ts";
 import type { Timer } from "../engine/clock.ts";
 import type { Engine } from "../engine/engine.ts";

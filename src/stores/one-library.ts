@@ -27,6 +27,10 @@ type Holders = Map<string, Set<Holder>>;
 
 const HOLDERS = Symbol.for("nevertwice.openFiles.v1");
 
+// A program whose calls are all refused asks thousands of times, and must not hold up the copy that works.
+const REFUSED_FOR_MS = 250;
+let refused: { inode: string; by: string; error: unknown; until: number } | null = null;
+
 export interface Claim {
   /** The connection that the claim is for, once it is open. */
   hold(connection: SqliteHandle): void;
@@ -38,12 +42,14 @@ export function claimFile(path: string, driver: SqliteDriver): Claim {
   const inode = identityOf(path)?.inode;
   // Windows locks by handle, not by process.
   if (inode === undefined || process.platform === "win32") return { hold: () => {}, release: () => {} };
+  if (refused?.inode === inode && refused.by === driver.file && performance.now() < refused.until) throw refused.error;
   const marker = openMarker(inode, driver);
   try {
     refuseOtherLibrary({ path, inode, driver, shared: isMarked(marker) });
     marker?.exec("CREATE TABLE IF NOT EXISTS claimed (x)");
   } catch (error) {
     marker?.close?.();
+    refused = { inode, by: driver.file, error, until: performance.now() + REFUSED_FOR_MS };
     throw error;
   }
   let holder: Holder | null = null;

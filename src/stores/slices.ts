@@ -2,6 +2,7 @@
  * Work over every row of a ledger in memory, a slice at a time. The event loop turns between two slices, so that looking at
  * a large ledger does not stop the calls of the program it lies in.
  */
+import { setImmediate } from "../engine/real-timers.ts";
 
 // Some milliseconds of work.
 const SLICE_ROWS = 5_000;

@@ -49,16 +49,17 @@ const NEW_FILE_PAGE_BYTES = 2_048;
 export function openFile(options: OpenOptions): OpenedFile {
   const { path, driver, busyMs } = options;
   const expectedId = options.check ? beforeOpening(path) : null;
-  // Before SQLite opens it: it would cut the log at the damage and go on.
-  const damage = options.check ? (walDamage(path) ?? lostWal(path)) : null;
-  if (damage !== null) throw damagedFile(path, damage);
   if (options.check) refuseLoneMount(path);
-  refuseHardLinks(path, identityOf(path)?.links ?? 0);
+  const found = identityOf(path);
+  refuseHardLinks(path, found?.links ?? 0);
   let db: SqliteHandle;
   let claim: Claim | null = null;
   try {
     makePrivateFile(path);
     claim = claimFile(path, driver);
+    // Before SQLite opens it: it would cut the log at the damage and go on.
+    const damage = options.check && found !== null ? (walDamage(path) ?? lostWal(path)) : null;
+    if (damage !== null) throw damagedFile(path, damage);
     db = driver.open(path);
     claim.hold(db);
   } catch (error) {
