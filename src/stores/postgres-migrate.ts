@@ -50,7 +50,7 @@ export async function look(connection: Connection, schema: string): Promise<Foun
   };
 }
 
-async function readState(connection: Connection, schema: string): Promise<SchemaState> {
+export async function readState(connection: Connection, schema: string): Promise<SchemaState> {
   const rows = await connection.query(`SELECT name AS c0, value AS c1 FROM ${quoteName(schema)}.meta`);
   const meta = new Map(rows.map(({ c0, c1 }) => [c0, c1]));
   return {

@@ -27,6 +27,7 @@ import { ServerClock } from "./postgres-clock.ts";
 import type { Connection, Driver } from "./postgres-connection.ts";
 import { openDriver } from "./postgres-driver.ts";
 import { storeError } from "./postgres-errors.ts";
+import { PostgresIdentity } from "./postgres-identity.ts";
 import { inspectServer } from "./postgres-inspect.ts";
 import { keyHex } from "./postgres-key.ts";
 import { FROM_THE_BEGINNING, leaseDue, leaseLapsed } from "./postgres-lease.ts";
@@ -73,6 +74,7 @@ interface Opened {
   /** How statements over many rows are run. */
   readonly survey: Connection;
   readonly ledgerId: string;
+  readonly identity: PostgresIdentity;
   readonly wakes: Wakes | null;
 }
 
@@ -128,9 +130,13 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   write(puts: readonly Put[]): Promise<PutResult[]> {
-    const work = ({ run }: Opened) => {
+    const swap = ({ run }: Opened) => {
       if (puts.some(stampedTooEarly)) return this.#swaps.writeAllButEarly(run, puts);
       return puts.length <= STATEMENT_ROWS ? this.#swaps.write(run, puts) : this.#inParts(run, puts);
+    };
+    const work = (opened: Opened) => {
+      const check = opened.identity.check(opened.driver);
+      return check === null ? swap(opened) : check.then(() => swap(opened));
     };
     return this.#do(work, (results) => {
       const wakes = this.#opened?.wakes;
@@ -147,8 +153,9 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   lease(query: LeaseQuery): Promise<Stored[]> {
-    return this.#do(async ({ run, survey }) => {
+    return this.#do(async ({ driver, identity, run, survey }) => {
       checkLimit(query.limit, "lease");
+      await identity.check(driver);
       const confined = { ...query, ...this.#ownTenant(query.tenant) };
       const now = this.now();
       // Abandoned work first: behind the due work of a queue that is never empty, nobody would get to it.
@@ -358,7 +365,8 @@ class PostgresStore implements TransactionalStore<unknown> {
       const own = rls ? [nameTenant(tenant as string)] : [];
       const run = rls ? inTransactions(driver, own) : driver;
       const survey = driver.uniform ? driver : inTransactions(driver, [NO_JIT, ...own]);
-      this.#opened = { driver, run, survey, ledgerId, wakes };
+      const identity = new PostgresIdentity({ schema, ledgerId, where: this.name });
+      this.#opened = { driver, run, survey, ledgerId, identity, wakes };
       return this.#opened;
     } catch (error) {
       await driver.close().catch(() => {});
