@@ -118,6 +118,19 @@ describe("a SQLite ledger that is read by a thread of its own", () => {
     }
   });
 
+  it("two programs that sweep at once remove each record once", async () => {
+    const path = await largeSqlite(8_000);
+    const sweepAll = async (store: Store) => {
+      let removed = 0;
+      for (let pass = 0; pass < 200 && (await store.stats()).total > 0; pass += 1) {
+        removed += await store.sweep({ limit: 1_000 });
+      }
+      return removed;
+    };
+    const [one, other] = await Promise.all([sweepAll(opened(path)), sweepAll(opened(path))]);
+    expect(one + other).toBe(8_000);
+  });
+
   it("a ledger that is gone is refused, not made anew by the thread", async () => {
     const path = await largeSqlite(2_000);
     const store = opened(path);
