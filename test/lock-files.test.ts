@@ -5,7 +5,15 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const FOLDERS = [".", "tools", "test/orms", "test/agents", "test/agents/vercel-workflow", "test/bundles", "bench/peers"];
+const FOLDERS = [
+  ".",
+  "tools",
+  "test/orms",
+  "test/agents",
+  "test/agents/vercel-workflow",
+  "test/bundles",
+  "bench/peers",
+];
 const KINDS = ["dependencies", "devDependencies", "peerDependencies", "optionalDependencies"] as const;
 
 interface Locked extends Partial<Record<(typeof KINDS)[number], Record<string, string>>> {
