@@ -76,8 +76,12 @@ describe("a server that cannot be used", () => {
 
   it("no driver installed", () => {
     const program = `
-      import { register } from "node:module";
-      register("data:text/javascript,export function resolve(name, context, next) { if (name === 'pg' || name === 'postgres') throw new Error('Cannot find package ' + name); return next(name, context); }");
+      import Module from "node:module";
+      const resolve = Module._resolveFilename;
+      Module._resolveFilename = (name, ...rest) => {
+        if (name === "pg" || name === "postgres") throw new Error("Cannot find package " + name);
+        return resolve(name, ...rest);
+      };
       const { postgresStore } = await import(${JSON.stringify(fileURLToPath(new URL("../../dist/stores/postgres.js", import.meta.url)))});
       await postgresStore({ url: "postgres://127.0.0.1/x" }).read(["x"]).catch((error) => console.log(error.code, error.message));`;
     const { stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" });
