@@ -5,8 +5,10 @@
  * is opened, and a claim beside another library's is refused. Two copies of nevertwice on one library are safe: SQLite
  * keeps the connections of one library apart itself.
  */
+
 import { fstatSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import { dirname } from "node:path";
+import { performance } from "node:perf_hooks";
 import { configError } from "../core/errors.ts";
 import { PACKAGE_VERSION } from "../core/package-version.ts";
 import { ownLocation } from "../engine/installed-package.ts";

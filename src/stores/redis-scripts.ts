@@ -56,11 +56,18 @@ for b = 1, #KEYS do
 end
 return {time[1], time[2]}`);
 
-/** Refuses to go on where an index that is asked about has not the mark of the ledger: see redis-identity.ts. */
+/**
+ * Refuses to go on where an index that is asked about has not the mark of the ledger: see redis-identity.ts. A primary that was
+ * demoted takes over the data of the new one: that it is a replica now is the answer that helps.
+ */
 function refuseLost(last: string, id: string): string {
   return `
 for b = 1, ${last} do
-  if not redis.call('ZSCORE', KEYS[b], 'z' .. ${id}) then return redis.error_reply('LEDGERLOST ' .. KEYS[b]) end
+  if not redis.call('ZSCORE', KEYS[b], 'z' .. ${id}) then
+    local info = redis.pcall('INFO', 'replication')
+    if type(info) == 'string' and string.find(info, 'role:slave') then return redis.error_reply("READONLY You can't write against a read only replica.") end
+    return redis.error_reply('LEDGERLOST ' .. KEYS[b])
+  end
 end`;
 }
 

@@ -1,4 +1,5 @@
 /** Lists, statistics and sweeps of a SQLite ledger, put together from slices (see sqlite-look.ts). */
+import { performance } from "node:perf_hooks";
 import { type Instant, STATES, type State } from "../core/record.ts";
 import { checkLimit } from "../core/scan.ts";
 import type { LedgerStats, ListQuery, StatsQuery, SweepQuery } from "../core/store.ts";
