@@ -1,6 +1,6 @@
 /** JSON Lines from a stream of bytes: one input a line, blank lines passed over, a broken line told by its number. */
 import { parseForeignJson, whyNotJson } from "../core/foreign-json.ts";
-import { UsageError } from "./exit.ts";
+import { ProblemError } from "./exit.ts";
 import { decodeText, isUtf16, NotUtf8Error } from "./foreign-text.ts";
 
 export interface Line {
@@ -66,7 +66,7 @@ class Lines {
 function* parsed(line: Raw, bytes: number): Iterable<Line> {
   const { number } = line;
   if (number === 1 && isUtf16(line.bytes))
-    throw new UsageError("the inputs are in UTF-16, and nothing was run. Save them as UTF-8 and start again.");
+    throw new ProblemError("the inputs are in UTF-16, and nothing was run. Save them as UTF-8 and start again.");
   try {
     const text = decodeText(line.bytes);
     if (text.trim() !== "") yield { number, bytes, input: parseForeignJson(text) };
