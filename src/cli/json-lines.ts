@@ -10,6 +10,8 @@ export interface Line {
   readonly input?: unknown;
   /** Set where the line is not UTF-8, not JSON, or nested too deeply. */
   readonly broken?: string;
+  /** The bytes of a broken line. */
+  readonly raw?: Buffer;
 }
 
 // A line longer than any input may be is no line of inputs.
@@ -71,6 +73,7 @@ function* parsed(line: Raw, bytes: number): Iterable<Line> {
     const text = decodeText(line.bytes);
     if (text.trim() !== "") yield { number, bytes, input: parseForeignJson(text) };
   } catch (error) {
-    yield { number, bytes, broken: error instanceof NotUtf8Error ? `it is ${error.message}` : whyNotJson(error) };
+    const broken = error instanceof NotUtf8Error ? `it is ${error.message}` : whyNotJson(error);
+    yield { number, bytes, broken, raw: line.bytes };
   }
 }

@@ -9,6 +9,7 @@ import { openSource, type SourceFile } from "../import-file.ts";
 import { type Survey, survey } from "../import-survey.ts";
 import { openTarget, type Target } from "../import-target.ts";
 import { type Check, type Counts, checkRows, writeRecords } from "../import-write.ts";
+import { storeToName } from "../ledger.ts";
 import { endProgress, showProgress } from "../progress.ts";
 import { oneLine } from "../text.ts";
 
@@ -60,6 +61,7 @@ export const importLedger: Command = {
     "dry-run": { takes: "nothing", about: "check the file, show ten rows as they would be keyed, and write nothing" },
   },
   operands: 1,
+  operand: "file",
   examples: [
     ["import action-ledger.jsonl --action publish_blog_post", "a ledger of lines with key, ts and status"],
     ["import agent_actions.csv --action-column action_type", "a table with idempotency_key and action_type"],
@@ -107,7 +109,7 @@ async function run(context: Context): Promise<number> {
       const { rows, withBreaks, contradictions, keys } = found;
       const dryRun = args.on("dry-run");
       context.json({ file, rows, keys: keys.size, dryRun, ...counts, withBreaks, contradictions, samples, check });
-    } else report(context, result);
+    } else report(context, result, args.on("actions") ? storeToName(target.store, io) : args.text("store"));
     return counts.damaged > 0 || (check?.unguarded ?? 0) > 0 ? EXIT.problem : EXIT.ok;
   } finally {
     endProgress(io);
@@ -147,7 +149,7 @@ function typeOf(part: unknown): string {
   return typeof part === "string" ? "text" : typeof part === "object" ? "json" : typeof part;
 }
 
-function report(context: Context, { source, found, counts, samples, check }: Result): void {
+function report(context: Context, { source, found, counts, samples, check }: Result, store: string | undefined): void {
   const dry = context.args.on("dry-run");
   const { imported, strengthened, known, past, damaged, states } = counts;
   const parts = Object.entries(states).map(([state, count]) => `${count} ${state}`);
@@ -168,7 +170,7 @@ function report(context: Context, { source, found, counts, samples, check }: Res
     );
   if (damaged > 0)
     context.line(
-      `${plural(damaged, "record is", "records are")} there and cannot be read: left as ${damaged === 1 ? "it is" : "they are"}. See: ${context.suggest("doctor")}`,
+      `${plural(damaged, "record is", "records are")} there and cannot be read: left as ${damaged === 1 ? "it is" : "they are"}. See: ${context.suggest("doctor", store)}`,
     );
   if (past > 0)
     context.line(
@@ -184,7 +186,7 @@ function report(context: Context, { source, found, counts, samples, check }: Res
     );
   if (check !== null) reportCheck(context, check, source);
   if ((states.unknown ?? 0) > 0 && !dry)
-    context.line(`\nSettle what may have happened:\n  ${context.suggest("ls --doubt")}`);
+    context.line(`\nSettle what may have happened:\n  ${context.suggest("ls --doubt", store)}`);
 }
 
 function reportCheck(context: Context, check: Check, { unit }: SourceFile): void {
