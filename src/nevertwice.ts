@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** Puts the engine together over a store: what `nevertwice()` returns. */
 import { randomBytes } from "node:crypto";
 import type { Duration } from "./core/duration.ts";

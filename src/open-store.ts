@@ -1,5 +1,6 @@
 /** From a store's name to the store: one list for programs, the command and the environment. */
-import { resolve } from "node:path";
+import { existsSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { configError } from "./core/errors.ts";
 import type { Store } from "./core/store.ts";
 import { fileStore } from "./stores/file.ts";
@@ -8,6 +9,7 @@ import { postgresStore } from "./stores/postgres.ts";
 import { redisStore } from "./stores/redis.ts";
 import { s3Store } from "./stores/s3.ts";
 import { sqliteStore } from "./stores/sqlite.ts";
+import { hasDriver } from "./stores/sqlite-driver.ts";
 import { defaultLocation, prepareFolder, type Surroundings, surroundings } from "./stores/sqlite-location.ts";
 
 export interface NamedStore {
@@ -41,7 +43,8 @@ export function chooseStore(
   }
   const { path, why, foreign = [] } = defaultLocation(around);
   warnOfForeign(foreign, path);
-  prepareFolder(path);
+  // Without a driver the first call says which one to install; until then nothing is left behind.
+  if (existsSync(dirname(path)) || hasDriver()) prepareFolder(path);
   return { store: sqliteStore({ path }), why };
 }
 
@@ -102,10 +105,10 @@ function byName(name: string, from: string, cwd: string, migrate: "auto" | "manu
       return memoryStore();
     case "sqlite":
       if (rest.trim() === "") throw configError(`${from}: "${name}" names no file. Write sqlite:path/to/ledger.db`);
-      return sqliteStore({ path: resolve(cwd, decodePath(rest)) });
+      return sqliteStore({ path: fileOf(name, rest, from, cwd) });
     case "file":
       if (rest.trim() === "") throw configError(`${from}: "${name}" names no file. Write file:path/to/ledger.jsonl`);
-      return fileStore({ path: resolve(cwd, decodePath(rest)) });
+      return fileStore({ path: fileOf(name, rest, from, cwd) });
     case "postgres":
     case "postgresql":
       return postgresStore({ url: name, migrate });
@@ -128,6 +131,14 @@ function bareName(name: string, from: string, cwd: string): Store {
 
 function looksLikeFile(name: string): boolean {
   return /\.(db|sqlite3?)$/i.test(name);
+}
+
+function fileOf(name: string, rest: string, from: string, cwd: string): string {
+  if (/[/\\]$/.test(rest))
+    throw configError(
+      `${from}: ${JSON.stringify(name)} names a folder, and a ledger is a file. Write sqlite:path/to/ledger.db or file:path/to/ledger.jsonl`,
+    );
+  return resolve(cwd, decodePath(rest));
 }
 
 /** sqlite:app.db, sqlite:./app.db, sqlite:/abs/app.db and sqlite:///abs/app.db all mean what they look like. */

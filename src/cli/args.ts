@@ -157,8 +157,9 @@ function tooMany(command: Command, operands: readonly string[]): UsageError {
     .slice(command.operands)
     .map((word) => JSON.stringify(oneLine(word)))
     .join(", ");
-  const hint = command.operands === 0 ? "takes flags only" : "takes one key";
+  const takes = command.operands === 0 ? "takes flags only" : `takes one ${command.operand ?? "key"}`;
+  const instead = command.beyondOperands?.(operands) ?? "Quote a value that has blanks in it.";
   return new UsageError(
-    `${command.name} ${hint}; this is too much: ${extra}. Quote a value that has blanks in it. See: nevertwice help ${command.name}`,
+    `${command.name} ${takes}; unexpected arguments: ${extra}. ${instead} See: nevertwice help ${command.name}`,
   );
 }

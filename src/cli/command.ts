@@ -24,6 +24,10 @@ export interface Command {
   readonly flags: Flags;
   /** At most this many words besides flags. */
   readonly operands: number;
+  /** What that word is: a key unless given. */
+  readonly operand?: string;
+  /** What to do instead where there are more words than that. */
+  readonly beyondOperands?: (words: readonly string[]) => string;
   readonly examples: readonly (readonly [line: string, what: string])[];
   run(context: Context): Promise<number>;
 }
@@ -78,6 +82,6 @@ export interface Context {
   json(document: object): void;
   /** A line on stderr. */
   note(text: string): void;
-  /** A command to copy, with the --tenant and the --store of this call. */
-  suggest(line: string): string;
+  /** A command to copy, with the --tenant and the --store of this call. `store`: of this ledger instead. */
+  suggest(line: string, store?: string): string;
 }

@@ -16,7 +16,8 @@ export async function damagedCheck(store: Store, suggest: (line: string) => stri
   const { damaged, whole } = await findDamaged(store, deep ? Number.POSITIVE_INFINITY : LOOKED_AT_QUICKLY);
   const where = whole ? "" : ` among the newest ${LOOKED_AT_QUICKLY}`;
   const [first] = damaged;
-  if (first === undefined) return { name: "damaged", value: `none${where}`, level: "ok" };
+  const partial = whole ? {} : { partial: true };
+  if (first === undefined) return { name: "damaged", value: `none${where}`, level: "ok", ...partial };
   const keys = damaged.slice(0, NAMED).map(({ key }) => oneLine(key));
   const more = damaged.length > NAMED ? ` and ${damaged.length - NAMED} more` : "";
   const canSetAside = store.quarantine !== undefined;
@@ -24,6 +25,7 @@ export async function damagedCheck(store: Store, suggest: (line: string) => stri
     name: "damaged",
     value: `${plural(damaged.length, "record")} cannot be read${where}: ${keys.join(", ")}${more}`,
     level: "problem",
+    ...partial,
     advice: `calls for them are refused, and all others work. Restore them from a backup.${canSetAside ? " To give the guard of one up instead:" : ""}`,
     ...(canSetAside && { command: suggest(`doctor --quarantine ${keys[0]}`) }),
   };

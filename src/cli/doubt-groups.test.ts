@@ -289,6 +289,8 @@ describe("resolve --group", () => {
       [["resolve", "nt1_q3v0m2k8ab", "--group", "00000000", "--done"], /a key or --group, not both/],
       [["resolve", "--group", "00000000", "--done", "--result", "1"], /--result is for one record/],
       [["resolve", "--group", "00000000", "--done", "--before", "noon"], /--before noon is not a time/],
+      [["resolve", "--group", "00000000", "--done", "--before", "02/10/2026"], /--before 02\/10\/2026 is not a time/],
+      [["resolve", "--group", "00000000", "--done", "--before", "2026-10-02 09:00"], /has no time zone.*T09:00:00Z/],
       [["resolve", "nt1_q3v0m2k8ab", "--done", "--yes", ...sign], /--yes goes with --group/],
     ];
     for (const [argv, said] of cases) {

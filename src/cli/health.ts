@@ -11,6 +11,8 @@ export interface Check {
   readonly advice?: string;
   /** What to run, as it is to be copied: it stands on a line of its own and is never wrapped. */
   readonly command?: string;
+  /** Only a part of the ledger was checked for it. */
+  readonly partial?: boolean;
 }
 
 export interface Area {
@@ -40,11 +42,12 @@ export function promises({ survives, hosts }: StoreTraits): Check[] {
 /** What the store says about itself; a store that cannot be looked at is the finding. */
 export async function inspectStore(store: Store, query: InspectQuery): Promise<Check[]> {
   const findings = (await store.inspect?.(query)) ?? [];
-  return findings.map(({ name, value, ok, advice }) => ({
+  return findings.map(({ name, value, ok, advice, partial }) => ({
     name: oneLine(name),
     value: oneLine(value),
     level: ok ? "ok" : "problem",
     ...(!ok && advice !== undefined && { advice: oneLine(advice) }),
+    ...(partial && { partial }),
   }));
 }
 

@@ -1,5 +1,5 @@
 /** CSV by RFC 4180, strictly: quotes, the number of fields and column names are checked, each with its line. */
-import { UsageError } from "./exit.ts";
+import { ProblemError, UsageError } from "./exit.ts";
 import { LONGEST_ROW, linesIn, type PlacedRow } from "./import-row.ts";
 import { oneLine } from "./text.ts";
 
@@ -22,7 +22,7 @@ export async function* csvRows(
       continue;
     }
     if (fields.length !== header.length)
-      throw new UsageError(
+      throw new ProblemError(
         `${file}: line ${line} has ${fields.length} fields, the header has ${header.length}. Nothing was imported. A value with "${shown(delimiter)}" or a line break in it needs quotes around it.`,
       );
     // fromEntries defines, and does not assign: a column named __proto__ stays a column.
@@ -33,12 +33,14 @@ export async function* csvRows(
 function columnsOf(fields: readonly string[], file: string, delimiter: string): readonly string[] {
   const names = fields.map((name) => name.trim());
   if (names.includes(""))
-    throw new UsageError(
+    throw new ProblemError(
       `${file}: the first line has a column without a name. Export it with a header, or as JSON lines.`,
     );
   const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice !== undefined)
-    throw new UsageError(`${file}: two columns are named ${oneLine(twice)}. Rename one of them. Nothing was imported.`);
+    throw new ProblemError(
+      `${file}: two columns are named ${oneLine(twice)}. Rename one of them. Nothing was imported.`,
+    );
   const other = [";", "\t", "|", ","].find((one) => one !== delimiter && names[0]?.includes(one));
   if (names.length === 1 && other !== undefined)
     throw new UsageError(
@@ -90,7 +92,7 @@ async function* csvRecords(chunks: AsyncIterable<string>, file: string, delimite
   yield* settle();
 }
 
-function csvError(error: Error, line: number, file: string): UsageError {
+function csvError(error: Error, line: number, file: string): ProblemError {
   const what: Record<string, string> = {
     CSV_QUOTE_NOT_CLOSED: "has a quote that is never closed",
     INVALID_OPENING_QUOTE:
@@ -100,7 +102,7 @@ function csvError(error: Error, line: number, file: string): UsageError {
     CSV_MAX_RECORD_SIZE: "is longer than 4 MB. A quote in it may never be closed",
   };
   const code = (error as { code?: string }).code ?? "";
-  return new UsageError(
+  return new ProblemError(
     `${file}: the row that begins on line ${line} ${what[code] ?? `cannot be read (${oneLine(error.message)})`}. Nothing was imported.`,
     { cause: error },
   );

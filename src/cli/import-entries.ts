@@ -6,12 +6,13 @@ import { isNevertwiceError } from "../core/errors.ts";
 import { DEEPEST_JSON, isTooDeep } from "../core/foreign-json.ts";
 import type { PastAttempt, PastIntent } from "../engine/past.ts";
 import type { Context } from "./command.ts";
-import { asUsage, UsageError } from "./exit.ts";
+import { asUsage, ProblemError, UsageError } from "./exit.ts";
 import type { SourceFile } from "./import-file.ts";
-import type { PlacedRow, Row } from "./import-row.ts";
+import { columnsOf, type PlacedRow, type Row } from "./import-row.ts";
 import { endOf, type RowEnd, STATUS_WORDS } from "./import-status.ts";
 import type { Target } from "./import-target.ts";
 import { converted, timeOf } from "./import-types.ts";
+import { TIME_FORMS } from "./instant.ts";
 import { oneLine } from "./text.ts";
 
 export interface Entry {
@@ -59,57 +60,63 @@ export class Entries {
   async #entry(placed: PlacedRow): Promise<Entry> {
     const { place, row, breaks } = placed;
     try {
-      const { action, intent } = await this.#target.intentOf(placed);
-      const end = { ...this.#endOf(row), place, at: this.#timeOf(row) };
+      const { action, intent, columns } = await this.#target.intentOf(placed);
+      const time = this.#timeOf(row);
+      const end = { ...this.#endOf(row), place, at: time?.at ?? null };
+      const used = [...columns, this.#statusColumn, ...(time === null ? [] : [time.column])];
       const past: PastAttempt = {
         as: end.as,
         at: end.at,
         keepMs: this.keepMs,
-        ...(end.as === "done" && { result: this.#resultOf(row) }),
+        ...(end.as === "done" && { result: this.#resultOf(row, used) }),
         ...(end.as === "failed" && { error: errorOf(row) }),
       };
       return { place, action, intent, end, past, breaks };
     } catch (error) {
-      if (!(error instanceof UsageError) && !isNevertwiceError(error)) throw error;
-      throw new UsageError(
-        `${this.#source.name}, ${this.#source.unit} ${place}: ${error.message} Nothing was imported.`,
-        {
-          cause: error,
-        },
-      );
+      // CONFIG is about what the flags say, such as the name of the action.
+      const isFlag = error instanceof UsageError || (isNevertwiceError(error) && error.code === "CONFIG");
+      if (!isFlag && !(error instanceof ProblemError) && !isNevertwiceError(error)) throw error;
+      const message = `${this.#source.name}, ${this.#source.unit} ${place}: ${error.message} Nothing was imported.`;
+      throw isFlag ? new UsageError(message, { cause: error }) : new ProblemError(message, { cause: error });
     }
+  }
+
+  get #statusColumn(): string {
+    return this.#context.args.text("status-column") ?? "status";
   }
 
   #endOf(row: Row): Pick<RowEnd, "as" | "word"> {
     const { args } = this.#context;
-    const column = args.text("status-column") ?? "status";
+    const column = this.#statusColumn;
     if (!Object.hasOwn(row, column) && !args.on("status-column")) return { as: "done", word: -1 };
     const end = endOf(row[column]);
     if (end !== undefined) return end;
-    throw new UsageError(
+    throw new ProblemError(
       `the ${oneLine(column)} ${JSON.stringify(row[column])} does not say whether it happened. Known are: ${STATUS_WORDS.join(", ")}.`,
     );
   }
 
-  #timeOf(row: Row): number | null {
+  #timeOf(row: Row): { readonly at: number; readonly column: string } | null {
     const named = this.#context.args.text("time-column");
     if (named !== undefined && !Object.hasOwn(row, named))
-      throw new UsageError(`there is no column ${oneLine(named)} (--time-column).`);
+      throw new UsageError(`there is no column ${oneLine(named)} (--time-column). ${columnsOf(row)}`);
     for (const column of named === undefined ? TIME_COLUMNS : [named]) {
       const value = Object.hasOwn(row, column) ? row[column] : undefined;
       if (value === undefined || value === null || value === "") continue;
       const at = timeOf(value);
-      if (at !== null) return at;
-      throw new UsageError(`the ${oneLine(column)} ${JSON.stringify(value)} is not a time.`);
+      if (at !== null) return { at, column };
+      throw new ProblemError(
+        `the ${oneLine(column)} ${JSON.stringify(value)} is not a time that can be read for certain. Write ${TIME_FORMS}.`,
+      );
     }
     return null;
   }
 
-  /** The result as it was kept; without a column of that name, the rest of the row. */
-  #resultOf(row: Row): unknown {
+  /** The result as it was kept; without a column of that name, the columns that were not `used` for something else. */
+  #resultOf(row: Row, used: readonly string[]): unknown {
     const { types } = this.#target;
     if (!Object.hasOwn(row, "result")) {
-      const rest = Object.entries(row).filter(([name]) => !NOT_IN_RESULT.includes(name));
+      const rest = Object.entries(row).filter(([name]) => !NOT_IN_RESULT.includes(name) && !used.includes(name));
       return rest.length === 0 ? undefined : Object.fromEntries(rest);
     }
     const { result } = row;
@@ -117,7 +124,7 @@ export class Entries {
     const type = types.get("result");
     if (type !== undefined) return converted(result, type, "result");
     if (typeof result !== "string") return result;
-    if (isTooDeep(result)) throw new UsageError(`the result is nested more than ${DEEPEST_JSON} levels deep.`);
+    if (isTooDeep(result)) throw new ProblemError(`the result is nested more than ${DEEPEST_JSON} levels deep.`);
     // As JSON only where nothing is lost by it: a long number stays text.
     const reading = readJson(result);
     return reading.ok && reading.inexact === null ? reading.value : result;

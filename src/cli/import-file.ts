@@ -7,7 +7,7 @@ import { closeSync, createReadStream, openSync, readSync, type Stats, statSync }
 import { readJson } from "../agents/mcp-json.ts";
 import { messageOf } from "../core/errors.ts";
 import { DEEPEST_JSON, isTooDeep } from "../core/foreign-json.ts";
-import { UsageError } from "./exit.ts";
+import { ProblemError, UsageError } from "./exit.ts";
 import { csvRows } from "./import-csv.ts";
 import { LONGEST_ROW, linesIn, type PlacedRow, type Row } from "./import-row.ts";
 
@@ -31,7 +31,7 @@ export function openSource(path: string, name: string, delimiter: string | undef
   if (format !== "csv" && delimiter !== undefined)
     throw new UsageError(`--delimiter is for CSV, and ${name} is read as JSON. Leave it out.`);
   if (format === "array" && stats.size > LARGEST_ARRAY)
-    throw new UsageError(
+    throw new ProblemError(
       `${name} is a JSON array of more than 256 MB, which would have to be held in memory. Make JSON lines of it: jq -c '.[]' ${name} > rows.jsonl`,
     );
   const rows = format === "array" ? () => arrayRows(text(), name) : read[format];
@@ -48,7 +48,7 @@ function peek(path: string, name: string): { stats: Stats; start: string } {
     const length = readSync(file, bytes, 0, PEEKED, 0);
     closeSync(file);
     if ((bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff))
-      throw new UsageError(`${name} is in UTF-16. Save it as UTF-8 (in Excel: "CSV UTF-8").`);
+      throw new ProblemError(`${name} is in UTF-16. Save it as UTF-8 (in Excel: "CSV UTF-8").`);
     return {
       stats,
       start: bytes
@@ -57,7 +57,7 @@ function peek(path: string, name: string): { stats: Stats; start: string } {
         .trimStart(),
     };
   } catch (error) {
-    if (error instanceof UsageError) throw error;
+    if (error instanceof UsageError || error instanceof ProblemError) throw error;
     throw new UsageError(`${name} cannot be read: ${messageOf(error)}`, { cause: error });
   }
 }
@@ -85,7 +85,7 @@ async function* textOf(path: string, name: string, digests: Set<string>): AsyncI
     try {
       return bytes === undefined ? decoder.decode() : decoder.decode(bytes, { stream: true });
     } catch {
-      throw new UsageError(
+      throw new ProblemError(
         `${name} is not UTF-8 (near line ${line}). Nothing was imported. Convert it: iconv -f latin1 -t utf-8 ${name} > utf8-${name}`,
       );
     }
@@ -100,7 +100,7 @@ async function* textOf(path: string, name: string, digests: Set<string>): AsyncI
   if (rest !== "") yield rest;
   digests.add(digest.digest("hex"));
   if (digests.size > 1)
-    throw new UsageError(`${name} changed while it was imported. Import it again: what is there already is kept.`);
+    throw new ProblemError(`${name} changed while it was imported. Import it again: what is there already is kept.`);
 }
 
 async function* lineRows(chunks: AsyncIterable<string>, name: string): AsyncIterable<PlacedRow> {
@@ -120,7 +120,7 @@ async function* lineRows(chunks: AsyncIterable<string>, name: string): AsyncIter
     rest = lines.pop() as string;
     for (const line of lines) yield* rowOf(line);
     if (rest.length > LONGEST_ROW)
-      throw new UsageError(`${name}: line ${place + 1} is longer than 4 MB. Nothing was imported.`);
+      throw new ProblemError(`${name}: line ${place + 1} is longer than 4 MB. Nothing was imported.`);
   }
   yield* rowOf(rest);
 }
@@ -138,18 +138,18 @@ async function* arrayRows(chunks: AsyncIterable<string>, name: string): AsyncIte
 
 function parsed(text: string, name: string, where: (at: number | "deep" | "whole") => string): unknown {
   if (isTooDeep(text))
-    throw new UsageError(
+    throw new ProblemError(
       `${name}: ${where("deep")}: it is nested more than ${DEEPEST_JSON} levels deep. Nothing was imported.`,
     );
   const reading = readJson(text);
   if (!reading.ok)
-    throw new UsageError(
+    throw new ProblemError(
       reading.problem === "it is not JSON"
         ? `${name}: ${where("whole")} is not JSON. Nothing was imported. Correct it, or take it out if it was never finished.`
         : `${name}: ${where("whole")}: ${reading.problem}. Nothing was imported.`,
     );
   if (reading.inexact !== null)
-    throw new UsageError(
+    throw new ProblemError(
       `${name}: ${where(text.indexOf(reading.inexact))} has the number ${reading.inexact}, which JavaScript cannot hold exactly: another number would be imported. Write it as text, in quotes. Nothing was imported.`,
     );
   return reading.value;
@@ -168,5 +168,5 @@ function depthLine(text: string): number {
 
 function plain(value: unknown, name: string, what: string): Row {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Row;
-  throw new UsageError(`${name}: ${what} is not an object with fields. Nothing was imported.`);
+  throw new ProblemError(`${name}: ${what} is not an object with fields. Nothing was imported.`);
 }

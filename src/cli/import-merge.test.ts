@@ -54,7 +54,7 @@ describe("rows of one key", () => {
       const rows = [s("sent"), { ...s("sent"), key: "b" }, s(later)];
       const refused = await load(rows);
       expect([refused.code, refused.err]).toEqual([
-        2,
+        1,
         expect.stringMatching(new RegExp(`line 1 says sent and line 3, later, ${later}.*--done-wins`, "s")),
       ]);
       expect((await cli.program().store.stats()).total).toBe(0);

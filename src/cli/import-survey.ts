@@ -1,5 +1,5 @@
 /** The first reading of a file: every row is checked before any is written, and the rows of one key are put together. */
-import { ProblemError, UsageError } from "./exit.ts";
+import { ProblemError } from "./exit.ts";
 import type { Entries, Entry } from "./import-entries.ts";
 import type { SourceFile } from "./import-file.ts";
 import { addRow, contradiction, type End, type KeyRows, STATUS_WORDS, togetherAs } from "./import-status.ts";
@@ -62,7 +62,7 @@ function contradicted(keys: ReadonlyMap<string, KeyRows>, { name, unit }: Source
   }
   if (count === 0 || doneWins) return count;
   const more = count > found.length ? ` (and ${count - found.length} more keys)` : "";
-  throw new UsageError(
+  throw new ProblemError(
     `${name}: rows of one key contradict each other: ${found.join("; ")}${more}. Nothing was imported. Correct the file, or add --done-wins: what was done once counts as done, whatever came later.`,
   );
 }

@@ -6,9 +6,9 @@ import { type Nevertwice, nevertwice } from "../nevertwice.ts";
 import { ledgerFile } from "../open-store.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { Context } from "./command.ts";
-import { UsageError } from "./exit.ts";
+import { ProblemError, UsageError } from "./exit.ts";
 import type { SourceFile } from "./import-file.ts";
-import type { PlacedRow, Row } from "./import-row.ts";
+import { columnsOf, type PlacedRow, type Row } from "./import-row.ts";
 import { fieldsOf, SchemaTypes } from "./import-schema.ts";
 import { ColumnGuesses, type ColumnType, converted, typesOf } from "./import-types.ts";
 import { findLedger, openLedger } from "./ledger.ts";
@@ -16,13 +16,20 @@ import { loadActions } from "./load-actions.ts";
 import { encryptOf, secretOf } from "./secret-flags.ts";
 import { oneLine } from "./text.ts";
 
+export interface RowIntent {
+  readonly action: string;
+  readonly intent: PastIntent;
+  /** The columns that say which intent it is: the action, and the key or the input. */
+  readonly columns: readonly string[];
+}
+
 export interface Target {
   readonly store: Store;
   /** False in a dry run where there is no ledger yet: there is nothing to read. */
   readonly exists: boolean;
   /** The types of columns, as far as they were given. */
   readonly types: ReadonlyMap<string, ColumnType>;
-  intentOf(row: PlacedRow): Promise<{ readonly action: string; readonly intent: PastIntent }>;
+  intentOf(row: PlacedRow): Promise<RowIntent>;
   /** Called when all rows were read once: throws where the type of a column is not known. */
   checkTypes(): void;
   close(): Promise<void>;
@@ -84,7 +91,8 @@ class Values {
   /** Undefined: the field is absent. */
   read(row: Row, column: string): unknown {
     const value = Object.hasOwn(row, column) ? row[column] : undefined;
-    if (value === undefined && this.#csv) throw new UsageError(`there is no column ${oneLine(column)}.`);
+    if (value === undefined && this.#csv)
+      throw new UsageError(`there is no column ${oneLine(column)}. ${columnsOf(row)}`);
     if (value === undefined || value === null) return value;
     if (this.#csv && value === "") return this.#emptyField(column);
     const type = this.types.get(column);
@@ -102,8 +110,14 @@ class Values {
   /** Of a column that is part of the key. */
   part(row: Row, column: string, place: number): unknown {
     const given = Object.hasOwn(row, column) ? row[column] : undefined;
+    if (given === undefined && this.#csv)
+      throw new UsageError(`there is no column ${oneLine(column)}. ${columnsOf(row)}`);
     if (given === undefined || given === null || given === "")
-      throw new UsageError(`the column ${oneLine(column)} is missing or blank, and it is part of the key.`);
+      throw new ProblemError(`the column ${oneLine(column)} is missing or blank, and it is part of the key.`);
+    if (this.types.get(column) === "date")
+      throw new UsageError(
+        `--types ${oneLine(column)}=date makes a Date of it, and a key takes no Date. Add --types ${oneLine(column)}=text if your program's key has the text of this column, ${oneLine(column)}=timestamp if it has at.toISOString(), or --actions <module> if its key function has day(at) or another window.`,
+      );
     if (this.isOpen(column, given)) this.guesses.note(column, given, place);
     return this.read(row, column);
   }
@@ -114,7 +128,9 @@ function actionNameOf({ args }: Context, row: Row): string {
   if (column === undefined) return args.text("action") as string;
   const value = Object.hasOwn(row, column) ? row[column] : undefined;
   if (typeof value === "string" && value.trim() !== "") return value;
-  throw new UsageError(`the column ${oneLine(column)} is missing or blank.`);
+  if (value === undefined)
+    throw new UsageError(`there is no column ${oneLine(column)} (--action-column). ${columnsOf(row)}`);
+  throw new ProblemError(`the column ${oneLine(column)} is blank, and it names the action.`);
 }
 
 function accessOf(action: unknown): PastAccess | undefined {
@@ -137,6 +153,7 @@ function plainTarget(context: Context, values: Values): Target {
     ...(encrypt !== undefined && { encrypt }),
   });
   const fields = args.list("fields");
+  const actionColumn = args.all("action-column");
   const actions = new Map<string, PastAccess>();
   let parts: readonly unknown[] = [];
   const define = (name: string): PastAccess => {
@@ -154,12 +171,13 @@ function plainTarget(context: Context, values: Values): Target {
       const action = actionNameOf(context, row);
       const access = actions.get(action) ?? define(action);
       if (fields.length === 0) {
-        parts = [values.part(row, keyColumnOf(context, row), place)];
+        const column = keyColumnOf(context, row);
+        parts = [values.part(row, column, place)];
         // As nt.once() has it: the parts are all there is, and the input is undefined.
-        return { action, intent: await access.intentOf(undefined, {}) };
+        return { action, intent: await access.intentOf(undefined, {}), columns: [...actionColumn, column] };
       }
       const input = Object.fromEntries(fields.map((field) => [field, values.part(row, field, place)]));
-      return { action, intent: await access.intentOf(input, {}) };
+      return { action, intent: await access.intentOf(input, {}), columns: [...actionColumn, ...fields] };
     },
     checkTypes: () => values.checkTypes(args.operands[0] as string),
     close: () => nt.close(),
@@ -170,7 +188,7 @@ function keyColumnOf({ args }: Context, row: Row): string {
   const column = args.text("key") ?? KEY_COLUMNS.find((name) => Object.hasOwn(row, name));
   if (column !== undefined) return column;
   throw new UsageError(
-    `there is no column ${KEY_COLUMNS.join(", ")}. Name yours: --key <column>, or --fields <columns>.`,
+    `no column is named ${KEY_COLUMNS.join(" or ")}. ${columnsOf(row)} Name the one with your key: --key <column>, or --fields <columns>.`,
   );
 }
 
@@ -203,7 +221,8 @@ async function moduleTarget(context: Context, values: Values, file: string): Pro
       values.seen(placed.row);
       const action = actionNameOf(context, placed.row);
       const opened = known.get(action) ?? open(action);
-      return { action, intent: await opened.intentOf(placed, tenant === undefined ? {} : { tenant }) };
+      const intent = await opened.intentOf(placed, tenant === undefined ? {} : { tenant });
+      return { action, intent, columns: [...args.all("action-column"), ...opened.fields] };
     },
     checkTypes: () => values.checkTypes(args.operands[0] as string),
     close: () => owner.close(),
@@ -213,7 +232,7 @@ async function moduleTarget(context: Context, values: Values, file: string): Pro
 class ModuleAction {
   readonly #access: PastAccess;
   readonly #values: Values;
-  readonly #fields: readonly string[];
+  readonly fields: readonly string[];
   readonly #types: SchemaTypes | null;
   /** Whether the fields are the schema's: a file need not have all of them. */
   readonly #bySchema: boolean;
@@ -232,19 +251,19 @@ class ModuleAction {
       );
     this.#access = access;
     this.#values = values;
-    this.#fields = fields;
+    this.fields = fields;
     this.#bySchema = given.length === 0;
     this.#types = schema === undefined ? null : new SchemaTypes(access, schema, values.guesses);
   }
 
   async intentOf({ row, place }: PlacedRow, options: { tenant?: string }): Promise<PastIntent> {
     const input: Record<string, unknown> = {};
-    for (const field of this.#fields) {
+    for (const field of this.fields) {
       if (this.#bySchema && !Object.hasOwn(row, field)) continue;
       const value = this.#values.read(row, field);
       if (value !== undefined) input[field] = value;
     }
-    const open = this.#fields.filter((field) => this.#values.isOpen(field, input[field]));
+    const open = this.fields.filter((field) => this.#values.isOpen(field, input[field]));
     if (this.#types !== null) return this.#access.intentOf(await this.#types.typed(input, open, place), options);
     for (const field of open) this.#values.guesses.note(field, input[field] as string, place);
     return this.#access.intentOf(input, options);

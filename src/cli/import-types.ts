@@ -4,7 +4,8 @@
  */
 import { readJson } from "../agents/mcp-json.ts";
 import { isTooDeep } from "../core/foreign-json.ts";
-import { UsageError } from "./exit.ts";
+import { ProblemError, UsageError } from "./exit.ts";
+import { readInstant, TIME_FORMS } from "./instant.ts";
 import { nearest } from "./nearest.ts";
 import { oneLine } from "./text.ts";
 
@@ -35,7 +36,7 @@ export function typesOf(given: readonly string[]): Map<string, ColumnType> {
 export function converted(value: unknown, type: ColumnType, column: string, by = "--types"): unknown {
   const found = CONVERSIONS[type](value);
   if (found !== undefined) return found;
-  throw new UsageError(
+  throw new ProblemError(
     `the column ${oneLine(column)} is ${shownValue(value)}, which is not ${NOUNS[type]} (${type} by ${by}).`,
   );
 }
@@ -51,8 +52,8 @@ const NOUNS: Record<ColumnType, string> = {
   integer: "a whole number up to 2^53",
   boolean: "true or false",
   json: "JSON with numbers that JavaScript can hold exactly",
-  timestamp: "a time",
-  date: "a time",
+  timestamp: `a time that can be read for certain: write ${TIME_FORMS}`,
+  date: `a time that can be read for certain: write ${TIME_FORMS}`,
 };
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
@@ -106,17 +107,9 @@ function jsonOf(text: string): unknown {
   return reading?.ok && reading.inexact === null ? reading.value : undefined;
 }
 
-/** Epoch ms of a time as databases and logs write it; null: it is none. Without a zone it is UTC. */
+/** Epoch ms; null: it is no time that can be read for certain. Without a zone it is UTC. */
 export function timeOf(value: unknown): number | null {
-  const text = String(value).trim();
-  const number = typeof value === "number" ? value : /^\d+(\.\d+)?$/.test(text) ? Number(text) : null;
-  // Seconds until the year 5138, milliseconds from 1973 on.
-  const ms = number === null ? Date.parse(zoned(text)) : number < 1e11 ? number * 1_000 : number;
-  return Number.isFinite(ms) && Math.abs(ms) <= 8.64e15 ? Math.round(ms) : null;
-}
-
-function zoned(text: string): string {
-  return /^\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?$/.test(text) ? `${text.replace(" ", "T")}Z` : text;
+  return readInstant(value)?.at ?? null;
 }
 
 /** What a text of a CSV file may be besides text; null: nothing else. */

@@ -177,7 +177,7 @@ describe("nevertwice run", () => {
     [["--per", "day", ...sh("true")], /run needs --job <name>/],
     [["--job", "x".repeat(151), "--per", "day", ...sh("true")], /a job's name must be a text of 1 to 150 characters/],
     [["--job", "x", "--per", "day", "--lease", "1s", "--timeout", "9s", ...sh("true")], /timeout \(9s\) must be/],
-    [["--job", "x", "--per", "day"], /run needs a command behind two dashes: nevertwice run --job/],
+    [["--job", "x", "--per", "day"], /run needs a command after --: nevertwice run --job/],
     [["--job", "x", ...sh("true")], /run needs one of --per <window>, --cron <expression> and --slot <text>/],
     [["--job", "x", "--per", "fortnight", ...sh("true")], /per is "fortnight"; it takes day, week, month, hour/],
     [["--job", "x", "--per", "day", "--tz", "Mars/Base", ...sh("true")], /Mars\/Base/],

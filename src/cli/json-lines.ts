@@ -1,6 +1,6 @@
 /** JSON Lines from a stream of bytes: one input a line, blank lines passed over, a broken line told by its number. */
 import { parseForeignJson, whyNotJson } from "../core/foreign-json.ts";
-import { UsageError } from "./exit.ts";
+import { ProblemError } from "./exit.ts";
 import { decodeText, isUtf16, NotUtf8Error } from "./foreign-text.ts";
 
 export interface Line {
@@ -10,6 +10,8 @@ export interface Line {
   readonly input?: unknown;
   /** Set where the line is not UTF-8, not JSON, or nested too deeply. */
   readonly broken?: string;
+  /** The bytes of a broken line. */
+  readonly raw?: Buffer;
 }
 
 // A line longer than any input may be is no line of inputs.
@@ -66,11 +68,12 @@ class Lines {
 function* parsed(line: Raw, bytes: number): Iterable<Line> {
   const { number } = line;
   if (number === 1 && isUtf16(line.bytes))
-    throw new UsageError("the inputs are in UTF-16, and nothing was run. Save them as UTF-8 and start again.");
+    throw new ProblemError("the inputs are in UTF-16, and nothing was run. Save them as UTF-8 and start again.");
   try {
     const text = decodeText(line.bytes);
     if (text.trim() !== "") yield { number, bytes, input: parseForeignJson(text) };
   } catch (error) {
-    yield { number, bytes, broken: error instanceof NotUtf8Error ? `it is ${error.message}` : whyNotJson(error) };
+    const broken = error instanceof NotUtf8Error ? `it is ${error.message}` : whyNotJson(error);
+    yield { number, bytes, broken, raw: line.bytes };
   }
 }

@@ -34,6 +34,18 @@ export function openLedger(given: string | undefined, io: Io): Store {
   return asUsage(() => chooseStore(given, "store", surroundingsOf(io)).store);
 }
 
+/** What --store has to name for the ledger of a program's module; undefined: the command finds it without. */
+export function storeToName({ name }: Store, io: Io): string | undefined {
+  // A connection of the program's own has no URL that could be named.
+  const named = /^[a-z0-9]+:\S+$/.test(name) ? name : "…";
+  try {
+    const file = ledgerFile(undefined, "--store", surroundingsOf(io));
+    return file !== null && name === `${file.scheme}:${file.path}` ? undefined : named;
+  } catch {
+    return named;
+  }
+}
+
 function surroundingsOf({ cwd, env, home, platform }: Io) {
   return { cwd, env, home, platform, uid: process.getuid?.() };
 }

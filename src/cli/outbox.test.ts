@@ -140,11 +140,48 @@ describe("each", () => {
     );
     expect(code).toBe(1);
     expect(out).toContain("4 inputs: 1 sent, 0 done before, 2 failed, 1 in doubt");
-    expect(out).toContain("nevertwice ls --doubt");
-    expect(err).toContain("line 4: it is not JSON");
-    expect(err).toMatch(/input 2 \(nt1_\w+\) failed: .*no such mailbox/);
-    expect(err).toMatch(/input 3 \(nt1_\w+\) is in doubt/);
-    expect(readFileSync(join(ledger.folder, "failed.jsonl"), "utf8")).toBe('{"to":"nobody"}\n');
+    expect(out).toContain("nevertwice ls --doubt\n");
+    expect(err).toContain("line 4 failed: it is not JSON");
+    expect(err).toMatch(/line 2 \(nt1_\w+\) failed: .*no such mailbox/);
+    expect(err).toMatch(/line 3 \(nt1_\w+\) is in doubt/);
+    expect(readFileSync(join(ledger.folder, "failed.jsonl"), "utf8")).toBe('{"to":"nobody"}\nnot json\n');
+    expect(err).toMatch(/failed.jsonl also holds 1 line that could not be read, unchanged: correct it/);
+  });
+
+  it("names lines of the file, also behind blank and broken ones, and every counter adds up", async () => {
+    const stdin = `\nnot json\n${lines("ada")}\n\n${lines("nobody", "lost")}\n`;
+    const { json } = await each(stdin, "--json", "--failed-to", "failed.jsonl");
+    expect(json).toMatchObject({ done: 4, sent: 1, replayed: 0, failed: 2, inDoubt: 1, elsewhere: 0 });
+    expect(json).toMatchObject({ brokenLines: [2], failedInputs: [{ line: 5 }], inDoubtInputs: [{ line: 6 }] });
+    expect(readFileSync(join(ledger.folder, "failed.jsonl"), "utf8")).toBe('not json\n{"to":"nobody"}\n');
+    expect((await each(stdin)).err).toMatch(/line 2 failed.*line 5 \(.*line 6 \(/s);
+  });
+
+  it("what it suggests names the module's ledger, where the command would not find it by itself", async () => {
+    const other = `sqlite:${join(ledger.folder, "other.db")}`;
+    const module = (name: string) =>
+      writeFileSync(
+        join(ledger.folder, name),
+        `import { nevertwice } from ${JSON.stringify(import.meta.resolve("nevertwice"))};
+       const nt = nevertwice({ store: ${JSON.stringify(other)}, sweep: false, onWarning: () => {} });
+       export const send = nt.action("send", { key: ["to"], run: async () => { throw new Error("reset"); } });`,
+      );
+    module("other.mjs");
+    module("again.mjs");
+    const { out } = await ledger.run(["each", "send", "--actions", "./other.mjs"], { stdin: lines("ada") });
+    expect(out).toContain(`nevertwice ls --doubt --store ${other}\n`);
+    writeFileSync(join(ledger.folder, "past.jsonl"), '{"to":"bob","status":"in_progress"}\n');
+    const argv = ["import", "past.jsonl", "--action", "send", "--actions", "./again.mjs", "--fields", "to"];
+    expect((await ledger.run(argv)).out).toContain(`nevertwice ls --doubt --store ${other}\n`);
+  });
+
+  it("a file's name instead of stdin is refused with the line to write", async () => {
+    const { code, err } = await ledger.run(["each", "send_mail", "in.jsonl", "--actions", "a.mjs"], { stdin: "{}" });
+    expect(code).toBe(2);
+    expect(err).toMatch(/each takes one action; unexpected arguments: "in.jsonl"\. .*< in\.jsonl\./);
+    expect((await ledger.run(["worker", "a.mjs", "b.mjs"])).err).toMatch(/worker takes one module; unexpected/);
+    expect((await ledger.run(["import", "a.csv", "b.csv"])).err).toMatch(/import takes one file; unexpected/);
+    expect((await ledger.run(["show", "a", "b"])).err).toMatch(/show takes one key; unexpected arguments: "b"/);
   });
 
   it("as JSON", async () => {

@@ -7,6 +7,7 @@ import { doubtBegan, kindOfDoubt } from "./doubt-groups.ts";
 import { type DoubtFilter, pagesOfDoubts } from "./doubts.ts";
 import { EXIT, ProblemError, UsageError } from "./exit.ts";
 import { age, plural, shellWord, shortKey } from "./format.ts";
+import { readInstant } from "./instant.ts";
 import { ledgerJson, requireStore } from "./ledger.ts";
 import { endProgress, showProgress } from "./progress.ts";
 import { signatureOf } from "./signature.ts";
@@ -83,9 +84,10 @@ function wantedOf(context: Context, as: As): Wanted {
 function beforeOf({ args }: Context): number {
   const text = args.text("before");
   if (text === undefined) return Number.POSITIVE_INFINITY;
-  const at = Date.parse(text);
-  if (Number.isFinite(at)) return at;
-  throw new UsageError(`--before ${oneLine(text)} is not a time. Write it as 2026-01-15T09:00:00Z.`);
+  const found = readInstant(text);
+  if (found?.hasZone) return found.at;
+  const what = found === null ? "is not a time that can be read for certain" : "has no time zone";
+  throw new UsageError(`--before ${oneLine(text)} ${what}. Write it as 2026-01-15T09:00:00Z.`);
 }
 
 function filterOf({ args }: Context): Omit<DoubtFilter, "limit"> {

@@ -45,7 +45,7 @@ describe("a wrong command line exits 2 and says what was meant", () => {
     [["ls", "--json=yes"], /--json takes no value/],
     [["ls", "--doubt", "--state", "sent"], /exclude each other/],
     [["ls", "--doubt", "--cursor", "7"], /not the cursor of an earlier page of ls --doubt/],
-    [["ls", "extra"], /too much: "extra"/],
+    [["ls", "extra"], /unexpected arguments: "extra"/],
     [["show"], /show needs a key/],
     [["show", "nt1_abc"], /at least 8 characters/],
     [["show", "hello world"], /is not a key/],

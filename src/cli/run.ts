@@ -61,7 +61,8 @@ function contextOf(args: Args, io: Io, ledger: () => Ledger): Context {
     line: (text = "") => io.stdout.write(`${text}\n`),
     json: (document) => io.stdout.write(`${harmlessJson(document)}\n`),
     note: (text) => io.stderr.write(`nevertwice: ${redact(text)}\n`),
-    suggest: (line) => `nevertwice ${line}${tenantFlag(line, args.text("tenant"))}${storeFlag(args.text("store"))}`,
+    suggest: (line, store = args.text("store")) =>
+      `nevertwice ${line}${tenantFlag(line, args.text("tenant"))}${storeFlag(store)}`,
   };
 }
 

@@ -1,6 +1,7 @@
 /** resolve, retry, resend, sweep, doctor: what changes the ledger, and what looks after it. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { nevertwice } from "nevertwice";
 import { memoryStore } from "nevertwice/memory";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CliLedger, keyLike } from "../../test/support/cli.ts";
@@ -265,6 +266,20 @@ describe("sweep and doctor", () => {
     expect(integrity(deep.json)).toMatchObject({ level: "problem", value: expect.stringContaining("1 of its rows") });
     const damaged = deep.json.checks.find(({ name }: { name: string }) => name === "damaged");
     expect(damaged.value).toMatch(/^1 record cannot be read: /);
+  });
+
+  it("doctor says that it was quick only where it was: a small ledger is read as a whole", async () => {
+    await ledger.put({ key: keyLike("done0001"), state: "confirmed" });
+    const { out } = await ledger.run(["doctor"]);
+    expect(out).not.toMatch(/quick checks|--deep/);
+    expect(out).toMatch(/lease clock +the (host's monotonic|wall) clock/);
+    const file = `file:${join(ledger.folder, "ledger.jsonl")}`;
+    const nt = nevertwice({ store: file, sweep: false });
+    await nt.once("greet", ["ada"], () => "hello");
+    await nt.close();
+    const lines = (await ledger.run(["doctor", "--store", file])).out;
+    expect(lines).not.toMatch(/quick checks|--deep|epoch/);
+    expect(lines).toMatch(/lease clock +the (host's monotonic|wall) clock/);
   });
 
   it("doctor is content with a sound ledger", async () => {

@@ -115,6 +115,8 @@ export interface Finding {
   readonly ok: boolean;
   /** What to do, where `ok` is false. */
   readonly advice?: string;
+  /** Only a part of the ledger was checked for it, or nothing, because the query was quick. */
+  readonly partial?: boolean;
 }
 
 /** A damaged record that was set aside. Its bytes are kept, and its key is free: its intent may run again. */

@@ -29,6 +29,7 @@ export interface FileFacts {
   readonly links: number;
   /** The name is a symbolic link, and this is about the link itself. */
   readonly isLink: boolean;
+  readonly isFolder: boolean;
 }
 
 export interface Disk {
@@ -59,8 +60,8 @@ export interface Disk {
 }
 
 function factsFrom(stats: BigIntStats): FileFacts {
-  const { inode, links } = identityFrom(stats);
-  return { identity: inode, size: Number(stats.size), links, isLink: stats.isSymbolicLink() };
+  const { inode, links, isFolder } = identityFrom(stats);
+  return { identity: inode, size: Number(stats.size), links, isLink: stats.isSymbolicLink(), isFolder };
 }
 
 export const localDisk: Disk = {

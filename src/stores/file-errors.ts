@@ -45,7 +45,7 @@ export function cutShort(path: string, found: number, expected: number): Nevertw
 
 export function damaged(path: string, what: string): NevertwiceError {
   return unavailable(
-    `the ledger ${path} is damaged: ${what}. It was left as it is, and nothing was run. Restore it from a backup; nevertwice doctor tells more.`,
+    `the ledger ${path} is damaged: ${what}. It was left as it is, and nothing was run. Restore it from a backup. If there is none and you mean to begin anew, stop every program that uses it and move ${path} and ${path}.id away: what they recorded is then guarded no more, and runs again when it is called.`,
   );
 }
 

@@ -4,15 +4,16 @@
  * path is resolved before anything is made beside the file. A second name that cannot be resolved (a hard link, a mount
  * of the file alone) is refused: each name would have a lock of its own.
  */
-import { readFileSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { closeSync, openSync, readFileSync, readlinkSync, readSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { configError } from "../core/errors.ts";
+import { configError, type NevertwiceError } from "../core/errors.ts";
 
 export interface FileIdentity {
   /** Device and inode, as `dev:ino`: equal for every path to one file, and different after the file was replaced. */
   readonly inode: string;
   /** How many names the file has: more than one means hard links. */
   readonly links: number;
+  readonly isFolder: boolean;
 }
 
 // As many as Linux follows.
@@ -56,9 +57,50 @@ export function identityOf(path: string): FileIdentity | null {
   return found === undefined ? null : identityFrom(found);
 }
 
+interface Stats {
+  readonly dev: bigint;
+  readonly ino: bigint;
+  readonly nlink: bigint;
+  isDirectory(): boolean;
+}
+
 /** BigInt, because an inode of 64 bits does not fit a number, and two of them could be rounded to the same one. */
-export function identityFrom({ dev, ino, nlink }: { dev: bigint; ino: bigint; nlink: bigint }): FileIdentity {
-  return { inode: `${dev}:${ino}`, links: Number(nlink) };
+export function identityFrom(stats: Stats): FileIdentity {
+  return { inode: `${stats.dev}:${stats.ino}`, links: Number(stats.nlink), isFolder: stats.isDirectory() };
+}
+
+type Scheme = "sqlite" | "file";
+const FILE_NAMES: Record<Scheme, string> = { sqlite: "ledger.db", file: "ledger.jsonl" };
+
+/** A folder has several names too (its own, "." and ".." of those in it), and is no ledger with hard links. */
+export function refuseFolder(path: string, scheme: Scheme): void {
+  const file = join(path, FILE_NAMES[scheme]);
+  throw configError(`${path} is a folder, and a ledger is a file. Name a file in it: ${scheme}:${file}`);
+}
+
+const SQLITE_START = "SQLite format 3\0";
+const JSONL_START = '{"nevertwice":"ledger"';
+
+/** The ledger of the other store for files, by its first bytes. */
+export function schemeOf(start: Buffer): Scheme | null {
+  const text = start.toString("latin1");
+  if (text.startsWith(SQLITE_START)) return "sqlite";
+  return text.startsWith(JSONL_START) ? "file" : null;
+}
+
+export function firstBytes(path: string): Buffer {
+  const file = openSync(path, "r");
+  try {
+    const bytes = Buffer.alloc(JSONL_START.length);
+    return bytes.subarray(0, readSync(file, bytes, 0, bytes.length, 0));
+  } finally {
+    closeSync(file);
+  }
+}
+
+export function otherScheme(path: string, scheme: Scheme): NevertwiceError {
+  const what = scheme === "sqlite" ? "a SQLite file, not a ledger of JSON lines" : "a ledger of JSON lines, not SQLite";
+  return configError(`${path} is ${what}. It was left as it is. Name it with its scheme: ${scheme}:${path}`);
 }
 
 /** For a ledger that is about to be opened or replaced under its name. */

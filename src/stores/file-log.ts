@@ -24,7 +24,7 @@ import {
   replaced,
   unusable,
 } from "./file-errors.ts";
-import { refuseHardLinks } from "./file-identity.ts";
+import { otherScheme, refuseHardLinks, schemeOf } from "./file-identity.ts";
 import { type Entry, FileIndex } from "./file-index.ts";
 import {
   type Change,
@@ -340,6 +340,7 @@ export class FileLog {
     const bytes = this.#disk.read(file, 0, HEADER_BYTES);
     const end = lineEnd(bytes, 0);
     const line = { bytes, from: 0, to: Math.max(0, end) };
+    if (schemeOf(bytes) === "sqlite") throw otherScheme(this.path, "sqlite");
     if (end === -1 || !isIntact(line)) {
       if (bytes.toString("utf8", 0, 200).startsWith('{"nevertwice":"ledger"'))
         throw damaged(this.path, "its first line does not match its checksum");

@@ -29,12 +29,12 @@ import { transition } from "../core/transition.ts";
 import { setTimeout } from "../engine/real-timers.ts";
 import { type Disk, localDisk } from "./file-disk.ts";
 import { unusable } from "./file-errors.ts";
-import { refuseLoneMount } from "./file-identity.ts";
+import { refuseFolder, refuseLoneMount } from "./file-identity.ts";
 import type { Entry } from "./file-index.ts";
 import { FileLock } from "./file-lock.ts";
 import { type Addition, FileLog } from "./file-log.ts";
 import { eachInSlices } from "./slices.ts";
-import { hostInstant } from "./steady-clock.ts";
+import { clockFinding, hostInstant } from "./steady-clock.ts";
 
 export interface FileStoreOptions {
   /** The file. Made when it is not there. */
@@ -237,7 +237,6 @@ class FileStore implements Store {
     await this.#fresh();
     const checked = !quick || this.#log.bytes <= CHECKED_QUICKLY_BYTES;
     const damage = checked ? await this.#log.check() : null;
-    const { steady, epoch } = this.instant();
     const { index, lines, path } = this.#log;
     return [
       { name: "file", value: path === this.#given ? path : `${path} (through ${this.#given})`, ok: true },
@@ -246,9 +245,10 @@ class FileStore implements Store {
         name: "checksums",
         value: damage ?? (checked ? "every line is as it was written" : "not checked again: the file is large"),
         ok: damage === null,
+        ...(!checked && { partial: true }),
         advice: "restore the file from a backup; the lines that are whole can still be read with jq",
       },
-      { name: "clock", value: `steady ${Math.round(steady)} ms, epoch ${epoch}`, ok: true },
+      clockFinding(this.instant()),
     ];
   }
 
@@ -293,6 +293,7 @@ class FileStore implements Store {
       throw unusable(this.#given, messageOf(error), error);
     }
     refuseLoneMount(log.path);
+    if (disk.facts(log.path)?.isFolder) refuseFolder(log.path, "file");
     const lock = new FileLock({
       beside: log.path,
       path: `${log.path}.lock`,

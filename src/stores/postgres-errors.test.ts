@@ -10,6 +10,7 @@ import { freshDatabase } from "../../test/services/addresses.ts";
 import { tcpProxy } from "../../test/support/tcp-proxy.ts";
 import type { Store } from "../core/store.ts";
 import { sampleRecord } from "../testing/index.ts";
+import { storeError } from "./postgres-errors.ts";
 
 function open(options: PostgresStoreOptions): Store {
   const store = postgresStore({ listen: false, ...options });
@@ -62,6 +63,18 @@ describe("a server that cannot be used", () => {
     await nobody.close();
     await refused(open({ url: `postgres://u:secret@127.0.0.1:${port}/x` }), "STORE_UNAVAILABLE", /Start the server/);
     await refused(open({ url: "postgres://u:secret@no.such.host.invalid/x" }), "STORE_UNAVAILABLE", /host name|DNS/);
+  });
+
+  it("a role without grants: the error names the command that grants, and its SQL", () => {
+    const denied = Object.assign(new Error("permission denied for schema nevertwice"), {
+      code: "42501",
+      severity: "ERROR",
+    });
+    const { message } = storeError(denied, { where: "postgres://db/app", schema: "nevertwice" }) as Error;
+    expect(message).toContain("nevertwice migrate --store <the owner's URL> --grant <role> (--dump-sql --grant <role>");
+    expect(message).toContain("GRANT USAGE ON SCHEMA");
+    const other = storeError(denied, { where: "postgres://db/app", schema: "guard" }) as Error;
+    expect(other.message).toContain("--schema guard --grant <role>");
   });
 
   it("wrong password, wrong database", async () => {

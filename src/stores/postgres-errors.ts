@@ -62,7 +62,7 @@ function serverError(code: string, error: unknown, place: Place): unknown {
       );
     case "42501":
       return configError(
-        `this role may not use the ledger in ${where} (${said(error)}). As its owner run: ${grantSql(schema, "<role>").join("; ")};`,
+        `this role may not use the ledger in ${where} (${said(error)}). As its owner run: nevertwice migrate --store <the owner's URL>${schema === "nevertwice" ? "" : ` --schema ${schema}`} --grant <role> (--dump-sql --grant <role> prints the SQL). Or run these yourself: ${grantSql(schema, "<role>").join("; ")};`,
         error,
       );
     case NOT_OURS:

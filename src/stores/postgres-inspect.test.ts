@@ -32,7 +32,7 @@ async function scene() {
     const findings = await inspectServer(run, {
       tables: { table: "nevertwice.records", watch: "nevertwice.watch" },
       settings: checkOptions({ url }),
-      listening: false,
+      waiting: "",
       alarm: { snapshotSeconds: -1, deadRows: 500 },
     });
     return new Map(findings.map((finding) => [finding.name, finding]));

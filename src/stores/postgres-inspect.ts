@@ -10,7 +10,8 @@ import { SCHEMA_VERSION } from "./postgres-schema.ts";
 export interface InspectOptions {
   readonly tables: LeaseTables;
   readonly settings: Settings;
-  readonly listening: boolean;
+  /** How waiters are woken. */
+  readonly waiting: string;
   /** From when on tidiness is complained about. */
   readonly alarm?: Alarm;
 }
@@ -31,7 +32,7 @@ const HOLDERS = `FROM pg_stat_activity WHERE (backend_xmin IS NOT NULL OR backen
         AND datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`;
 
 export async function inspectServer(run: Connection, options: InspectOptions): Promise<readonly Finding[]> {
-  const { tables, settings, listening, alarm = ALARM } = options;
+  const { tables, settings, waiting, alarm = ALARM } = options;
   const found = await look(run, settings.schema);
   const [row] = await run.query(
     `SELECT current_setting('server_version') AS c0, current_setting('server_version_num') AS c1,
@@ -64,11 +65,7 @@ export async function inspectServer(run: Connection, options: InspectOptions): P
     durability(server),
     replication(server),
     { name: "row security", value: found.rls ? "on" : "off", ok: found.rls || !settings.rls },
-    {
-      name: "waiting",
-      value: listening ? "LISTEN/NOTIFY" : "polling (a pooler in between, or listen is off)",
-      ok: true,
-    },
+    { name: "waiting", value: waiting, ok: true },
     ...tidiness(server, tables.table, alarm),
   ];
 }

@@ -28,7 +28,7 @@ export async function knownStatements(schema: string): Promise<readonly string[]
   });
   const note = ({ text }: { readonly text: string }) => texts.add(text);
   const settings = checkOptions({ url: "postgres://localhost/", schema });
-  await inspectServer(listener("1"), { tables, settings, listening: false });
+  await inspectServer(listener("1"), { tables, settings, waiting: "" });
   await look(listener("1"), schema);
   note(watchStatement(tables, 0));
   note(sweptStatement(tables, { now: 0, from: 0 }));

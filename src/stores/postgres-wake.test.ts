@@ -99,12 +99,20 @@ it("a program that waits for close() at its end ends well, though nothing else k
   expect({ stdout, status }).toEqual({ stdout: "closed\n", status: 0 });
 });
 
+it("what doctor says of waiting is known at its first question, not a moment later", async () => {
+  const { url } = await freshDatabase();
+  expect(await instance({ url }).listens()).toBe("LISTEN/NOTIFY");
+  expect(await instance({ url, listen: false }).listens()).toBe("polling: the store does not listen");
+});
+
 describe("where notifications do not arrive", () => {
   it("through PgBouncer it is found out at the start, nothing listens, and waiting works by polling", async () => {
     const { pgbouncerUrl, url } = await freshDatabase();
     const [one, two] = [instance({ url: pgbouncerUrl }), instance({ url: pgbouncerUrl })];
     await waits(one, two);
-    expect(await one.listens()).toMatch(/polling/);
+    expect(await one.listens()).toBe(
+      "polling: this connection delivers no notifications, as a pooler in transaction mode does not",
+    );
     const admin = new pg.Client({ connectionString: url });
     await admin.connect();
     const { rows } = await admin.query(

@@ -7,6 +7,7 @@
  */
 import { createHash, randomBytes } from "node:crypto";
 import { performance } from "node:perf_hooks";
+import { messageOf } from "../core/errors.ts";
 import {
   clearInterval,
   clearTimeout,
@@ -27,6 +28,8 @@ const MOST_WANTED = 10_000;
 const PROBE_MS = 3_000;
 const [FIRST_RETRY_MS, LAST_RETRY_MS] = [1_000, 60_000];
 
+const NOTHING_ARRIVES = "this connection delivers no notifications, as a pooler in transaction mode does not";
+
 type Kind = "wanted" | "moved";
 
 export class Wakes {
@@ -43,6 +46,9 @@ export class Wakes {
   #retry: RealTimer | null = null;
   #repeat: RealTimer | null = null;
   #stopped = false;
+  #started: Promise<void> | null = null;
+  /** Why notifications do not arrive. */
+  #whyNot = "";
 
   constructor(driver: Driver, ledgerId: string) {
     this.#driver = driver;
@@ -59,10 +65,22 @@ export class Wakes {
     return this.#wanted.size > 0;
   }
 
-  async start(): Promise<void> {
+  start(): Promise<void> {
+    this.#started = this.#start();
+    return this.#started;
+  }
+
+  /** How waiters are woken, as soon as it is known. */
+  async described(): Promise<string> {
+    await this.#started;
+    return this.active ? "LISTEN/NOTIFY" : `polling: ${this.#whyNot}`;
+  }
+
+  async #start(): Promise<void> {
     try {
       const heard = (payload: string) => this.#heard(payload);
       const listening = await this.#driver.listen({ channel: this.#channel, heard, lost: () => this.#lost() });
+      this.#whyNot = NOTHING_ARRIVES;
       if (listening === null) return;
       if (!this.#stopped && listening.direct && (await this.#probed()) && !this.#stopped) {
         this.#listening = listening;
@@ -70,7 +88,8 @@ export class Wakes {
         this.#announceAll();
         this.#repeat ??= setInterval(() => this.#announceAll(), WANTED_MS / 2).unref();
       } else await listening.stop();
-    } catch {
+    } catch (error) {
+      this.#whyNot = `this connection could not listen (${messageOf(error)}), and tries again`;
       this.#lost();
     }
   }
@@ -92,6 +111,7 @@ export class Wakes {
   }
 
   #lost(): void {
+    if (this.#listening !== null) this.#whyNot = "the listening connection was lost, and is opened again";
     this.#listening = null;
     if (this.#stopped || this.#retry !== null) return;
     this.#retry = setTimeout(() => {

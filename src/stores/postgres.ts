@@ -294,9 +294,10 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   inspect(): Promise<readonly Finding[]> {
-    return this.#do(({ run, wakes }) =>
-      inspectServer(run, { tables: this.#tables, settings: this.#settings, listening: wakes?.active ?? false }),
-    );
+    return this.#do(async ({ run, wakes }) => {
+      const waiting = (await wakes?.described()) ?? "polling: the store does not listen";
+      return inspectServer(run, { tables: this.#tables, settings: this.#settings, waiting });
+    });
   }
 
   async close(): Promise<void> {

@@ -39,6 +39,15 @@ export function loadDriver(whose = "the embedded ledger"): SqliteDriver {
   );
 }
 
+export function hasDriver(): boolean {
+  try {
+    loadDriver();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 export function driverAt({ name, file }: Pick<SqliteDriver, "name" | "file">): SqliteDriver {
   const { DatabaseSync } = requireFile(file) as { DatabaseSync: new (path: string) => SqliteHandle };
   return { name, file, open: (path) => new DatabaseSync(path) };
@@ -95,6 +104,11 @@ export function isTransactionOpen(db: SqliteHandle): boolean {
 
 export function isWithinTransaction(error: unknown): boolean {
   return /within a transaction/.test(messageOf(error));
+}
+
+/** The file begins with something else than SQLite's header. */
+export function isNotADatabase(error: unknown): boolean {
+  return resultCode(error) === NOT_A_DATABASE;
 }
 
 export function isCorrupt(error: unknown): boolean {

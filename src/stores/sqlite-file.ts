@@ -7,10 +7,26 @@ import { closeSync, existsSync, fsyncSync, readFileSync, renameSync, rmSync, sta
 import { basename, dirname } from "node:path";
 import { type DamagedRecord, markConnectionInUse } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
-import { identityOf, realPathOf, refuseHardLinks, refuseLoneMount } from "./file-identity.ts";
+import {
+  firstBytes,
+  identityOf,
+  otherScheme,
+  realPathOf,
+  refuseFolder,
+  refuseHardLinks,
+  refuseLoneMount,
+  schemeOf,
+} from "./file-identity.ts";
 import { type Claim, claimFile } from "./one-library.ts";
 import { makePrivateFile, makePrivateFolder, modeBeside, openPrivate } from "./private-files.ts";
-import { isBusy, isCorrupt, isWithinTransaction, type SqliteDriver, type SqliteHandle } from "./sqlite-driver.ts";
+import {
+  isBusy,
+  isCorrupt,
+  isNotADatabase,
+  isWithinTransaction,
+  type SqliteDriver,
+  type SqliteHandle,
+} from "./sqlite-driver.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
 import { lostWal } from "./sqlite-lost-wal.ts";
 import { hasSchema, migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
@@ -48,9 +64,10 @@ const NEW_FILE_PAGE_BYTES = 2_048;
 
 export function openFile(options: OpenOptions): OpenedFile {
   const { path, driver, busyMs } = options;
+  const found = identityOf(path);
+  if (found?.isFolder) refuseFolder(path, "sqlite");
   const expectedId = options.check ? beforeOpening(path) : null;
   if (options.check) refuseLoneMount(path);
-  const found = identityOf(path);
   refuseHardLinks(path, found?.links ?? 0);
   let db: SqliteHandle;
   let claim: Claim | null = null;
@@ -58,8 +75,10 @@ export function openFile(options: OpenOptions): OpenedFile {
     makePrivateFile(path);
     claim = claimFile(path, driver);
     // Before SQLite opens it: it would cut the log at the damage and go on.
-    const damage = options.check && found !== null ? (walDamage(path) ?? lostWal(path)) : null;
+    const damage = options.check && found !== null ? walDamage(path) : null;
     if (damage !== null) throw damagedFile(path, damage);
+    const lost = options.check && found !== null ? lostWal(path) : null;
+    if (lost !== null) throw damagedFile(path, lost, withoutLog(path));
     db = driver.open(path);
     claim.hold(db);
   } catch (error) {
@@ -80,6 +99,8 @@ export function openFile(options: OpenOptions): OpenedFile {
     return { db, ledger, inode: identityOf(path)?.inode ?? "", damaged, close };
   } catch (error) {
     close();
+    // Read only here: closing a file that SQLite has open drops its locks.
+    if (isNotADatabase(error) && schemeOf(firstBytes(path)) === "file") throw otherScheme(path, "file");
     throw isNevertwiceError(error) ? error : cannotOpen(path, error);
   }
 }
@@ -234,11 +255,20 @@ export function storeError(error: unknown, path: string): NevertwiceError {
   );
 }
 
-function damagedFile(path: string, what: string): NevertwiceError {
+function damagedFile(path: string, what: string, withoutBackup = beginAnew(path)): NevertwiceError {
   return new NevertwiceError(
     "STORE_UNAVAILABLE",
-    `the ledger ${path} is damaged (${what.split("\n")[0]}). It was left as it is, and nothing was run. Restore it from a backup; nevertwice doctor tells more.`,
+    `the ledger ${path} is damaged (${what.split("\n")[0]}). It was left as it is, and nothing was run. Restore it from a backup. ${withoutBackup}`,
   );
+}
+
+function beginAnew(path: string): string {
+  return `If there is none and you mean to begin anew, stop every program that uses it and move ${path}, ${path}-wal, ${path}-shm and ${idFile(path)} away: what they recorded is then guarded no more, and runs again when it is called.`;
+}
+
+/** Without the index SQLite opens the file as it was at the last checkpoint. */
+function withoutLog(path: string): string {
+  return `If there is none and you mean to go on without the lost records, stop every program that uses it and remove ${path}-shm: what only they recorded is then guarded no more, and runs again when it is called.`;
 }
 
 function notTheLedger(path: string): NevertwiceError {

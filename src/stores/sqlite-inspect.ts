@@ -6,6 +6,7 @@ import { loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import { firstValue } from "./sqlite-file.ts";
 import type { FileCheck } from "./sqlite-ledger.ts";
 import { readSchema, SCHEMA_VERSION } from "./sqlite-schema.ts";
+import { clockFinding } from "./steady-clock.ts";
 
 // Checked in a tenth of a second.
 const CHECKED_QUICKLY_BYTES = 8 * 1024 * 1024;
@@ -33,7 +34,6 @@ export interface Inspected {
 export function findingsOf({ db, path, given, owned, at, check }: Inspected): readonly Finding[] {
   const journal = String(firstValue(db, "PRAGMA journal_mode"));
   const synchronous = Number(firstValue(db, "PRAGMA synchronous"));
-  const { steady, epoch } = at;
   return [
     { name: "file", value: path === given ? path : `${path} (through ${given})`, ok: true },
     {
@@ -58,16 +58,12 @@ export function findingsOf({ db, path, given, owned, at, check }: Inspected): re
         'set "PRAGMA synchronous = FULL" on your connection: without it a power loss can take acknowledged records back',
     },
     integrity(check),
-    {
-      name: "lease clock",
-      value: epoch === "wall" ? "wall clock" : `monotonic, up ${Math.round(steady / 60_000)} min`,
-      ok: true,
-    },
+    clockFinding(at),
   ];
 }
 
 function integrity(check: FileCheck | null): Finding {
-  if (check === null) return { name: "integrity", value: "not checked: the file is large", ok: true };
+  if (check === null) return { name: "integrity", value: "not checked: the file is large", ok: true, partial: true };
   const { damage, damagedRows } = check;
   return {
     name: "integrity",

@@ -53,6 +53,16 @@ describe("F13 a write-ahead log that was deleted after a kill", () => {
     expect(readAt(path).value).toEqual([true, true, true]);
   });
 
+  it("the error says how to go on without a backup, and that way works", () => {
+    const path = killedLedger();
+    rmSync(`${path}-wal`);
+    const { error } = readAt(path);
+    expect(error).toContain(`go on without the lost records, stop every program that uses it and remove ${path}-shm`);
+    expect(error).not.toMatch(/doctor/);
+    rmSync(`${path}-shm`);
+    expect(readAt(path).value).toEqual([true, false, false]);
+  });
+
   it("is not noticed where its index was deleted too", () => {
     const path = killedLedger();
     rmSync(`${path}-wal`);

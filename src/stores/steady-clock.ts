@@ -6,6 +6,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import type { Instant } from "../core/record.ts";
+import type { Finding } from "../core/store.ts";
 import { wallNow } from "../engine/real-timers.ts";
 
 // performance.now() counts from the process's start on the same clock as hrtime, which counts from the boot.
@@ -23,6 +24,15 @@ export function hostInstant(): Instant {
   if (boot === null) return { now, steady: now, epoch: "wall" };
   // Whole milliseconds: leases need no more, and a row with a fraction of sixteen digits is longer and slower to write.
   return { now, steady: Math.floor(processStart + performance.now()), epoch: boot };
+}
+
+/** For doctor. */
+export function clockFinding({ steady, epoch }: Instant): Finding {
+  const value =
+    epoch === "wall"
+      ? "the wall clock: setting it shortens or prolongs leases"
+      : `the host's monotonic clock, running for ${Math.round(steady / 60_000)} min: setting the wall clock does not affect leases`;
+  return { name: "lease clock", value, ok: true };
 }
 
 function bootId(): string | null {

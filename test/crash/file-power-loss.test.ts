@@ -44,6 +44,7 @@ function recordingDisk(folder: string, earlier: readonly Op[] = []) {
     size: (files[file] as Buffer).length,
     links: 1,
     isLink: false,
+    isFolder: false,
   });
   const disk: Disk = {
     exists: (path) => names.has(basename(path)),

@@ -52,7 +52,7 @@ async function run(context: Context): Promise<number> {
   for (const area of areas) tell(context, area);
   const { green, red } = context.paint;
   context.line(problems === 0 ? green("Healthy.") : red(`${plural(problems, "problem")} found.`));
-  if (!deep && ledger.exists)
+  if (areas.some(({ checks }) => checks.some(({ partial }) => partial)))
     context.line(`These were quick checks. To read every record: ${context.suggest("doctor --deep")}`);
   return code;
 }

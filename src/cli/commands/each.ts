@@ -2,11 +2,13 @@ import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
 import { isNevertwiceError, messageOf } from "../../core/errors.ts";
-import type { EachProgress, EachReport } from "../../engine/each.ts";
+import type { EachProgress, EachReport, EachTrouble } from "../../engine/each.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, ProblemError, UsageError } from "../exit.ts";
-import { plural, shortKey } from "../format.ts";
-import { jsonLines, type Line } from "../json-lines.ts";
+import { plural, shellWord, shortKey } from "../format.ts";
+import { InputLines } from "../input-lines.ts";
+import { jsonLines } from "../json-lines.ts";
+import { storeToName } from "../ledger.ts";
 import { type AnyAction, loadActions } from "../load-actions.ts";
 import { endProgress, showProgress } from "../progress.ts";
 import { oneLine } from "../text.ts";
@@ -14,6 +16,7 @@ import { oneLine } from "../text.ts";
 const REDRAW_MS = 100;
 const SHOWN = 20;
 const BAR = 24;
+const NEWLINE = 10;
 
 export const each: Command = {
   name: "each",
@@ -24,9 +27,16 @@ export const each: Command = {
   flags: {
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
     concurrency: { takes: "value", value: "n", about: "calls under way at once: 20 unless given" },
-    "failed-to": { takes: "value", value: "file", about: "write the inputs that failed there, one per line" },
+    "failed-to": {
+      takes: "value",
+      value: "file",
+      about: "write the inputs that failed there, one per line; lines that could not be read as they were",
+    },
   },
   operands: 1,
+  operand: "action",
+  beyondOperands: ([action = "", file = ""]) =>
+    `The inputs are read from stdin: nevertwice each ${shellWord(action)} --actions ./dist/actions.js < ${shellWord(file)}.`,
   examples: [
     ["each send_newsletter --actions ./dist/actions.js < recipients.jsonl", "a mail to each"],
     [
@@ -58,7 +68,7 @@ async function run(context: Context): Promise<number> {
     throw new UsageError(`${file} exports no action named ${JSON.stringify(oneLine(name))}; it has: ${names}.`);
   }
   try {
-    const run = new Run(context, action, io.stdin);
+    const run = new Run(context, action, io.stdin, () => storeToName(owner.store, io));
     return await run.go(concurrency);
   } finally {
     await owner.close();
@@ -69,12 +79,18 @@ class Run {
   readonly #context: Context;
   readonly #action: AnyAction;
   readonly #stdin: NonNullable<Context["io"]["stdin"]>;
-  readonly #broken: Line[] = [];
-  #brokenCount = 0;
+  readonly #store: () => string | undefined;
+  readonly #lines = new InputLines();
   #bytes = 0;
   #drawnAt = Number.NEGATIVE_INFINITY;
 
-  constructor(context: Context, action: AnyAction, stdin: NonNullable<Context["io"]["stdin"]>) {
+  constructor(
+    context: Context,
+    action: AnyAction,
+    stdin: NonNullable<Context["io"]["stdin"]>,
+    store: () => string | undefined,
+  ) {
+    this.#store = store;
     this.#context = context;
     this.#action = action;
     this.#stdin = stdin;
@@ -111,11 +127,7 @@ class Run {
   async *#inputs(): AsyncIterable<unknown> {
     for await (const line of jsonLines(this.#stdin.chunks)) {
       this.#bytes = line.bytes;
-      if (line.broken === undefined) yield line.input;
-      else {
-        this.#brokenCount += 1;
-        if (this.#broken.length < SHOWN) this.#broken.push(line);
-      }
+      if (this.#lines.take(line)) yield line.input;
     }
   }
 
@@ -128,47 +140,68 @@ class Run {
     const share = bytes === null || bytes === 0 ? null : Math.min(1, this.#bytes / bytes);
     const filled = share === null ? 0 : Math.floor(share * BAR);
     const bar = share === null ? "" : `${"█".repeat(filled)}${"░".repeat(BAR - filled)} ${Math.floor(share * 100)} %  `;
-    showProgress(io, bar + counts(progress, this.#brokenCount));
+    showProgress(io, bar + counts(progress, this.#lines.brokenCount));
   }
 
   async #finish(report: EachReport<unknown>): Promise<number> {
     const { args } = this.#context;
     await this.#keepFailed(report);
-    const failed = report.failed + this.#brokenCount;
+    const { broken, brokenCount } = this.#lines;
+    const [done, failed] = [report.done + brokenCount, report.failed + brokenCount];
     if (args.on("json")) {
-      const why = (one: { why: unknown }) => ({ ...one, why: messageOf(one.why) });
-      const lists = { failedInputs: report.failedInputs.map(why), inDoubtInputs: report.inDoubtInputs.map(why) };
-      this.#context.json({ ...report, ...lists, failed, brokenLines: this.#broken.map(({ number }) => number) });
+      const placed = (one: EachTrouble<unknown>) => ({
+        line: this.#lines.lineOf(one.index),
+        ...one,
+        why: messageOf(one.why),
+      });
+      const lists = { failedInputs: report.failedInputs.map(placed), inDoubtInputs: report.inDoubtInputs.map(placed) };
+      this.#context.json({ ...report, ...lists, done, failed, brokenLines: broken.map(({ line }) => line) });
     } else this.#tell(report);
     return failed > 0 || report.inDoubt > 0 || !report.complete ? EXIT.problem : EXIT.ok;
   }
 
   #tell(report: EachReport<unknown>): void {
     const { line, note, suggest } = this.#context;
-    for (const { number, broken } of this.#broken) note(`line ${number}: ${broken}`);
+    const lines = this.#lines;
+    for (const { line, why } of lines.broken.slice(0, SHOWN)) note(`line ${line} failed: ${why}`);
     for (const { index, why, key } of report.failedInputs.slice(0, SHOWN))
-      note(`input ${index + 1}${key === undefined ? "" : ` (${shortKey(key)})`} failed: ${oneLine(messageOf(why))}`);
+      note(
+        `line ${lines.lineOf(index)}${key === undefined ? "" : ` (${shortKey(key)})`} failed: ${oneLine(messageOf(why))}`,
+      );
     for (const { index, why, key } of report.inDoubtInputs.slice(0, SHOWN))
-      note(`input ${index + 1} (${shortKey(key ?? "")}) is in doubt: ${oneLine(messageOf(why))}`);
-    const done = report.done + this.#brokenCount;
-    line(`${plural(done, "input")}: ${counts(report, this.#brokenCount)}`);
+      note(`line ${lines.lineOf(index)} (${shortKey(key ?? "")}) is in doubt: ${oneLine(messageOf(why))}`);
+    const done = report.done + lines.brokenCount;
+    line(`${plural(done, "input")}: ${counts(report, lines.brokenCount)}`);
     if (!report.complete)
       line("Stopped before the end. Start it again with the same inputs: only what is missing is sent.");
-    if (report.inDoubt > 0) line(`Settle the doubts:\n  ${suggest("ls --doubt")}`);
+    if (report.inDoubt > 0) line(`Settle the doubts:\n  ${suggest("ls --doubt", this.#store())}`);
   }
 
   async #keepFailed({ failedInputs, failed }: EachReport<unknown>): Promise<void> {
     const to = this.#context.args.text("failed-to");
     if (to === undefined) return;
-    const text = failedInputs.map(({ input }) => `${JSON.stringify(input)}\n`).join("");
+    const { broken, brokenCount } = this.#lines;
+    const entries = [
+      ...failedInputs.map(({ index, input }) => ({
+        line: this.#lines.lineOf(index),
+        raw: Buffer.from(JSON.stringify(input)),
+      })),
+      // As they were read: to be corrected there.
+      ...broken,
+    ].sort((one, other) => one.line - other.line);
+    const bytes = Buffer.concat(entries.flatMap(({ raw }) => [raw, Buffer.of(NEWLINE)]));
     try {
       // Inputs: for the one who runs this.
-      await writeFile(resolve(this.#context.io.cwd, to), text, { mode: 0o600 });
+      await writeFile(resolve(this.#context.io.cwd, to), bytes, { mode: 0o600 });
     } catch (error) {
       throw new ProblemError(`--failed-to ${to} could not be written: ${messageOf(error)}`, { cause: error });
     }
-    if (failed > failedInputs.length)
-      this.#context.note(`${to} holds the first ${failedInputs.length} of ${failed} failed inputs.`);
+    if (failed + brokenCount > entries.length)
+      this.#context.note(`${to} holds the first ${entries.length} of ${failed + brokenCount} failed inputs.`);
+    if (broken.length > 0)
+      this.#context.note(
+        `${to} also holds ${plural(brokenCount, "line")} that could not be read, unchanged: correct ${brokenCount === 1 ? "it" : "them"} before you start ${to} again.`,
+      );
   }
 }
 

@@ -9,6 +9,7 @@ import { openSource, type SourceFile } from "../import-file.ts";
 import { type Survey, survey } from "../import-survey.ts";
 import { openTarget, type Target } from "../import-target.ts";
 import { type Check, type Counts, checkRows, writeRecords } from "../import-write.ts";
+import { storeToName } from "../ledger.ts";
 import { endProgress, showProgress } from "../progress.ts";
 import { oneLine } from "../text.ts";
 
@@ -30,13 +31,15 @@ export const importLedger: Command = {
     fields: {
       takes: "values",
       value: "columns",
-      about: "the fields that are the action's key, in its order, with commas; with --actions, its input",
+      about:
+        "the fields that are the action's key, in its order, with commas: its other fields have to be in free; with --actions, its input",
     },
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
     types: {
       takes: "values",
       value: "column=type",
-      about: "what columns are, with commas: text, number, integer, boolean, json, timestamp, date",
+      about:
+        "what columns are, with commas: text, number, integer, boolean, json, timestamp (the text that toISOString() writes), date (a Date; never in a key)",
     },
     empty: { takes: "value", value: "what", about: "what an empty field of a CSV file is: null, absent or text" },
     delimiter: { takes: "value", value: "character", about: "between the columns of a CSV file: a comma unless given" },
@@ -44,7 +47,8 @@ export const importLedger: Command = {
     "time-column": {
       takes: "value",
       value: "column",
-      about: "when it happened: sent_at, ts, created_at … unless given",
+      about:
+        "when it happened: sent_at, ts, created_at … unless given; ISO 8601 (UTC if it has no zone), or epoch seconds or milliseconds",
     },
     "done-wins": { takes: "nothing", about: "count a key as done where a later row says otherwise" },
     keep: { takes: "value", value: "duration", about: "how long the records guard: forever unless given" },
@@ -57,6 +61,7 @@ export const importLedger: Command = {
     "dry-run": { takes: "nothing", about: "check the file, show ten rows as they would be keyed, and write nothing" },
   },
   operands: 1,
+  operand: "file",
   examples: [
     ["import action-ledger.jsonl --action publish_blog_post", "a ledger of lines with key, ts and status"],
     ["import agent_actions.csv --action-column action_type", "a table with idempotency_key and action_type"],
@@ -104,7 +109,7 @@ async function run(context: Context): Promise<number> {
       const { rows, withBreaks, contradictions, keys } = found;
       const dryRun = args.on("dry-run");
       context.json({ file, rows, keys: keys.size, dryRun, ...counts, withBreaks, contradictions, samples, check });
-    } else report(context, result);
+    } else report(context, result, args.on("actions") ? storeToName(target.store, io) : args.text("store"));
     return counts.damaged > 0 || (check?.unguarded ?? 0) > 0 ? EXIT.problem : EXIT.ok;
   } finally {
     endProgress(io);
@@ -144,7 +149,7 @@ function typeOf(part: unknown): string {
   return typeof part === "string" ? "text" : typeof part === "object" ? "json" : typeof part;
 }
 
-function report(context: Context, { source, found, counts, samples, check }: Result): void {
+function report(context: Context, { source, found, counts, samples, check }: Result, store: string | undefined): void {
   const dry = context.args.on("dry-run");
   const { imported, strengthened, known, past, damaged, states } = counts;
   const parts = Object.entries(states).map(([state, count]) => `${count} ${state}`);
@@ -165,7 +170,7 @@ function report(context: Context, { source, found, counts, samples, check }: Res
     );
   if (damaged > 0)
     context.line(
-      `${plural(damaged, "record is", "records are")} there and cannot be read: left as ${damaged === 1 ? "it is" : "they are"}. See: ${context.suggest("doctor")}`,
+      `${plural(damaged, "record is", "records are")} there and cannot be read: left as ${damaged === 1 ? "it is" : "they are"}. See: ${context.suggest("doctor", store)}`,
     );
   if (past > 0)
     context.line(
@@ -181,18 +186,25 @@ function report(context: Context, { source, found, counts, samples, check }: Res
     );
   if (check !== null) reportCheck(context, check, source);
   if ((states.unknown ?? 0) > 0 && !dry)
-    context.line(`\nSettle what may have happened:\n  ${context.suggest("ls --doubt")}`);
+    context.line(`\nSettle what may have happened:\n  ${context.suggest("ls --doubt", store)}`);
 }
 
 function reportCheck(context: Context, check: Check, { unit }: SourceFile): void {
   const { repeats, inDoubt, failed, unguarded, shown } = check;
-  const parts = [`${plural(repeats, "row")} would be ${repeats === 1 ? "a repeat" : "repeats"}`];
+  const byColumns = !context.args.on("actions");
+  const fields = context.args.list("fields").map(oneLine);
+  const forWhat = byColumns && fields.length > 0 ? ` for a call with exactly these fields: ${fields.join(", ")}` : "";
+  const parts = [`${plural(repeats, "row")} would be ${repeats === 1 ? "a repeat" : "repeats"}${forWhat}`];
   if (inDoubt > 0) parts.push(`${inDoubt} in doubt, not run`);
   if (failed > 0) parts.push(`${failed} failed, may be tried again`);
   context.line(`Checked: ${parts.join("; ")}${unguarded === 0 ? "." : `; ${unguarded} NOT guarded:`}`);
   for (const { place, why } of shown) context.line(`  ${unit} ${place}: ${why}`);
   if (unguarded > shown.length) context.line(`  … and ${unguarded - shown.length} more`);
-  // Fields in another order than the action's key, say, are other intents: only the action can tell.
-  if (context.args.on("fields") && !context.args.on("actions"))
-    context.line("Checked by the columns given, in their order. --actions <module> checks by the program's own key.");
+  // Only the action knows its key, the order of its parts, and which other fields a call compares.
+  if (!byColumns) return;
+  context.line(
+    fields.length > 0
+      ? "Your action was not read. Its key has to be these fields, in this order, and every other field of its input has to be in `free`: otherwise its calls run again or get a conflict. --actions <module> checks by the action itself."
+      : "Checked for nt.once(action, [key], …). For an action of your program, --actions <module> checks by the action itself.",
+  );
 }

@@ -88,7 +88,7 @@ async function run(context: Context): Promise<number> {
   const [what, ...extra] = operands.slice(0, operands.length - behindDashes.length);
   if (extra.length > 0) {
     throw new UsageError(
-      `mcp: this is too much: ${extra.map((word) => JSON.stringify(oneLine(word))).join(", ")}. The server's command stands behind --: nevertwice mcp -- npx some-server`,
+      `mcp: unexpected arguments: ${extra.map((word) => JSON.stringify(oneLine(word))).join(", ")}. Write the server's command after --: nevertwice mcp -- npx some-server`,
     );
   }
   switch (what) {

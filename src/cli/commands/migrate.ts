@@ -5,7 +5,11 @@ import { EXIT, UsageError } from "../exit.ts";
 export const migrate: Command = {
   name: "migrate",
   summary: "make the ledger's tables in PostgreSQL, or bring them up to date",
-  usage: ["--store <url>", "--store <url> --dry-run", "--dump-sql [--schema <name>] [--rls] [--supabase]"],
+  usage: [
+    "--store <url> [--grant <role>] [--rls] [--supabase]",
+    "--store <url> [--grant <role>] --dry-run",
+    "--dump-sql [--grant <role>] [--schema <name>] [--rls] [--supabase]",
+  ],
   about:
     'A program does this by itself at its first call, unless its store says migrate: "manual": then a role that may create tables does it here, and the program\'s own role needs no more than to read and write. Ten of these at once migrate once; each migration happens whole or not at all. The other stores need no migration.',
   flags: {
@@ -31,6 +35,7 @@ export const migrate: Command = {
     ["migrate --store postgres://owner@db/app", "as the tables' owner"],
     ["migrate --store postgres://owner@db/app --grant app", "and let the program's role use them"],
     ["migrate --dump-sql > ledger.sql", "for a migration tool of your own"],
+    ["migrate --dump-sql --grant app > ledger.sql", "the same, with the grants of the program's role"],
   ],
   run,
 };

@@ -55,7 +55,7 @@ export const run: Command = {
     },
     "on-skip": { takes: "value", value: "code", about: "the exit code where nothing was run: 0 unless given" },
   },
-  // The command line behind the two dashes counts as words too.
+  // The command line after -- counts as words too.
   operands: 1_000,
   examples: [
     ["run --job digest --per day --tz Europe/Berlin --lease 15m -- node publish.js", "in a crontab, every minute"],
@@ -73,12 +73,10 @@ async function runJob(context: Context): Promise<number> {
   const extra = args.operands.slice(0, args.operands.length - args.behindDashes.length);
   if (extra.length > 0)
     throw new UsageError(
-      `this is too much in front of the two dashes: ${extra.map(oneLine).join(" ")}. The command stands behind them.`,
+      `unexpected arguments before --: ${extra.map(oneLine).join(" ")}. Write the command after it: nevertwice run --job digest --per day -- node publish.js`,
     );
   if (args.behindDashes.length === 0)
-    throw new UsageError(
-      "run needs a command behind two dashes: nevertwice run --job digest --per day -- node publish.js",
-    );
+    throw new UsageError("run needs a command after --: nevertwice run --job digest --per day -- node publish.js");
   const stale = choice(context, "on-stale", ["take-over", "hold"] as const);
   const failed = choice(context, "on-failure", ["retry", "hold"] as const);
   const onSkip = exitCode(context);

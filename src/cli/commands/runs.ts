@@ -29,6 +29,7 @@ export const runs: Command = {
     },
   },
   operands: 1,
+  operand: "name",
   examples: [
     ["runs", "the last 20 runs"],
     ["runs onboard-lead --json | jq '.runs[] | select(.status != \"done\")'", "what has not ended"],

@@ -29,6 +29,7 @@ export const worker: Command = {
     "until-idle": { takes: "nothing", about: "end when nothing is due any more" },
   },
   operands: 1,
+  operand: "module",
   examples: [
     ["worker ./dist/actions.js", "all actions of the module"],
     ["worker ./dist/actions.js --only send_followup --concurrency 50", "one of them"],

@@ -50,6 +50,17 @@ export const clock: readonly Case[] = [
 
 export const closing: readonly Case[] = [
   {
+    name: "is inspected as a whole unless the query is quick: no finding is partial",
+    body: async ({ store }) => {
+      await insert(store, sampleRecord());
+      const findings = (await store.inspect?.()) ?? [];
+      assert.deepEqual(
+        findings.filter(({ partial }) => partial === true),
+        [],
+      );
+    },
+  },
+  {
     name: "may be closed twice, and refuses every later call",
     body: async ({ store }) => {
       await insert(store, sampleRecord());
