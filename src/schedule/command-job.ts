@@ -14,7 +14,7 @@ import type { AttemptContext } from "../engine/context.ts";
 import type { ActionOptions } from "../engine/definition.ts";
 import { setTimeout } from "../engine/real-timers.ts";
 import { type CommandEnd, GatedChild } from "./gated-child.ts";
-import { jobAction } from "./job-action.ts";
+import { jobAction, SLOT_KEY, type SlotInput, sameSlot } from "./job-action.ts";
 import { groupStanding, type ProcessGroup, signalGroup } from "./process-group.ts";
 import { seed } from "./seed.ts";
 
@@ -68,10 +68,6 @@ export class CommandFailed extends Error {
   }
 }
 
-interface SlotInput {
-  readonly slot: string;
-}
-
 /** What is written down before the command begins: where it runs, and what its end is to mean. */
 interface CommandDraft extends ProcessGroup {
   readonly failed: CommandJobOptions["failed"];
@@ -88,7 +84,7 @@ export async function runCommandJob(
   const children = new Map<number, GatedChild>();
   const probe = async (_: SlotInput, { key }: { key: string }) => takenOver(ledger.store, key, failed);
   const action = ledger.action<SlotInput, CommandResult, CommandDraft>(jobAction(job), {
-    key: ["slot"],
+    ...SLOT_KEY,
     ...(options.lease !== undefined && { lease: options.lease }),
     ...(options.timeout !== undefined && { timeout: options.timeout }),
     ...(options.keep !== undefined && { keep: options.keep }),
@@ -105,7 +101,7 @@ export async function runCommandJob(
     classify: (error) => (failed === "hold" && error instanceof CommandFailed ? "doubt" : undefined),
   });
   try {
-    return await action.attempt({ slot });
+    return sameSlot(await action.attempt({ slot }));
   } finally {
     // Prepared, and then not let go: the gate ends without the command.
     for (const child of children.values()) await child.abandon();
@@ -166,7 +162,8 @@ async function takenOver(
   const { record } = stored;
   if (isHeld(record) || (failed === "hold" && !runnerDied(record))) return "unknown";
   const group = groupOf(record);
-  return group !== null && groupStanding(group) === "alive" ? "unknown" : "not-done";
+  // No command's group: the attempt was one of a job in code, of which no process tells anything.
+  return group === null || groupStanding(group) === "alive" ? "unknown" : "not-done";
 }
 
 /** The runner saw the command's end, or ended it, and the policy of that attempt leaves the rest to a person. */
