@@ -225,3 +225,11 @@ describe("stats", () => {
     expect(json).toMatchObject({ total: 2, lapsed: 1, states: { confirmed: 1, sent: 1, pending: 0 } });
   });
 });
+
+it.each([45, 184, 300, 364, 732])("ls and show say a keep of %i days as it was configured", async (days) => {
+  const send = ledger.program().action("send", { key: ["to"], keep: `${days}d`, run: () => "sent" });
+  await send({ to: "ada" });
+  expect((await ledger.run(["ls"], { columns: 120 })).out).toContain(`kept ${days}d more`);
+  const key = await send.keyOf({ to: "ada" });
+  expect((await ledger.run(["show", key], { columns: 120 })).out).toMatch(new RegExp(`keep .*\\(in ${days} days\\)`));
+});
