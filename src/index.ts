@@ -1,3 +1,4 @@
+export type { At } from "./core/at.ts";
 export { type DamagedRecord, damagedRecord, isDamagedRecord } from "./core/damaged-record.ts";
 export type { Duration } from "./core/duration.ts";
 export {
@@ -53,7 +54,6 @@ export type {
   TransactionView,
 } from "./core/store.ts";
 export {
-  type At,
   type BillingOptions,
   billingPeriod,
   day,

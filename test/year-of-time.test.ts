@@ -247,7 +247,7 @@ describe("a year of nevertwice run --per (memory)", PATIENT, () => {
     for (; there.now < TO - DAY; there.now += 4 * HOUR) {
       await there.restart();
       const slot = slotOf(per, there.now, tz);
-      const outcome = await runCommandJob(there.nt as never, {
+      const { outcome } = await runCommandJob(there.nt as never, {
         job: "invoices",
         slot,
         command: ["true"],

@@ -2,7 +2,7 @@
 import type { Store, Stored } from "../core/store.ts";
 import type { Context } from "./command.ts";
 import { ProblemError, UsageError } from "./exit.ts";
-import { shortKey } from "./format.ts";
+import { shellWord, shortKey } from "./format.ts";
 import { requireStore } from "./ledger.ts";
 import { actionLabel } from "./standing.ts";
 import { oneLine } from "./text.ts";
@@ -32,15 +32,22 @@ export function keyOperand(context: Context, command: string): string {
   const characters = key.slice(PREFIX.length);
   if (!/^[0-9a-v]*$/.test(characters) || key.length > FULL_LENGTH) {
     throw new UsageError(
-      `"${oneLine(given)}" is not a key. A key is nt1_ and 52 characters (0-9, a-v), or its beginning. List what there is with: ${context.suggest("ls")}`,
+      `"${oneLine(given)}" is not a key. A key is nt1_ and 52 characters (0-9, a-v), or its beginning. ${listing(context, given)}`,
     );
   }
   if (characters.length < LEAST_CHARACTERS) {
     throw new UsageError(
-      `"${oneLine(given)}" is too short to name a record: give at least ${LEAST_CHARACTERS} characters after nt1_.`,
+      `"${oneLine(given)}" is too short to name a record: give at least ${LEAST_CHARACTERS} characters after nt1_. ${listing(context, given)}`,
     );
   }
   return key;
+}
+
+/** What is not the beginning of a key may be the name of an action. */
+function listing(context: Context, given: string): string {
+  const name = given.trim();
+  if (name === "" || name.toLowerCase().startsWith(PREFIX)) return `List what there is with: ${context.suggest("ls")}`;
+  return `The records of an action of that name: ${context.suggest(`ls --action ${shellWord(name)}`)}`;
 }
 
 /** The record a key or its beginning names; null where there is none. Several: an error that lists them. */

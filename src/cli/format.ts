@@ -8,19 +8,29 @@ export function shortKey(key: string): string {
   return key.slice(0, SHORT_KEY);
 }
 
-const UNITS = [
+interface Unit {
+  readonly letter: string;
+  readonly name: string;
+  readonly ms: number;
+}
+
+const SECOND: Unit = { letter: "s", name: "second", ms: 1_000 };
+const UNITS: readonly Unit[] = [
   { letter: "y", name: "year", ms: 365.25 * 86_400_000 },
   { letter: "d", name: "day", ms: 86_400_000 },
   { letter: "h", name: "hour", ms: 3_600_000 },
   { letter: "m", name: "minute", ms: 60_000 },
-  { letter: "s", name: "second", ms: 1_000 },
-] as const;
+  SECOND,
+];
+const UP_TO_DAYS = UNITS.slice(1);
 
-/** Rounded down, but for the last percent: 30 days less a blink are 30 days, not 29. */
-function largestUnit(exactMs: number) {
-  const ms = exactMs * 1.01;
-  const unit = UNITS.find((one) => ms >= one.ms) ?? UNITS[4];
-  return { ...unit, count: Math.floor(ms / unit.ms) };
+const MOST_SLACK_MS = 15 * 60_000;
+
+/** Rounded down, but for a moment: 30 days less a blink are 30 days, not 29. The moment does not grow with the count. */
+function largestUnit(exactMs: number, units: readonly Unit[] = UNITS) {
+  const rounded = ({ ms }: Unit) => Math.floor((exactMs + Math.min(ms / 100, MOST_SLACK_MS)) / ms);
+  const unit = units.find((one) => rounded(one) >= 1) ?? SECOND;
+  return { ...unit, count: rounded(unit) };
 }
 
 /** For tables: "12s", "4m", "3h", "5d". */
@@ -30,8 +40,20 @@ export function age(ms: number): string {
 }
 
 /** For sentences: "4 minutes". */
-export function span(ms: number): string {
+function span(ms: number): string {
   const { count, name } = largestUnit(Math.max(0, ms));
+  return plural(count, name);
+}
+
+/** Of `keep`, for tables: in days however many there are, to be compared with what was configured. */
+export function keepAge(ms: number): string {
+  const { count, letter } = largestUnit(Math.max(0, ms), UP_TO_DAYS);
+  return `${count}${letter}`;
+}
+
+/** Of `keep`, for sentences: "732 days". */
+export function keepSpan(ms: number): string {
+  const { count, name } = largestUnit(Math.max(0, ms), UP_TO_DAYS);
   return plural(count, name);
 }
 

@@ -165,6 +165,67 @@ describe("nevertwice run", () => {
     expect(record?.history.map(({ event }) => event)).toEqual(["doubt", "probed-not-done"]);
   });
 
+  it("--timeout: says that the command was ended and that the next call runs it again, and --json that it ran", async () => {
+    const line = ["--job", "slow", "--slot", "s", "--lease", "2s", "--timeout", "300ms"];
+    const words = /the command was ended after 300ms \(its timeout\)\. The next call for this slot runs it again\./;
+    const said = await job([...line, ...sh("exec sleep 20")]);
+    expect([said.code, said.err]).toEqual([13, expect.stringMatching(words)]);
+    expect(said.err).not.toMatch(/in doubt|settle/);
+    const { json } = await job([...line, "--json", ...sh("exec sleep 20")]);
+    expect(json).toMatchObject({ ran: true, exitCode: 13, words: expect.stringMatching(words) });
+    expect(await job([...line, ...sh("echo mine")])).toMatchObject({ code: 0, out: "mine\n" });
+  });
+
+  it.each([
+    ["--on-failure", ["--on-failure", "hold"]],
+    ["--on-stale", ["--on-stale", "hold"]],
+  ])("--timeout with %s hold: says that it was ended, and that it is held", async (flag, flags) => {
+    const line = ["--job", "slow", "--slot", "s", "--lease", "2s", "--timeout", "300ms", ...flags, "--json"];
+    const { code, json } = await job([...line, ...sh("exec sleep 20")]);
+    expect([code, json.ran]).toEqual([13, true]);
+    expect(json.words).toMatch(
+      new RegExp(
+        `in doubt: the command was ended after 300ms \\(its timeout\\), and ${flag} is hold\\. Look, and settle it`,
+      ),
+    );
+    const again = await job([...line, ...sh("echo ran")]);
+    expect([again.code, again.json.ran]).toEqual([13, false]);
+  });
+
+  it("--timeout: what the command left running is named, and nothing runs beside it", async () => {
+    const line = ["--job", "slow", "--slot", "s", "--lease", "2s", "--timeout", "300ms"];
+    const leaving = "sh -c 'trap \"\" TERM; echo $$ > left; while :; do sleep 0.1; done' & exec sleep 20";
+    const said = await job([...line, ...sh(leaving)]);
+    const beside = await job([...line, "--json", ...sh("echo ran")]);
+    process.kill(Number(readFileSync(join(cli.folder, "left"), "utf8")), "SIGKILL");
+    expect([said.code, said.err]).toEqual([
+      13,
+      expect.stringMatching(/something that it started still runs \(process group \d+\)/),
+    ]);
+    expect([beside.code, beside.json.ran]).toEqual([0, false]);
+  });
+
+  it("--timeout: a command that ends well when it is asked to end is done, and is not run again", async () => {
+    const line = ["--job", "slow", "--slot", "s", "--lease", "2s", "--timeout", "300ms", "--json"];
+    const ended = await job([...line, ...sh("trap 'exit 0' TERM; sleep 20 & wait")]);
+    expect([ended.code, ended.json.ran, ended.json.outcome.status]).toEqual([0, true, "done"]);
+    const again = await job([...line, ...sh("echo ran")]);
+    expect([again.code, again.json.ran, again.json.outcome.status]).toEqual([0, false, "done"]);
+  });
+
+  it.each([
+    ["exit 7", /in doubt: the command exited with 7, and --on-failure is hold\. Look, and settle it/],
+    ["kill -TERM $$", /in doubt: the command was ended by SIGTERM, and --on-failure is hold\./],
+  ])("--on-failure hold: %s says how the command ended, in every later call and in show too", async (script, words) => {
+    const line = ["--job", "pay", "--slot", "1", "--on-failure", "hold", "--json"];
+    const first = await job([...line, ...sh(script)]);
+    expect([first.code, first.json.ran, first.json.words]).toEqual([13, true, expect.stringMatching(words)]);
+    const second = await job([...line, ...sh("echo ran")]);
+    expect([second.code, second.json.ran, second.json.words]).toEqual([13, false, expect.stringMatching(words)]);
+    const shown = await cli.run(["show", first.json.outcome.key], { columns: 120 });
+    expect(shown.out).toMatch(/why +the command (exited with 7|was ended by SIGTERM), and --on-failure is hold/);
+  });
+
   it("a ledger that cannot be opened is exit code 3, and the command was not run", async () => {
     writeFileSync(join(cli.folder, "taken"), "");
     const line = ["--job", "x", "--per", "day", "--store", "file:taken/ledger.jsonl", ...sh("echo ran")];

@@ -34,10 +34,17 @@ function ownerOf(action: AnyAction): Nevertwice | null {
   return (action as unknown as Record<symbol, Nevertwice | undefined>)[Symbol.for("nevertwice.owner")] ?? null;
 }
 
-export async function loadAction(file: string, name: string, cwd: string): Promise<AnyAction> {
+/** `missing`: the error where the module exports no such action, if there is a better one than to export it. */
+export async function loadAction(
+  file: string,
+  name: string,
+  cwd: string,
+  missing: Error | null = null,
+): Promise<AnyAction> {
   const actions = actionsOf(await importModule(file, cwd));
   const found = actions.find(({ actionName }) => actionName === name);
   if (found !== undefined) return found;
+  if (missing !== null) throw missing;
   const names = [...new Set(actions.map(({ actionName }) => oneLine(actionName)))];
   throw new UsageError(
     names.length === 0

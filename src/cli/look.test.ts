@@ -225,3 +225,29 @@ describe("stats", () => {
     expect(json).toMatchObject({ total: 2, lapsed: 1, states: { confirmed: 1, sent: 1, pending: 0 } });
   });
 });
+
+it.each(["report", "send_mail", "Send Mail"])(
+  "show %s: a name that is no key is taken for an action's",
+  async (name) => {
+    await ledger.program().action("send", { key: ["to"], run: () => "sent" })({ to: "ada" });
+    const { code, err } = await ledger.run(["show", name]);
+    const word = name.includes(" ") ? `'${name}'` : name;
+    expect([code, err]).toEqual([
+      2,
+      expect.stringContaining(`The records of an action of that name: nevertwice ls --action ${word}\n`),
+    ]);
+  },
+);
+
+it("show of a key that is too short does not take it for a name", async () => {
+  const { code, err } = await ledger.run(["show", "nt1_abc"]);
+  expect([code, err]).toEqual([2, expect.stringContaining("List what there is with: nevertwice ls\n")]);
+});
+
+it.each([45, 184, 300, 364, 732])("ls and show say a keep of %i days as it was configured", async (days) => {
+  const send = ledger.program().action("send", { key: ["to"], keep: `${days}d`, run: () => "sent" });
+  await send({ to: "ada" });
+  expect((await ledger.run(["ls"], { columns: 120 })).out).toContain(`kept ${days}d more`);
+  const key = await send.keyOf({ to: "ada" });
+  expect((await ledger.run(["show", key], { columns: 120 })).out).toMatch(new RegExp(`keep .*\\(in ${days} days\\)`));
+});

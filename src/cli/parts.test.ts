@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { inspectDisk } from "./disk.ts";
-import { age, bytes, localIso, relative, shellWord } from "./format.ts";
+import { age, bytes, keepAge, keepSpan, localIso, relative, shellWord } from "./format.ts";
 import { nodeCheck, promises } from "./health.ts";
 import { nearest } from "./nearest.ts";
 import { choosePaint } from "./paint.ts";
@@ -24,6 +24,27 @@ describe("times", () => {
     expect(relative(0, 120_000)).toBe("2 minutes ago");
     expect(relative(86_400_000, 0)).toBe("in 1 day");
     expect(relative(5, 6)).toBe("now");
+  });
+
+  it("count no day too many, however many there are", () => {
+    const days = (count: number) => count * 86_400_000;
+    expect([184, 300, 364, 365, 366].map((count) => age(days(count)))).toEqual(["184d", "300d", "364d", "365d", "1y"]);
+    expect([45, 184, 300, 364, 366, 732].map((count) => keepAge(days(count) - 5_000))).toEqual([
+      "45d",
+      "184d",
+      "300d",
+      "364d",
+      "366d",
+      "732d",
+    ]);
+    expect([keepSpan(days(732)), keepSpan(days(36_525)), keepSpan(days(1) - 1)]).toEqual([
+      "732 days",
+      "36525 days",
+      "1 day",
+    ]);
+    // An hour less is a day less.
+    expect([keepAge(days(184) - 3_600_000), keepAge(3_600_000), keepAge(0)]).toEqual(["183d", "1h", "0s"]);
+    expect(relative(days(184), 0)).toBe("in 184 days");
   });
 
   it("are local, with the offset, and mean the same instant", () => {

@@ -4,7 +4,8 @@
  */
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "../core/record.ts";
-import { age, plural, relative } from "./format.ts";
+import { age, keepAge, plural, relative } from "./format.ts";
+import { kindOf } from "./kind-of-record.ts";
 import type { Paint } from "./paint.ts";
 import { oneLine } from "./text.ts";
 
@@ -67,7 +68,7 @@ export function remarkOf(record: LedgerRecord, at: Instant): string {
     case "sent":
       return leaseAlive(record, at) ? `under way, ${leaseLeft(record, at)} left` : "holder silent after the send mark";
     case "confirmed":
-      return record.expiresAt === null ? "kept forever" : `kept ${age(record.expiresAt - now)} more`;
+      return record.expiresAt === null ? "kept forever" : `kept ${keepAge(record.expiresAt - now)} more`;
     case "failed":
       return `${record.final ? "refused: " : ""}${error}`;
     case "unknown":
@@ -115,10 +116,9 @@ const DOUBT =
   "in doubt: it may or may not have happened. Unless its action's doubt policy settles it, it stays so until somebody decides";
 
 /** What follows once the record is pending again. */
-export function whoRunsIt(record: LedgerRecord): string {
-  return record.queued
-    ? `A worker will run it (it is queued and due now).`
-    : `The next call of ${oneLine(record.action)} with this input will run it.`;
+export function whoRunsIt(record: LedgerRecord, suggest: (line: string) => string): string {
+  if (record.queued) return "A worker will run it (it is queued and due now).";
+  return kindOf(record, suggest)?.next ?? `The next call of ${oneLine(record.action)} with this input will run it.`;
 }
 
 /** "send_followup", or "send_followup v2" for a deliberate resend. */

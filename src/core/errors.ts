@@ -94,6 +94,13 @@ export function rejectedMark(error: unknown): { readonly cause: unknown } | unde
   return readMark<{ readonly cause: unknown }>(error, REJECTED);
 }
 
+/** On an error that `classify` answers with "doubt": why, in words for the person who has to settle it. */
+export const DOUBT_REASON = Symbol.for("nevertwice.doubtReason");
+
+export function doubtReason(error: unknown): string | undefined {
+  return readMark<string>(error, DOUBT_REASON);
+}
+
 function readMark<T>(error: unknown, symbol: symbol): T | undefined {
   if (typeof error !== "object" || error === null) return undefined;
   return (error as Record<symbol, T | undefined>)[symbol];

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type At, billingPeriod, day, month, week, windowOf } from "./windows.ts";
+import type { At } from "./at.ts";
+import { type BillingOptions, billingPeriod, day, month, quarter, week, windowOf, year } from "./windows.ts";
 
 const at = "2026-01-15T09:37:42.123Z";
 const berlin = { timeZone: "Europe/Berlin" };
@@ -160,6 +161,74 @@ describe("what a window refuses", () => {
     expect(() => month(missing)).toThrow(/^month: no instant/);
     expect(() => windowOf("5m", missing)).toThrow(/^windowOf: no instant/);
     expect(() => billingPeriod(missing, { anchorDay: 1 })).toThrow(/^billingPeriod: no instant/);
+  });
+
+  it.each([
+    "2026-11",
+    "2026-11-16",
+    "2026-11-16Z",
+    "2026-11-16+02:00",
+    "2026-11-16T09",
+    "2026-11-16 09:30",
+    "2026-11-16T09:30:00.5",
+  ])("%s: the text that the message suggests is accepted", (text) => {
+    let message = "";
+    try {
+      day(text);
+    } catch (error) {
+      message = (error as Error).message;
+    }
+    const [, suggested] = /\(write (\S+?)[,)]/.exec(message) ?? [];
+    expect(suggested).toMatch(/^2026-11-\d\dT/);
+    expect(day(suggested as string)).toMatch(/^2026-11-/);
+  });
+
+  it("a date alone: the message suggests midnight in UTC", () => {
+    expect(() => day("2026-11-16")).toThrow(/\(write 2026-11-16T00:00:00Z, or end it with an offset/);
+    expect(() => day("2026-11-16Z")).toThrow(/a date without a time of day \(write 2026-11-16T00:00:00Z\)/);
+  });
+
+  const WINDOWS: readonly [name: string, call: (options: never) => string][] = [
+    ["day", (options) => day(at, options)],
+    ["week", (options) => week(at, options)],
+    ["month", (options) => month(at, options)],
+    ["quarter", (options) => quarter(at, options)],
+    ["year", (options) => year(at, options)],
+    ["windowOf", (options) => windowOf("1h", at, options)],
+    ["billingPeriod", (options) => billingPeriod(at, options)],
+  ];
+
+  it.each(WINDOWS)("%s refuses an option that there is not, and names those that there are", (name, call) => {
+    const anchor = name === "billingPeriod" ? { anchorDay: 1 } : {};
+    for (const option of ["timezone", "tz", "anchorDayy"]) {
+      const run = () => call({ ...anchor, [option]: "Europe/Berlin" } as never);
+      expect(run).toThrow(expect.objectContaining({ code: "CONFIG" }));
+      expect(run).toThrow(
+        `${name}: there is no option "${option}". The options are: ${name === "billingPeriod" ? "anchorDay, timeZone" : "timeZone"}.`,
+      );
+    }
+  });
+
+  it.each(WINDOWS)("%s refuses a zone that is not in an object, and says how to write it", (name, call) => {
+    const run = () => call("Europe/Berlin" as never);
+    expect(run).toThrow(expect.objectContaining({ code: "CONFIG" }));
+    const written = name === "billingPeriod" ? "anchorDay: 1, timeZone" : "timeZone";
+    const size = name === "windowOf" ? "size, " : "";
+    expect(run).toThrow(
+      `${name}: its options are an object, and this is "Europe/Berlin". Write ${name}(${size}at, { ${written}: "Europe/Berlin" }).`,
+    );
+    for (const other of [null, 0, ["Europe/Berlin"]])
+      expect(() => call(other as never)).toThrow(/its options are an object/);
+  });
+
+  it("an option that is undefined counts as left out, an unknown one does not", () => {
+    expect(day(at, { timeZone: undefined })).toBe("2026-01-15");
+    expect(() => day(at, { tz: undefined } as never)).toThrow(/there is no option "tz"/);
+  });
+
+  it("only billingPeriod takes an anchor day, and it needs one", () => {
+    expect(() => month(at, { anchorDay: 1 } as never)).toThrow(/^month: there is no option "anchorDay"/);
+    expect(() => billingPeriod(at, undefined as unknown as BillingOptions)).toThrow(/anchorDay must be a whole number/);
   });
 
   it.each(["Mars/Olympus", "", 5])("refuses the time zone %j by name", (timeZone) => {

@@ -2,11 +2,9 @@
  * Names of the stretch of time an instant falls into, for keys such as "one follow-up per lead and day". They take the
  * instant of the intent, never the wall clock: a retry after midnight must still name the day that was meant.
  */
+import { type At, atMs, utcDay } from "./at.ts";
 import { type Duration, durationMs, formatDuration } from "./duration.ts";
-import { configError, NevertwiceError } from "./errors.ts";
-
-/** A Date, epoch milliseconds, or an ISO date-time with Z or an offset. */
-export type At = Date | number | string;
+import { configError, NevertwiceError, noSuchOption } from "./errors.ts";
 
 export interface ZoneOptions {
   /** An IANA name such as "Europe/Berlin". UTC unless given. */
@@ -25,14 +23,15 @@ interface LocalDate {
 }
 
 const DAY_MS = 86_400_000;
+const NO_OPTIONS: ZoneOptions = {};
 
 /** "2026-01-15" */
-export function day(at: At, options: ZoneOptions = {}): string {
+export function day(at: At, options: ZoneOptions = NO_OPTIONS): string {
   return dateText(localDate("day", at, options));
 }
 
 /** The ISO week, "2026-W03": Monday first, and it belongs to the year of its Thursday. */
-export function week(at: At, options: ZoneOptions = {}): string {
+export function week(at: At, options: ZoneOptions = NO_OPTIONS): string {
   const { year, month, day } = localDate("week", at, options);
   const date = utcDay(year, month, day);
   const weekday = (new Date(date).getUTCDay() + 6) % 7;
@@ -43,30 +42,32 @@ export function week(at: At, options: ZoneOptions = {}): string {
 }
 
 /** "2026-01" */
-export function month(at: At, options: ZoneOptions = {}): string {
+export function month(at: At, options: ZoneOptions = NO_OPTIONS): string {
   return dateText(localDate("month", at, options)).slice(0, 7);
 }
 
 /** "2026-Q1" */
-export function quarter(at: At, options: ZoneOptions = {}): string {
+export function quarter(at: At, options: ZoneOptions = NO_OPTIONS): string {
   const { year, month } = localDate("quarter", at, options);
   return `${digits(year, 4)}-Q${Math.ceil(month / 3)}`;
 }
 
 /** "2026/1y": four digits alone could be anything, and a record is kept for as long as the window in its key needs. */
-export function year(at: At, options: ZoneOptions = {}): string {
+export function year(at: At, options: ZoneOptions = NO_OPTIONS): string {
   return `${digits(localDate("year", at, options).year, 4)}/1y`;
 }
 
 /** The first day of the period and the first day after it: "2026-01-31/2026-02-28" for an anchor on the 31st. */
 export function billingPeriod(at: At, options: BillingOptions): string {
+  // Without options the day is what is missing; a text is the zone in the wrong place.
+  if (options !== undefined) checkOptions("billingPeriod", options, true);
   const anchor: unknown = options?.anchorDay;
   if (typeof anchor !== "number" || !Number.isInteger(anchor) || anchor < 1 || anchor > 31) {
     throw configError(
       "billingPeriod: anchorDay must be a whole number from 1 to 31, the day of the month a period begins on.",
     );
   }
-  const { year, month, day } = localDate("billingPeriod", at, options);
+  const { year, month, day } = zonedDate("billingPeriod", at, options);
   const begun = day >= anchorIn(year, month, anchor).day;
   const start = anchorIn(year, begun ? month : month - 1, anchor);
   const end = anchorIn(start.year, start.month + 1, anchor);
@@ -87,9 +88,10 @@ function anchorIn(year: number, month: number, anchor: number): LocalDate {
  * names, and longer ones span it; where it is set forward, a window that would begin in the gap begins after it. So every
  * window is one stretch of time, named by its first instant.
  */
-export function windowOf(size: Duration, at: At, options: ZoneOptions = {}): string {
+export function windowOf(size: Duration, at: At, options: ZoneOptions = NO_OPTIONS): string {
   const sizeMs = durationMs(size, "windowOf");
   if (sizeMs < 1) throw configError("windowOf: the size must be at least 1ms.");
+  checkOptions("windowOf", options);
   const time = instantOf("windowOf", at);
   const zone = options.timeZone;
   const start = zone === undefined ? Math.floor(time / sizeMs) * sizeMs : zonedStart(sizeMs, time, zone);
@@ -138,9 +140,40 @@ function lastShift(from: number, between: number, to: number, timeZone: string):
   return after;
 }
 
+/** A misspelt option would give the window of another zone without a word. Checked in every call, so nothing is allocated. */
+function checkOptions(where: string, options: unknown, anchored = false): void {
+  if (options === NO_OPTIONS) return;
+  if (typeof options !== "object" || options === null || Array.isArray(options))
+    throw notOptions(where, options, anchored);
+  for (const name in options) {
+    if (name === "timeZone" || (anchored && name === "anchorDay")) continue;
+    throw noSuchOption(where, name, anchored ? ["anchorDay", "timeZone"] : ["timeZone"]);
+  }
+}
+
+function notOptions(where: string, given: unknown, anchored: boolean): NevertwiceError {
+  const zone = typeof given === "string" ? given : "Europe/Berlin";
+  const written = `{ ${anchored ? "anchorDay: 1, " : ""}timeZone: ${JSON.stringify(zone)} }`;
+  const call = `${where}(${where === "windowOf" ? "size, " : ""}at, ${written})`;
+  const what =
+    typeof given === "string"
+      ? JSON.stringify(given)
+      : given === null
+        ? "null"
+        : Array.isArray(given)
+          ? "an array"
+          : `a ${typeof given}`;
+  return configError(`${where}: its options are an object, and this is ${what}. Write ${call}.`);
+}
+
 function localDate(where: string, at: At, options: ZoneOptions): LocalDate {
+  checkOptions(where, options);
+  return zonedDate(where, at, options);
+}
+
+function zonedDate(where: string, at: At, options: ZoneOptions): LocalDate {
   const time = instantOf(where, at);
-  const zone = options?.timeZone;
+  const zone = options.timeZone;
   const date = new Date(zone === undefined ? time : time + offsetMs(time, zone));
   return { year: date.getUTCFullYear(), month: date.getUTCMonth() + 1, day: date.getUTCDate() };
 }
@@ -189,37 +222,8 @@ function makeFormatter(timeZone: unknown): Intl.DateTimeFormat {
   }
 }
 
-const ISO_INSTANT = /^(\d{4})-(\d\d)-(\d\d)[Tt ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:[Zz]|[+-]\d\d:?\d\d)$/;
-const ISO_WITHOUT_OFFSET = /^\d{4}-\d\d(?:-\d\d)?(?:[Tt ][\d:.,]+)?$/;
-// Within the years that are written with four digits in every zone.
-const EARLIEST = utcDay(1, 1, 2);
-const LATEST = utcDay(9999, 12, 30);
-
 function instantOf(where: string, at: unknown): number {
-  const time = at instanceof Date ? at.getTime() : typeof at === "string" ? parseIso(where, at) : at;
-  if (typeof time !== "number" || !(time >= EARLIEST && time <= LATEST)) {
-    throw invalidAt(where, at === undefined ? "no instant was given" : "this is not a valid instant");
-  }
-  if (typeof at === "number" && at >= 1e8 && at < 1e11) {
-    // As milliseconds this is before March 1973. Taken so, every window would last a thousand times too long.
-    throw invalidAt(where, "the number looks like seconds, and milliseconds are wanted (multiply it by 1000)");
-  }
-  return Math.floor(time);
-}
-
-function parseIso(where: string, text: string): number {
-  const match = ISO_INSTANT.exec(text);
-  if (match === null) {
-    throw ISO_WITHOUT_OFFSET.test(text)
-      ? invalidAt(where, "the text has no offset, so it is another instant in each time zone (end it with Z or +02:00)")
-      : invalidAt(where, "the text is not an ISO date-time with Z or an offset");
-  }
-  const [, year, month, date] = match.map(Number) as [number, number, number, number];
-  // Date.parse takes 30 February for 2 March.
-  const real = month >= 1 && month <= 12 && date >= 1 && date <= new Date(utcDay(year, month + 1, 0)).getUTCDate();
-  const time = real ? Date.parse(text.replace(" ", "T").replace(",", ".")) : Number.NaN;
-  if (Number.isNaN(time)) throw invalidAt(where, "the text names no real date and time");
-  return time;
+  return atMs(at, (what) => invalidAt(where, what));
 }
 
 function invalidAt(where: string, what: string): NevertwiceError {
@@ -227,11 +231,6 @@ function invalidAt(where: string, what: string): NevertwiceError {
     "INVALID_KEY",
     `${where}: ${what}. A window takes an explicit instant and never the wall clock: pass the time the intent is for, as a Date, epoch milliseconds or an ISO date-time with an offset, so that a retry names the same window.`,
   );
-}
-
-/** Date.UTC reads the years 0 to 99 as 1900 to 1999; setUTCFullYear does not. */
-function utcDay(year: number, month: number, day: number): number {
-  return new Date(0).setUTCFullYear(year, month - 1, day);
 }
 
 function dateText({ year, month, day }: LocalDate): string {

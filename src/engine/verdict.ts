@@ -1,5 +1,6 @@
 /** What an error says about the effect: the action's own word first, then the built-in rules. */
 import { classify, type Verdict } from "../core/classify.ts";
+import { doubtReason } from "../core/errors.ts";
 import type { Instant } from "../core/record.ts";
 import { type Definition, isVerdict, notAVerdict } from "./definition.ts";
 import type { Warnings } from "./events.ts";
@@ -19,7 +20,8 @@ export function verdictOn(definition: Definition, error: unknown, { ledger, warn
     return { kind: "doubt", why: what };
   }
   if (own === "not-sent") return { kind: "not-sent", retryAfterMs: null, cause: error };
-  if (own === "doubt") return { kind: "doubt", why: "the action calls this error doubt" };
+  if (own === "doubt")
+    return { kind: "doubt", why: doubtReason(error) ?? "the action's classify leaves this error in doubt" };
   return { kind: own, cause: error };
 }
 

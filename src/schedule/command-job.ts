@@ -3,7 +3,7 @@
  * group before the command begins, so a run whose runner died is taken over only when nothing of it is left.
  */
 import type { Duration } from "../core/duration.ts";
-import { notSent } from "../core/errors.ts";
+import { DOUBT_REASON, notSent } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { ProbeAnswer } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
@@ -14,7 +14,7 @@ import type { AttemptContext } from "../engine/context.ts";
 import type { ActionOptions } from "../engine/definition.ts";
 import { setTimeout } from "../engine/real-timers.ts";
 import { type CommandEnd, GatedChild } from "./gated-child.ts";
-import { jobAction } from "./job-action.ts";
+import { jobAction, SLOT_KEY, type SlotInput, sameSlot } from "./job-action.ts";
 import { groupStanding, type ProcessGroup, signalGroup } from "./process-group.ts";
 import { seed } from "./seed.ts";
 
@@ -58,18 +58,16 @@ export class CommandFailed extends Error {
   override readonly name = COMMAND_FAILED;
   readonly end: CommandEnd;
   readonly code: string;
+  readonly [DOUBT_REASON]: string;
 
   constructor(end: CommandEnd) {
     const how = end.signal === null ? `exited with ${end.exitCode}` : `was ended by ${end.signal}`;
     const said = end.lastLines.length === 0 ? "" : `: ${end.lastLines.slice(-3).join(" | ")}`;
     super(`the command ${how} after ${end.durationMs} ms${said}`);
     this.end = end;
+    this[DOUBT_REASON] = `the command ${how}, and --on-failure is hold`;
     this.code = end.signal ?? `EXIT_${end.exitCode}`;
   }
-}
-
-interface SlotInput {
-  readonly slot: string;
 }
 
 /** What is written down before the command begins: where it runs, and what its end is to mean. */
@@ -80,15 +78,26 @@ interface CommandDraft extends ProcessGroup {
 // After a timeout or a lost lease the command is asked to end, then made to.
 const GRACE_MS = 5_000;
 
-export async function runCommandJob(
-  ledger: CommandJobLedger,
-  options: CommandJobOptions,
-): Promise<Outcome<CommandResult>> {
+export interface CommandJobRun {
+  readonly outcome: Outcome<CommandResult>;
+  /** What this call itself started; null: nothing. */
+  readonly started: StartedCommand | null;
+}
+
+export interface StartedCommand {
+  /** It was ended by its timeout. */
+  timedOut: boolean;
+  /** Null: its end was not seen. */
+  exitCode: number | null;
+}
+
+export async function runCommandJob(ledger: CommandJobLedger, options: CommandJobOptions): Promise<CommandJobRun> {
   const { job, slot, stale, failed } = options;
+  let started: StartedCommand | null = null;
   const children = new Map<number, GatedChild>();
   const probe = async (_: SlotInput, { key }: { key: string }) => takenOver(ledger.store, key, failed);
   const action = ledger.action<SlotInput, CommandResult, CommandDraft>(jobAction(job), {
-    key: ["slot"],
+    ...SLOT_KEY,
     ...(options.lease !== undefined && { lease: options.lease }),
     ...(options.timeout !== undefined && { timeout: options.timeout }),
     ...(options.keep !== undefined && { keep: options.keep }),
@@ -101,20 +110,50 @@ export async function runCommandJob(
       children.set(context.attempt, child);
       return { ...child.group, failed };
     },
-    run: (_, context) => open(children.get(context.attempt) as GatedChild, context, options),
+    run: (_, context) => {
+      started = { timedOut: false, exitCode: null };
+      return open(children.get(context.attempt) as GatedChild, context, options, started);
+    },
     classify: (error) => (failed === "hold" && error instanceof CommandFailed ? "doubt" : undefined),
   });
+  let outcome: Outcome<CommandResult>;
   try {
-    return await action.attempt({ slot });
+    outcome = sameSlot(await action.attempt({ slot }));
   } finally {
-    // Prepared, and then not let go: the gate ends without the command.
+    // Prepared, and then not let go: the gate ends without the command. Let go: its end is waited for.
     for (const child of children.values()) await child.abandon();
   }
+  // Set by `run`, which the compiler does not see.
+  const command = started as StartedCommand | null;
+  // Asked to end, it ended well: the ledger may know by now that it is done.
+  const late = outcome.status === "unknown" && command?.exitCode === 0 ? await lateSuccess(action, slot) : null;
+  return { outcome: late ?? outcome, started: command };
 }
 
-async function open(child: GatedChild, context: AttemptContext, options: CommandJobOptions): Promise<CommandResult> {
+const LATE_LOOKS = 40;
+const LATE_PAUSE_MS = 25;
+
+async function lateSuccess(
+  action: Action<SlotInput, CommandResult>,
+  slot: string,
+): Promise<Outcome<CommandResult> | null> {
+  for (let look = 0; look < LATE_LOOKS; look += 1) {
+    const now = await action.status({ slot });
+    if (now.status === "done") return { ...now, replayed: false };
+    await new Promise((done) => setTimeout(done, LATE_PAUSE_MS));
+  }
+  return null;
+}
+
+async function open(
+  child: GatedChild,
+  context: AttemptContext,
+  options: CommandJobOptions,
+  started: StartedCommand,
+): Promise<CommandResult> {
   const stopListening = options.onSignal((signal) => child.signal(signal));
   const stop = () => {
+    started.timedOut = (context.signal.reason as { name?: unknown } | undefined)?.name === "TimeoutError";
     child.signal("SIGTERM");
     setTimeout(() => child.signal("SIGKILL"), GRACE_MS).unref();
   };
@@ -122,6 +161,7 @@ async function open(child: GatedChild, context: AttemptContext, options: Command
   try {
     const end = withoutSecrets(await child.run());
     const { exitCode, durationMs, lastLines } = end;
+    started.exitCode = exitCode;
     if (exitCode === 0) return { exitCode, durationMs, lastLines };
     // What a failed command left running would meet the next attempt.
     signalGroup(child.group.group, "SIGTERM");
@@ -166,7 +206,8 @@ async function takenOver(
   const { record } = stored;
   if (isHeld(record) || (failed === "hold" && !runnerDied(record))) return "unknown";
   const group = groupOf(record);
-  return group !== null && groupStanding(group) === "alive" ? "unknown" : "not-done";
+  // No command's group: the attempt was one of a job in code, of which no process tells anything.
+  return group === null || groupStanding(group) === "alive" ? "unknown" : "not-done";
 }
 
 /** The runner saw the command's end, or ended it, and the policy of that attempt leaves the rest to a person. */

@@ -327,6 +327,41 @@ describe("what is wrong is said", () => {
       /is not one of its scheduled instants; the one before it is 2026-01-15T06:00:00.000Z/,
     );
   });
+
+  it.each([
+    ["a Date", new Date("2026-01-15T06:00:00Z")],
+    ["epoch milliseconds", Date.parse("2026-01-15T06:00:00Z")],
+    ["ISO text with Z", "2026-01-15T06:00:00Z"],
+    ["ISO text with an offset", "2026-01-15T07:00+01:00"],
+  ])("a scheduled instant may be given as %s", async (_, at) => {
+    const { host, ran } = world("2026-01-15T06:00Z");
+    const job = host("a");
+    expect(await job.statusAt(at)).toMatchObject({ status: "absent" });
+    expect(await job.runAt(at)).toMatchObject({ status: "done", replayed: false });
+    expect(await job.statusAt(at)).toMatchObject({ status: "done" });
+    expect(ran).toEqual(["a 2026-01-15T06:00Z/slot"]);
+  });
+
+  it.each([
+    ["a text without an offset", "2026-01-15T06:00:00", /the text has no offset.*write 2026-01-15T06:00:00Z/],
+    ["a date", "2026-01-15", /the text has no offset.*write 2026-01-15T00:00:00Z/],
+    ["digits in a text", "1768456800000", /the text is not an ISO date-time/],
+    ["seconds", 1_768_456_800, /the number looks like seconds/],
+    ["nothing", undefined, /no instant was given/],
+    ["null", null, /this is not a valid instant/],
+    ["true", true, /this is not a valid instant/],
+    ["an invalid Date", new Date("no"), /this is not a valid instant/],
+  ])("%s names no scheduled instant, and the error says what to pass", (_, at, message) => {
+    const job = world("2026-01-15T06:00Z").host("a");
+    for (const [method, call] of [
+      ["runAt", () => job.runAt(at as Date)],
+      ["statusAt", () => job.statusAt(at as Date)],
+    ] as const) {
+      expect(call).toThrow(message);
+      expect(call).toThrow(`job "digest": ${method}: `);
+      expect(call).toThrow(/Pass the scheduled instant: a Date, epoch milliseconds, or an ISO date-time with Z/);
+    }
+  });
 });
 
 it("start() runs what comes due, stop() waits for the run under way, close() stops all", async () => {

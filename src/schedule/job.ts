@@ -2,6 +2,7 @@
  * A job in code: a function that runs once per scheduled instant, on however many hosts the program runs. The instant is
  * the key, so two schedulers, a repeated hour and a tick that came late all mean the same run.
  */
+import { type At, atMs } from "../core/at.ts";
 import { type Duration, formatDuration } from "../core/duration.ts";
 import { configError, noSuchOption } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
@@ -13,13 +14,13 @@ import type { Clock } from "../engine/clock.ts";
 import type { AttemptContext, Logger } from "../engine/context.ts";
 import type { ActionOptions } from "../engine/definition.ts";
 import type { Payloads } from "../engine/payloads.ts";
-import { jobAction, planAction } from "./job-action.ts";
+import { jobAction, planAction, SLOT_KEY, type SlotInput, sameSlot } from "./job-action.ts";
 import { type CatchUp, checkCatchUp, JobLoop } from "./job-loop.ts";
 import { keptPlan, planVerdict } from "./kept-plan.ts";
 import { KnownSlots } from "./known-slots.ts";
 import { type Seed, seed } from "./seed.ts";
 import { slotKeep } from "./slot-keep.ts";
-import { slotOfInstant, type TimetableOptions, timetable } from "./timetable.ts";
+import { instantOfSlot, slotOfInstant, type TimetableOptions, timetable } from "./timetable.ts";
 
 export interface PlanContext {
   readonly job: string;
@@ -69,9 +70,9 @@ export interface Job<R> {
   /** Runs what is due now, and returns what became of it: for a scheduler of your own. */
   tick(): Promise<JobRun<R>[]>;
   /** Runs the slot of this scheduled instant, if nobody has. */
-  runAt(at: Date | number): Promise<Outcome<R>>;
+  runAt(at: At): Promise<Outcome<R>>;
   /** What the ledger says of that slot. */
-  statusAt(at: Date | number): Promise<Outcome<R> | Absent>;
+  statusAt(at: At): Promise<Outcome<R> | Absent>;
   /** The next scheduled instant; null: there is none any more. */
   next(): Date | null;
   recent(count: number, field: string): Promise<unknown[]>;
@@ -103,11 +104,6 @@ export interface JobServices {
   ): Promise<R>;
 }
 
-interface SlotInput {
-  readonly slot: string;
-  readonly at: number;
-}
-
 const OPTIONS = new Set("cron every tz catchUp plan run keep lease timeout doubt retry whenStoreDown".split(" "));
 const MOST_RECENT = 1_000;
 
@@ -133,29 +129,34 @@ export function createJob<R, P>(
   const action = services.action<SlotInput, R, { plan: P }>(jobAction(name), {
     ...policy,
     keep,
-    key: ["slot"],
+    ...SLOT_KEY,
     wait: 0,
     ...(plan !== undefined && {
-      prepare: async ({ slot, at }) => {
-        const draw = async () =>
-          keptPlan(await plan({ job: name, slot, at: new Date(at), seed: seed(name, slot), recent }), where);
-        // An intent of its own: a confirmed record never changes, whoever runs the slot and however often.
-        return {
-          plan: await services.once(planAction(name), [slot], draw, {
-            ...span,
-            keep,
-            doubt: "retry",
-            classify: planVerdict,
-          }),
-        };
-      },
+      prepare: async ({ slot }) => ({ plan: await planOf(slot, plan) }),
       classify: planVerdict,
     }),
-    run: ({ slot, at }, context, draft) =>
-      run({ ...context, job: name, slot, at: new Date(at), seed: seed(name, slot), plan: draft?.plan as P }),
+    run: async ({ slot }, context, draft) =>
+      run({
+        ...context,
+        job: name,
+        slot,
+        at: instantOfSlot(slot),
+        seed: seed(name, slot),
+        // The draft of an attempt by `nevertwice run` has no plan.
+        plan: (plan === undefined || (draft !== undefined && "plan" in draft)
+          ? draft?.plan
+          : await planOf(slot, plan)) as P,
+      }),
   });
 
-  const attempt = (at: number) => action.attempt({ slot: slotOfInstant(at), at });
+  /** An intent of its own: a confirmed record never changes, whoever runs the slot and however often. */
+  function planOf(slot: string, plan: (context: PlanContext) => P | Promise<P>): Promise<P> {
+    const draw = async () =>
+      keptPlan(await plan({ job: name, slot, at: instantOfSlot(slot), seed: seed(name, slot), recent }), where);
+    return services.once(planAction(name), [slot], draw, { ...span, keep, doubt: "retry", classify: planVerdict });
+  }
+
+  const attempt = async (at: number) => sameSlot(await action.attempt({ slot: slotOfInstant(at), at }));
   // Slots from before the job was first seen are nobody's: a new job does not begin with the past.
   const since = () =>
     services.once(`job-since:${name}`, ["first seen"], () => services.store.now(), {
@@ -191,9 +192,9 @@ export function createJob<R, P>(
       services.requireOpen();
       return (await loop.tick()).map(({ at, outcome }) => ({ slot: slotOfInstant(at), at: new Date(at), outcome }));
     },
-    runAt: (at) => runAt(scheduled(at)),
+    runAt: (at) => runAt(scheduled(at, "runAt")),
     statusAt: (at) => {
-      const instant = scheduled(at);
+      const instant = scheduled(at, "statusAt");
       return action.status({ slot: slotOfInstant(instant), at: instant });
     },
     next: () => {
@@ -217,12 +218,16 @@ export function createJob<R, P>(
     return `${where}: ${instants.length === 1 ? `the slot ${first} was` : `${instants.length} slots from ${first} to ${last} were`} not caught up with: the ledger may have forgotten that they are done (keep is ${kept}). Give the job a longer keep, or "forever", to catch up further back.`;
   }
 
-  function scheduled(at: Date | number): number {
-    const instant = Number(at);
-    const [last] = Number.isFinite(instant) ? times.upTo(instant, 1) : [];
+  function scheduled(at: At, method: string): number {
+    const instant = atMs(at, (what) =>
+      configError(
+        `${where}: ${method}: ${what}. Pass the scheduled instant: a Date, epoch milliseconds, or an ISO date-time with Z or an offset.`,
+      ),
+    );
+    const [last] = times.upTo(instant, 1);
     if (last === instant) return instant;
     throw configError(
-      `${where}: ${Number.isFinite(instant) ? new Date(instant).toISOString() : String(at)} is not one of its scheduled instants${last === undefined ? "" : `; the one before it is ${new Date(last).toISOString()}`}. Pass the instant a run stands for, not the time of the call.`,
+      `${where}: ${new Date(instant).toISOString()} is not one of its scheduled instants${last === undefined ? "" : `; the one before it is ${new Date(last).toISOString()}`}. Pass the instant a run stands for, not the time of the call.`,
     );
   }
 }

@@ -1,9 +1,10 @@
 /** A job's slots: the stretch of time that one run stands for. */
 
+import type { At } from "../core/at.ts";
 import { durationMs } from "../core/duration.ts";
 import { configError } from "../core/errors.ts";
 import { WINDOW_MS } from "../core/keep.ts";
-import { type At, day, month, quarter, week, windowOf, year } from "../core/windows.ts";
+import { day, month, quarter, week, windowOf, year } from "../core/windows.ts";
 
 export type Per = "hour" | "day" | "week" | "month" | "quarter" | "year" | (string & {});
 

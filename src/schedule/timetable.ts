@@ -58,9 +58,16 @@ function byInterval(everyMs: number, where: string): Timetable {
   };
 }
 
+const SLOT_MARK = "/slot";
+
 /** What names a scheduled instant in keys, in the ledger and on the screen. */
 export function slotOfInstant(at: number): string {
   const iso = new Date(at).toISOString();
   // Behind a slash, as windows are: a moment that just passed is a slot here, not the time of a call.
-  return `${iso.endsWith(":00.000Z") ? `${iso.slice(0, 16)}Z` : iso}/slot`;
+  return `${iso.endsWith(":00.000Z") ? `${iso.slice(0, 16)}Z` : iso}${SLOT_MARK}`;
+}
+
+/** The instant that such a name stands for. */
+export function instantOfSlot(slot: string): Date {
+  return new Date(slot.slice(0, -SLOT_MARK.length));
 }

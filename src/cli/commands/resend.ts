@@ -6,6 +6,7 @@ import type { Command, Context } from "../command.ts";
 import { EXIT, ProblemError, UsageError } from "../exit.ts";
 import { findRecord } from "../find-record.ts";
 import { shortKey } from "../format.ts";
+import { kindOf } from "../kind-of-record.ts";
 import { ledgerJson, requireStore } from "../ledger.ts";
 import { type AnyAction, identifier, loadAction } from "../load-actions.ts";
 import { outcomeJson } from "../record-json.ts";
@@ -39,9 +40,9 @@ async function run(context: Context): Promise<number> {
   );
   const { record } = await findRecord(context, "resend");
   const file = args.text("actions");
-  if (file === undefined) throw withoutActions(context, record);
+  if (file === undefined) throw kindError(context, record) ?? withoutActions(context, record);
+  const action = await loadAction(file, record.action, io.cwd, kindError(context, record));
   const input = storedInput(record);
-  const action = await loadAction(file, record.action, io.cwd);
   await requireSameLedger(context, action, record, input, file);
   const options = { ...identityOf(record), ...signature };
   try {
@@ -51,6 +52,13 @@ async function run(context: Context): Promise<number> {
   }
   tell(context, record, await latestVersion(action, record, input));
   return EXIT.ok;
+}
+
+/** No module can export an action for these. */
+function kindError(context: Context, record: LedgerRecord): ProblemError | null {
+  const kind = kindOf(record, context.suggest);
+  if (kind === null) return null;
+  return new ProblemError(`the record is ${kind.what}: it cannot be sent again, and nothing was sent. ${kind.again}`);
 }
 
 /** nevertwice's own errors say what to do; the user's own say nothing about the ledger. */
@@ -144,6 +152,16 @@ function withoutActions(context: Context, record: LedgerRecord): UsageError {
       `      where actions.js exports the action ${JSON.stringify(oneLine(record.action))}`,
       `  await ${name}.resend(input, { by: "you", reason: ${reason} })`,
       "      in the program itself",
+      ...onceAgain(record),
     ].join("\n"),
   );
+}
+
+/** nt.once() records no input, and its key is derived by its call. */
+function onceAgain({ action, input, version }: LedgerRecord): string[] {
+  if (input !== null) return [];
+  return [
+    `  await nt.once(${JSON.stringify(oneLine(action))}, parts, run, { version: ${version + 1} })`,
+    "      where nt.once() made the record",
+  ];
 }

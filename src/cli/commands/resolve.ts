@@ -127,7 +127,7 @@ function alreadySettled(context: Context, record: LedgerRecord): ProblemError {
 
 function nextWords({ record }: Stored, as: As, hasResult: boolean, context: Context): string {
   const omitted = record.result !== null && "omitted" in record.result ? record.result.omitted : null;
-  if (as === "not-done") return whoRunsIt(record);
+  if (as === "not-done") return whoRunsIt(record, context.suggest);
   if (as === "failed") {
     return `Nothing tries it again by itself; ${context.suggest(`retry ${shortKey(record.key)}`)} --reason '…' would bring it back.`;
   }

@@ -7,6 +7,7 @@ import type { Command, Context } from "../command.ts";
 import { EXIT, ProblemError, UsageError } from "../exit.ts";
 import { findRecord } from "../find-record.ts";
 import { plural, shortKey } from "../format.ts";
+import { kindOf } from "../kind-of-record.ts";
 import { ledgerJson, requireStore } from "../ledger.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
 import { actionLabel, remarkOf, standingOf, whoRunsIt } from "../standing.ts";
@@ -56,6 +57,7 @@ async function run(context: Context): Promise<number> {
   if (!all) {
     const stored = await findRecord(context, "retry");
     refuseDoubt(context, stored);
+    refuseDone(context, stored);
     return finish(context, await retryEach(context, [stored], signature, true));
   }
   const ledger = context.ledger();
@@ -68,6 +70,13 @@ function refuseDoubt(context: Context, { record }: Stored): void {
   throw new ProblemError(
     `the record is in doubt, which is not a failure: it may have happened. Settle it first: ${context.suggest(`show ${shortKey(record.key)}`)}`,
   );
+}
+
+/** An action is done again by resend; what no action made has a way of its own. */
+function refuseDone(context: Context, { record }: Stored): void {
+  const kind = record.state === "confirmed" ? kindOf(record, context.suggest) : null;
+  if (kind === null) return;
+  throw new ProblemError(`the record is ${kind.what}, and it did not fail: nothing was changed. ${kind.again}`);
 }
 
 interface Retried {
@@ -145,7 +154,7 @@ function finish(context: Context, { retried, refused }: Retried): number {
   else
     for (const { record } of retried) {
       context.line(`${actionLabel(record)} ${shortKey(record.key)}: failed → pending`);
-      context.line(whoRunsIt(record));
+      context.line(whoRunsIt(record, context.suggest));
     }
   for (const { stored, why } of refused) context.note(`${shortKey(stored.record.key)}: ${why}`);
   return code;

@@ -1,14 +1,21 @@
 import { constants } from "node:os";
 import { performance } from "node:perf_hooks";
 import { StringDecoder } from "node:string_decoder";
-import type { Duration } from "../../core/duration.ts";
+import { type Duration, formatDuration } from "../../core/duration.ts";
 import { messageOf } from "../../core/errors.ts";
 import { windowsIn } from "../../core/keep.ts";
 import type { Outcome } from "../../core/outcome.ts";
 import { resolvePolicy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
 import { nevertwice } from "../../nevertwice.ts";
-import { CommandFailed, type CommandResult, groupOf, isHeld, runCommandJob } from "../../schedule/command-job.ts";
+import {
+  CommandFailed,
+  type CommandResult,
+  groupOf,
+  isHeld,
+  runCommandJob,
+  type StartedCommand,
+} from "../../schedule/command-job.ts";
 import { jobAction } from "../../schedule/job-action.ts";
 import { groupStanding } from "../../schedule/process-group.ts";
 import { slotLengthMs, slotOf } from "../../schedule/slot.ts";
@@ -29,7 +36,7 @@ export const run: Command = {
     "--job <name> --slot <text> [flags] -- <command> [arguments]",
   ],
   about:
-    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over when its lease is over and nothing of its process group is left (--on-stale hold leaves it to a person).\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _ATTEMPT, _FENCE and _SEED in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt.",
+    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over when its lease is over and nothing of its process group is left (--on-stale hold leaves it to a person).\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _ATTEMPT, _FENCE and _SEED in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt or the command was ended by its timeout.",
   flags: {
     job: { takes: "value", value: "name", about: "the job; part of the key" },
     per: {
@@ -80,14 +87,15 @@ async function runJob(context: Context): Promise<number> {
   const stale = choice(context, "on-stale", ["take-over", "hold"] as const);
   const failed = choice(context, "on-failure", ["retry", "hold"] as const);
   const onSkip = exitCode(context);
-  const lasting = { ...durations(context), ...keepOf(context) };
+  const { timeoutMs, ...given } = durations(context);
+  const lasting = { ...given, ...keepOf(context) };
   const store = openLedger(args.text("store"), io);
   const tenant = args.text("tenant");
   const nt = nevertwice({ store, sweep: false, onWarning: () => {}, ...(tenant !== undefined && { tenant }) });
   try {
     const slot = slotFor(context, nt.store.now());
     const json = args.on("json");
-    const outcome = await runCommandJob(nt, {
+    const { outcome, started } = await runCommandJob(nt, {
       job,
       slot,
       command: args.behindDashes,
@@ -101,7 +109,7 @@ async function runJob(context: Context): Promise<number> {
       monotonic: () => performance.now(),
       onSignal: forwardSignals,
     });
-    return await report(context, { job, slot, onSkip }, outcome, nt.store);
+    return await report(context, { job, slot, onSkip, stale, failed, timeoutMs, started }, outcome, nt.store);
   } finally {
     await nt.close();
   }
@@ -124,15 +132,15 @@ function exitCode({ args }: Context): number {
 }
 
 /** Checked before the ledger is opened: a ledger that cannot be is another trouble, with another exit code. */
-function durations({ args }: Context): { lease?: string; timeout?: string; keep?: string } {
+function durations({ args }: Context): { lease?: string; timeout?: string; keep?: string; timeoutMs: number } {
   const given = Object.fromEntries(
     ["lease", "timeout", "keep"].flatMap((flag) => {
       const text = args.text(flag);
       return text === undefined ? [] : [[flag, text]];
     }),
   );
-  asUsage(() => resolvePolicy(given, "run"));
-  return given;
+  const { timeoutMs } = asUsage(() => resolvePolicy(given, "run"));
+  return { ...given, timeoutMs };
 }
 
 /** Of --per the window in the key says what it needs; of --cron only the expression does. */
@@ -187,6 +195,10 @@ interface Asked {
   readonly job: string;
   readonly slot: string;
   readonly onSkip: number;
+  readonly stale: "take-over" | "hold";
+  readonly failed: "retry" | "hold";
+  readonly timeoutMs: number;
+  readonly started: StartedCommand | null;
 }
 
 interface Verdict {
@@ -208,11 +220,12 @@ async function report(context: Context, asked: Asked, outcome: Outcome<CommandRe
 
 async function verdictOn(
   context: Context,
-  { onSkip }: Asked,
+  asked: Asked,
   outcome: Outcome<CommandResult>,
   store: Store,
 ): Promise<Verdict> {
   const now = store.now();
+  const { onSkip, started } = asked;
   const skipped = (words: string): Verdict => ({ ran: false, code: onSkip, words: `${words}; skipped.`, quiet: true });
   switch (outcome.status) {
     case "done":
@@ -223,11 +236,19 @@ async function verdictOn(
     case "failed":
       return failure(context, outcome);
     case "unknown": {
+      const ended = started?.timedOut
+        ? `the command was ended after ${formatDuration(asked.timeoutMs)} (its timeout)`
+        : null;
+      const held = asked.failed === "hold" ? "--on-failure" : asked.stale === "hold" ? "--on-stale" : null;
       const group = await survivor(store, outcome.key);
-      if (group !== null) return skipped(`its runner died, and the command still runs (process group ${group})`);
+      if (ended !== null && held === null)
+        return { ran: true, code: IN_DOUBT, words: endedWords(ended, group), quiet: false };
+      if (started === null && group !== null)
+        return skipped(`its runner died, and the command still runs (process group ${group})`);
+      const why = ended === null ? oneLine(outcome.why) : `${ended}, and ${held} is hold`;
       const look = context.suggest(`show ${shortKey(outcome.key)}`);
-      const words = `in doubt: ${oneLine(outcome.why)}. Look, and settle it: ${look}`;
-      return { ran: false, code: exitOfStatus("unknown"), words, quiet: false };
+      const words = `in doubt: ${why}. Look, and settle it: ${look}`;
+      return { ran: started !== null, code: IN_DOUBT, words, quiet: false };
     }
     default:
       return {
@@ -237,6 +258,14 @@ async function verdictOn(
         quiet: false,
       };
   }
+}
+
+const IN_DOUBT = exitOfStatus("unknown");
+
+function endedWords(ended: string, group: number | null): string {
+  return group === null
+    ? `${ended}. The next call for this slot runs it again.`
+    : `${ended}, and something that it started still runs (process group ${group}). The next call for this slot runs it again once that has ended.`;
 }
 
 function failure(context: Context, outcome: Extract<Outcome<unknown>, { status: "failed" }>): Verdict {

@@ -6,7 +6,8 @@ import type { Command, Context } from "../command.ts";
 import { kindOfDoubt } from "../doubt-groups.ts";
 import { EXIT } from "../exit.ts";
 import { findRecord } from "../find-record.ts";
-import { age, localIso, moment, shortKey, span } from "../format.ts";
+import { age, keepSpan, localIso, moment, shortKey } from "../format.ts";
+import { kindOf } from "../kind-of-record.ts";
 import { ledgerJson, requireStore } from "../ledger.ts";
 import { fullRecordJson, recordJson } from "../record-json.ts";
 import { drawSteps, HELD, heldBy, heldWords, type ListedStep, stepsOfRun } from "../run-steps.ts";
@@ -58,7 +59,8 @@ async function run(context: Context): Promise<number> {
     for (const line of drawSteps(steps, at, context)) context.line(line);
   }
   history(context, record.history);
-  const commands = holding.length > 0 ? holding.flatMap((step) => settling(step, at)) : sensible(record, at);
+  const commands =
+    holding.length > 0 ? holding.flatMap((step) => settling(context, step, at)) : sensible(context, record, at);
   if (commands.length > 0) context.line();
   for (const [what, line] of commands) {
     context.line(bold(what));
@@ -73,16 +75,20 @@ async function run(context: Context): Promise<number> {
 
 type Fact = readonly [name: string, text: string, paint?: (text: string) => string];
 
-function facts({ paint }: Context, record: LedgerRecord, at: Instant, holding: readonly ListedStep[]): Fact[] {
+function facts(context: Context, record: LedgerRecord, at: Instant, holding: readonly ListedStep[]): Fact[] {
+  const { paint } = context;
+  const kind = kindOf(record, context.suggest);
   const { label: own, inDoubt } = standingOf(record, at);
   const label = holding.length > 0 ? HELD : own;
   const time = (ms: number) => moment(ms, at.now);
   const optional = (name: string, value: string | null): Fact[] => (value === null ? [] : [[name, value]]);
   const when = (name: string, ms: number | null) => optional(name, ms === null ? null : time(ms));
   const { error } = record;
+  const held = `${heldWords(holding)}. Settle it, and the next call goes on`;
   return [
+    ...optional("record", kind?.what ?? null),
     ["state", label, paintState(label, paint)],
-    ["", holding.length > 0 ? `${heldWords(holding)}. Settle it, and the next call goes on` : plainWords(record, at)],
+    ...optional("", kind?.runs === false ? null : holding.length > 0 ? held : plainWords(record, at)),
     ...optional("why", inDoubt ? oneLine(record.why ?? "its holder stopped answering after the send mark") : null),
     ...optional(
       "error",
@@ -121,9 +127,12 @@ function holderWords(record: LedgerRecord, at: Instant): string | null {
 
 function keepWords(record: LedgerRecord, at: Instant): string {
   if (record.settledAt === null) {
-    return record.keepMs === null ? "forever once it is settled" : `${span(record.keepMs)} once it is settled`;
+    return record.keepMs === null ? "forever once it is settled" : `${keepSpan(record.keepMs)} once it is settled`;
   }
-  return record.expiresAt === null ? "forever" : `until ${moment(record.expiresAt, at.now)}`;
+  if (record.expiresAt === null) return "forever";
+  const left = record.expiresAt - at.now;
+  if (left <= 0) return `until ${moment(record.expiresAt, at.now)}`;
+  return `until ${localIso(record.expiresAt)} (in ${keepSpan(left)})`;
 }
 
 const NAME_WIDTH = 12;
@@ -187,12 +196,16 @@ function history({ line, paint, width }: Context, entries: readonly HistoryEntry
 }
 
 /** A run that a step holds goes on when that step is settled. */
-function settling({ name, record }: ListedStep, at: Instant): (readonly [what: string, line: string])[] {
-  return sensible(record, at).map(([what, line]) => [`Step ${oneLine(name)}: ${what}`, line]);
+function settling(
+  context: Context,
+  { name, record }: ListedStep,
+  at: Instant,
+): (readonly [what: string, line: string])[] {
+  return sensible(context, record, at).map(([what, line]) => [`Step ${oneLine(name)}: ${what}`, line]);
 }
 
 /** The commands that make sense as the record stands. */
-function sensible(record: LedgerRecord, at: Instant): (readonly [what: string, line: string])[] {
+function sensible(context: Context, record: LedgerRecord, at: Instant): (readonly [what: string, line: string])[] {
   const key = shortKey(record.key);
   const { inDoubt, expired } = standingOf(record, at);
   if (inDoubt) {
@@ -212,6 +225,8 @@ function sensible(record: LedgerRecord, at: Instant): (readonly [what: string, l
   if (expired) return [["Remove what is past its keep", "sweep"]];
   if (record.state === "failed") return [["Bring it back", `retry ${key} --reason '…'`]];
   if (record.state === "confirmed") {
+    // A module can export actions only.
+    if (kindOf(record, context.suggest) !== null) return [];
     return [["Send it once more, on purpose", `resend ${key} --reason '…' --actions ./actions.js`]];
   }
   const leased = record.state === "claimed" || record.state === "sent";
