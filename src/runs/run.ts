@@ -6,6 +6,7 @@
  * heartbeats for as long as the body takes; a run whose process died is simply taken up again when the lease is over.
  */
 import type { Duration } from "../core/duration.ts";
+import { entryAction } from "../core/entry-name.ts";
 import { configError, messageOf, NevertwiceError, noSuchOption, rejectedMark } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
@@ -56,7 +57,7 @@ const MAX_TURNS = 10_000;
 const ATTEMPTS = 1_000;
 
 export function runAction(name: string): string {
-  return `run:${name}`;
+  return entryAction("run", name);
 }
 
 export async function startRun<R>(

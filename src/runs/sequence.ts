@@ -4,6 +4,7 @@
  * the step before it is done and long enough ago.
  */
 import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
+import { entryAction } from "../core/entry-name.ts";
 import { configError, NevertwiceError, putOff, rejected } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
 import { leastKeepMs } from "../core/keep.ts";
@@ -419,7 +420,7 @@ function listed(step: string, record: LedgerRecord | null, queued: boolean): Lis
 }
 
 export function sequenceAction(name: string): string {
-  return `sequence:${name}`;
+  return entryAction("sequence", name);
 }
 
 function stateOf({ steps, behind, note }: Subject): SubjectStatus<unknown>["state"] {
