@@ -273,6 +273,16 @@ describe("what is wrong is said", () => {
     expect([await other, taken]).toEqual([1, ["inner"]]);
   });
 
+  it("a step inside a step that nobody caught: the error, at once and on later calls, says what is wrong", async () => {
+    const { nt } = openSqlite();
+    const nested = () => nt.run("r", 1, (run) => run.step("outer", () => run.step("inner", () => 1)));
+    for (let call = 0; call < 2; call += 1)
+      await expect(nested()).rejects.toMatchObject({
+        code: "OUTCOME_UNKNOWN",
+        message: expect.stringMatching(/\(CONFIG\)\)\. Inside: run r: the step "inner" was called inside a step\. .*nevertwice resolve/),
+      });
+  });
+
   it("a step that is called after the run has ended, well or not, is refused and runs nothing", async () => {
     const { nt } = openSqlite();
     const taken: string[] = [];
