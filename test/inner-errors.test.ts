@@ -40,5 +40,7 @@ it("a failure that is remembered: what the inner error said", async () => {
     },
   });
   await expect(order({ id: 1 })).rejects.toThrow(/a run's name must be a text/);
-  await expect(order({ id: 1 })).rejects.toThrow(/refused for good.*Inside: run\(" ", …\): a run's name must be a text/);
+  await expect(order({ id: 1 })).rejects.toThrow(
+    /refused for good.*Inside: run\(" ", …\): a run's name must be a text/,
+  );
 });

@@ -35,7 +35,10 @@ export interface RunOptions {
   readonly tenant?: string;
   /** How long a run and its steps are kept after it has ended. Until then they do not expire. */
   readonly keep?: Duration | "forever";
-  /** How long a run whose process died is left alone. */
+  /**
+   * How long a run whose process died is left alone. Its steps have the same lease unless they have their own, and their
+   * timeout is 5/6 of it unless given.
+   */
   readonly lease?: Duration;
   /** How long to wait for another process that is at the same run. */
   readonly wait?: Duration;
@@ -316,6 +319,7 @@ class RunExecution<R> implements Holding {
       keep: this.#options.keep ?? DEFAULT_KEEP,
       tenant: this.#call.tenant,
       version: this.#call.version,
+      leaseMs: this.#call.definition.policy.leaseMs,
       path: [] as string[],
       attempt: pulse.stored.record.attempt,
       hasEnded,

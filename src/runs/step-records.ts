@@ -46,6 +46,8 @@ export interface StepsOwner {
   readonly key: string;
   readonly tenant: string;
   readonly version: number;
+  /** Of the run: steps and branches have it too, unless a step has its own. */
+  readonly leaseMs: number;
 }
 
 export interface StepServices {
@@ -93,6 +95,7 @@ export class StepRecords {
     this.#branches = services.adHoc<BranchInput, undefined, undefined>(branchAction(of.name), {
       keep: "forever",
       doubt: "retry",
+      lease: of.leaseMs,
       key: ({ number }) => [of.key, "branch", number],
       run: () => undefined,
     });

@@ -6,7 +6,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Duration } from "../core/duration.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
-import { type PolicyOptions, resolveKeep } from "../core/policy.ts";
+import { inheritedLease, type PolicyOptions, resolveKeep } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import { requireGivenIn } from "../engine/call.ts";
 import type { AttemptContext } from "../engine/context.ts";
@@ -164,6 +164,7 @@ export class StepSequence {
     const input: StepInput = { step: name, path, place, order, behind: recorded?.behind ?? this.#behind };
     const action = services.adHoc<StepInput, R, undefined>(stepAction(this.#of.name), {
       ...(policy as PolicyOptions<Probe<StepInput, R>>),
+      lease: inheritedLease(policy, this.#of.leaseMs, `${this.#where}: step ${JSON.stringify(name)}`),
       ...records.stepOptions(),
       run: (_, context) => {
         this.#shared.order.ran(asked);
