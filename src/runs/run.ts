@@ -104,15 +104,25 @@ function check(name: string, id: unknown, body: unknown, options: RunOptions): v
 function checkRenamed(renamed: unknown, where: string): void {
   if (renamed === undefined) return;
   const isName = (name: unknown) => typeof name === "string" && name.trim() !== "";
-  const names = typeof renamed === "object" && renamed !== null ? Object.entries(renamed) : [["", ""]];
-  const wrong = names.find((pair) => !pair.every(isName));
-  if (wrong !== undefined)
+  const names = isPlainObject(renamed) ? Object.entries(renamed) : null;
+  if (names === null || !names.every((pair) => pair.every(isName)))
     throw configError(
-      `${where}: renamed takes the old and the new names of steps and branches: { "old name": "new name" }.`,
+      `${where}: renamed takes the old and the new names of steps and branches: { "old name": "new name" }; got ${described(renamed)}.`,
     );
   const twice = names.find(([, name], at) => names.findIndex(([, other]) => other === name) !== at);
   if (twice !== undefined)
     throw configError(`${where}: renamed has two old names for ${JSON.stringify(twice[1])}. Each name has one.`);
+}
+
+function isPlainObject(value: unknown): value is object {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function described(value: unknown): string {
+  if (typeof value === "string" || Array.isArray(value) || isPlainObject(value)) return JSON.stringify(value);
+  return value === null ? "null" : `a value of type ${value instanceof Map ? "Map" : typeof value}`;
 }
 
 function runCall(services: RunServices, name: string, id: RunId, options: RunOptions): Call {
