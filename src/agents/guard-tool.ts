@@ -11,6 +11,7 @@ import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import type { Action } from "../engine/action.ts";
 import type { CallOptions } from "../engine/call.ts";
 import { currentAttempt } from "../engine/context.ts";
+import { runOfTool } from "../engine/definition.ts";
 import { isRemembered } from "../engine/error-memory.ts";
 import { ControlFlow, isControlFlowError, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
 import { resultSoundsInterrupted } from "./interrupted.ts";
@@ -210,7 +211,7 @@ function defineToolAction(
         }
       : { key: key as readonly never[] }),
     classify,
-    run: runLive,
+    run: runOfTool(runLive),
   });
 }
 

@@ -2,6 +2,7 @@
  * Records that no nt.action() made: slots of jobs, steps of runs and sequences, notes. No module can export an action for
  * them, so `resend` cannot have their effect again. What their own API offers instead is said here.
  */
+import { entryOf } from "../core/entry-name.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { shellWord, shortKey } from "./format.ts";
 import { oneLine } from "./text.ts";
@@ -23,20 +24,25 @@ type Suggest = (line: string) => string;
 export function kindOf(record: LedgerRecord, suggest: Suggest): Kind | null {
   const { action } = record;
   if (action.startsWith("nevertwice.")) return note("a note that the ledger keeps for itself");
-  const colon = action.indexOf(":");
-  const make = KINDS.get(action.slice(0, colon));
-  return make === undefined ? null : make(action.slice(colon + 1), record, suggest);
+  const { kind, name } = entryOf(action);
+  switch (kind) {
+    case "job":
+      return slotOfJob(name, record, suggest);
+    case "plan":
+      return planOfJob(name, suggest);
+    case "since":
+      return note(`the time at which the job ${quoted(name)} was first seen`);
+    case "run":
+      return run(name);
+    case "step":
+    case "branch":
+      return stepOfRun(name, record, suggest);
+    case "sequence":
+      return stepOfSequence(name);
+    case "action":
+      return null;
+  }
 }
-
-const KINDS: ReadonlyMap<string, (name: string, record: LedgerRecord, suggest: Suggest) => Kind> = new Map([
-  ["job", slotOfJob],
-  ["job-plan", planOfJob],
-  ["job-since", sinceOfJob],
-  ["run", run],
-  ["step", stepOfRun],
-  ["branch", stepOfRun],
-  ["sequence", stepOfSequence],
-]);
 
 function slotOfJob(name: string, record: LedgerRecord, suggest: Suggest): Kind {
   const given = inputOf(record).slot;
@@ -51,17 +57,13 @@ function slotOfJob(name: string, record: LedgerRecord, suggest: Suggest): Kind {
   };
 }
 
-function planOfJob(name: string, _: LedgerRecord, suggest: Suggest): Kind {
+function planOfJob(name: string, suggest: Suggest): Kind {
   return {
     what: `the plan of a slot of the job ${quoted(name)}`,
     again: `A plan is made once per slot and read by every run of it. The slots: ${suggest(`ls --action ${shellWord(`job:${name}`)}`)}`,
     runs: true,
     next: "The next run of its slot will make it.",
   };
-}
-
-function sinceOfJob(name: string): Kind {
-  return note(`the time at which the job ${quoted(name)} was first seen`);
 }
 
 function note(what: string): Kind {

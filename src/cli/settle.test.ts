@@ -66,6 +66,27 @@ describe("resolve", () => {
     expect((await ledger.run(["show", key])).out).toContain("ops bot: never");
   });
 
+  it("names what a program calls: the run of a step, the sequence, the job", async () => {
+    const settled = async (action: string, as: string) => {
+      const key = keyLike(`${as.slice(2, 4)}${action.replace(/\W/g, "")}`);
+      await ledger.put({ key, action, state: "unknown", why: "timeout" });
+      return (await ledger.run(["resolve", key, as, "--reason", "r"], { columns: 200 })).out;
+    };
+    expect(await settled("step:onboard", "--not-done")).toContain(
+      "The next call of the run onboard with the same id will run it.",
+    );
+    expect(await settled("step:onboard", "--done")).toContain(
+      "the next call of the run onboard goes on after this step, with undefined",
+    );
+    expect(await settled("sequence:drip", "--done")).toContain(
+      "the sequence drip goes on with the next step of this subject.",
+    );
+    expect(await settled("job:report", "--not-done")).toContain(
+      "The next call of the job report for this slot will run it.",
+    );
+    expect(await settled("job:report", "--done")).toContain("a repeat of the job report runs nothing");
+  });
+
   it("--failed settles it as not done", async () => {
     const { key } = await doubt();
     const { json } = await ledger.run(["resolve", key, "--failed", "--reason", "dropped", "--json"]);

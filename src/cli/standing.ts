@@ -2,6 +2,7 @@
  * How a record stands, in words. A holder that fell silent after the send mark is a doubt, and before it the record waits to
  * be taken, whatever its row still says.
  */
+import { callable, entryOf } from "../core/entry-name.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "../core/record.ts";
 import { age, keepAge, plural, relative } from "./format.ts";
@@ -87,7 +88,7 @@ function leaseLeft(record: LedgerRecord, at: Instant): string {
 
 /** For a person who has to decide: what is known, and what follows by itself. */
 export function plainWords(record: LedgerRecord, at: Instant): string {
-  const runner = record.queued ? "a worker" : `the next call of ${oneLine(record.action)}`;
+  const runner = record.queued ? "a worker" : `the next call of ${oneLine(callable(record.action))}`;
   const alive = leaseAlive(record, at);
   if (expired(record, at.now)) {
     return `${record.state === "confirmed" ? "done" : "failed"}, but past its keep: it guards its key no longer, and a new call would run it again`;
@@ -119,6 +120,21 @@ const DOUBT =
 export function whoRunsIt(record: LedgerRecord, suggest: (line: string) => string): string {
   if (record.queued) return "A worker will run it (it is queued and due now).";
   return kindOf(record, suggest)?.next ?? `The next call of ${oneLine(record.action)} with this input will run it.`;
+}
+
+/** What follows once the record is settled as done. */
+export function whoGetsIt(record: LedgerRecord, hasResult: boolean): string {
+  const called = oneLine(callable(record.action));
+  switch (entryOf(record.action).kind) {
+    case "sequence":
+      return `${called} goes on with the next step of this subject`;
+    case "step":
+      return `the next call of ${called} goes on after this step, with ${hasResult ? "the stored result" : "undefined, since no result was given"}`;
+    default:
+      return hasResult
+        ? `a repeat of ${called} gets the stored result`
+        : `a repeat of ${called} runs nothing and gets undefined, since no result was given`;
+  }
 }
 
 /** "send_followup", or "send_followup v2" for a deliberate resend. */

@@ -120,6 +120,24 @@ export function isNevertwiceError(error: unknown): error is NevertwiceError {
   return error instanceof Error && error.name === "NevertwiceError" && "code" in error;
 }
 
+// Cause chains are data from elsewhere, and may be circular.
+const MOST_CAUSES = 8;
+const SHOWN_OF_INNER = 1_000;
+
+/** What a nevertwice error says that is hidden in a cause, for the message of the error around it; "" where there is none. */
+export function innerMessage(cause: unknown): string {
+  let inner = cause;
+  for (let depth = 0; depth < MOST_CAUSES && inner instanceof Error; depth += 1) {
+    if (isNevertwiceError(inner)) return shortened(inner.message);
+    inner = inner.cause;
+  }
+  return "";
+}
+
+function shortened(message: string): string {
+  return message.length > SHOWN_OF_INNER ? `${message.slice(0, SHOWN_OF_INNER - 1)}…` : message;
+}
+
 export function configError(message: string, cause?: unknown): NevertwiceError {
   return new NevertwiceError("CONFIG", message, { cause });
 }

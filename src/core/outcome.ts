@@ -1,7 +1,7 @@
 /** What a caller gets. */
 
 import { formatDuration } from "./duration.ts";
-import { NevertwiceError } from "./errors.ts";
+import { innerMessage, NevertwiceError } from "./errors.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
 import { isUnclassified, wayOut } from "./way-out.ts";
 
@@ -114,6 +114,8 @@ function doubtful(record: LedgerRecord, at: Instant) {
 export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: string, cause?: unknown): NevertwiceError {
   const details = { key: outcome.key, outcome, cause };
   const named = `${action} (${outcome.key})`;
+  const said = innerMessage(cause);
+  const inside = said === "" ? "" : ` Inside: ${said}${said.endsWith(".") ? "" : "."}`;
   switch (outcome.status) {
     case "in_flight": {
       const left = formatDuration(Math.max(1_000, Math.ceil((outcome.until - outcome.since) / 1_000) * 1_000));
@@ -133,14 +135,14 @@ export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: stri
       return new NevertwiceError(
         "FAILED",
         outcome.final
-          ? `${named}: refused for good, and it did not happen. Fix the cause, then bring it back with retry (nevertwice retry ${outcome.key} --reason "…"), or send a new version with resend().`
-          : `${named}: it did not happen. Call again to try once more.`,
+          ? `${named}: refused for good, and it did not happen.${inside} Fix the cause, then bring it back with retry (nevertwice retry ${outcome.key} --reason "…"), or send a new version with resend().`
+          : `${named}: it did not happen.${inside} Call again to try once more.`,
         details,
       );
     case "unknown":
       return new NevertwiceError(
         "OUTCOME_UNKNOWN",
-        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}). It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done --reason "…" (--not-done if it did not happen).${isUnclassified(outcome.why) ? ` ${wayOut(action)}` : ""}`,
+        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}).${inside} It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done --reason "…" (--not-done if it did not happen).${isUnclassified(outcome.why) ? ` ${wayOut(action, "action")}` : ""}`,
         details,
       );
     case "conflict":

@@ -121,7 +121,7 @@ function resolveLease(options: { lease?: Duration; timeout?: Duration }, where: 
     timeoutMs: options.timeout === undefined ? undefined : durationMs(options.timeout, `${where}: timeout`),
   };
   // Whichever is left out follows the other, at the proportion of the defaults (50 s of 60 s).
-  const leaseMs = given.leaseMs ?? Math.max(DEFAULT_LEASE_MS, Math.ceil((given.timeoutMs ?? 0) * 1.2));
+  const leaseMs = given.leaseMs ?? leaseAround(given.timeoutMs, DEFAULT_LEASE_MS);
   const timeoutMs = given.timeoutMs ?? Math.floor((leaseMs * 5) / 6);
   if (leaseMs < SHORTEST_LEASE_MS) {
     throw configError(
@@ -134,6 +134,21 @@ function resolveLease(options: { lease?: Duration; timeout?: Duration }, where: 
     );
   }
   return { leaseMs, timeoutMs };
+}
+
+/** The lease where none was given: the one that is usual there, or longer where the timeout needs it. */
+function leaseAround(timeoutMs: number | undefined, usualMs: number): number {
+  return Math.max(usualMs, Math.ceil((timeoutMs ?? 0) * 1.2));
+}
+
+/** A part of something that is leased has the same lease, unless it has its own or a timeout that needs a longer one. */
+export function inheritedLease(
+  { lease, timeout }: { readonly lease?: Duration; readonly timeout?: Duration },
+  leaseMs: number,
+  where: string,
+): Duration {
+  if (lease !== undefined) return lease;
+  return leaseAround(timeout === undefined ? undefined : durationMs(timeout, `${where}: timeout`), leaseMs);
 }
 
 function resolveDoubt<Probe>(doubt: DoubtOption<Probe>, where: string): DoubtPolicy {

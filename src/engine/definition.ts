@@ -66,6 +66,16 @@ export interface Definition {
   readonly limit: Limit | null;
   readonly probe: Probe<unknown, unknown> | undefined;
   readonly classify: ((error: unknown) => Verdictish | undefined) | undefined;
+  /** A tool's guard defines its actions by itself: advice for its author names the tool's options. */
+  readonly writtenAs: "action" | "tool";
+}
+
+// By registered symbol: the guard may come from another copy of the package.
+const TOOL = Symbol.for("nevertwice.tool");
+
+/** Marks the `run` of the actions behind guarded tools. */
+export function runOfTool<F extends object>(run: F): F {
+  return Object.assign(run, { [TOOL]: true });
 }
 
 const KNOWN = new Set(
@@ -105,6 +115,7 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
     limit: resolveLimit(options.limit, where),
     probe: (typeof doubt === "object" ? doubt.probe : undefined) as Definition["probe"],
     classify: options.classify,
+    writtenAs: TOOL in options.run ? "tool" : "action",
   };
 }
 

@@ -14,7 +14,7 @@ import { toStoredError } from "../core/stored-error.ts";
 import type { ResendPermit } from "../core/transition.ts";
 import { type Call, intentOf, queueAgainOf } from "./call.ts";
 import { Drive, type Driven, type Finish } from "./drive.ts";
-import { rememberedError, withCause } from "./error-memory.ts";
+import { rememberedError, withCause, withStoredCause } from "./error-memory.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
 import type { Applied, EventSource } from "./ledger.ts";
@@ -119,10 +119,11 @@ export class Engine {
   }
 
   describe(record: LedgerRecord): Outcome<unknown> | Absent {
-    return outcomeOfRecord<unknown>(record, this.services.ledger.instant(), {
+    const outcome = outcomeOfRecord<unknown>(record, this.services.ledger.instant(), {
       result: (of) => this.services.payloads.load(of, "result"),
-      error: (of) => rememberedError(of),
+      error: rememberedError,
     });
+    return withStoredCause(outcome, record);
   }
 
   /** Settles a doubt from the ledger alone, as the sweeper does: with the stored input, and only as the policy allows. */

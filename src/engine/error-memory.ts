@@ -1,5 +1,5 @@
 /** Which errors stand behind outcomes: kept beside them, so that outcomes stay plain data. */
-import type { Outcome } from "../core/outcome.ts";
+import type { Absent, Outcome } from "../core/outcome.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { fromStoredError } from "../core/stored-error.ts";
 
@@ -8,6 +8,12 @@ const causes = new WeakMap<object, unknown>();
 
 export function withCause(outcome: Outcome<unknown>, cause: unknown): Outcome<unknown> {
   if (cause !== null && cause !== undefined) causes.set(outcome, cause);
+  return outcome;
+}
+
+/** A doubt that is read back has its stored error as cause, as the call that met it had the error itself. */
+export function withStoredCause(outcome: Outcome<unknown> | Absent, record: LedgerRecord): Outcome<unknown> | Absent {
+  if (outcome.status === "unknown" && record.error !== null) causes.set(outcome, rememberedError(record));
   return outcome;
 }
 

@@ -17,7 +17,7 @@ import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Hold, type LedgerEvent, transition } from "../core/transition.ts";
-import { isUnclassified, wayOut } from "../core/way-out.ts";
+import { isUnclassified, unclassifiedWarning } from "../core/way-out.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
 import { type AttemptContext, type Context, contextOf, type Logger, runAs } from "./context.ts";
@@ -468,14 +468,9 @@ class Execution implements Watcher<unknown>, Applying {
 
   /** Once per kind of error, and only where a person has to settle it: whoever wrote the code knows what it means. */
   #warnOfUnclassified(why: string): void {
-    const { name, policy } = this.#call.definition;
+    const { name, policy, writtenAs } = this.#call.definition;
     if (policy.doubt.kind !== "hold" || !isUnclassified(why)) return;
-    this.#services.warnings.warn(
-      "UNCLASSIFIED_ERROR",
-      name,
-      `action ${name}: its attempt ended with ${why}, so it may have happened: it is held until somebody settles it (nevertwice ls --doubt). ${wayOut(name)}`,
-      why,
-    );
+    this.#services.warnings.warn("UNCLASSIFIED_ERROR", name, unclassifiedWarning(name, why, writtenAs), why);
   }
 
   #timeoutError(phase: string): Error {

@@ -16,7 +16,7 @@
 import { NevertwiceError } from "../core/errors.ts";
 import { deriveKey } from "../core/key.ts";
 import { writeNote } from "../core/ledger-note.ts";
-import { appended, isSettled, isUnplaced, type OrderNote, readOrder, withPlace } from "../core/order.ts";
+import { appended, isSettled, isUnplaced, type OrderNote, readOrder, withoutPlace, withPlace } from "../core/order.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Store, Stored } from "../core/store.ts";
 
@@ -84,6 +84,20 @@ export async function place(swaps: Swaps, seen: Stored): Promise<Stored | null> 
     mine = (await append(swaps, note, mine, false)).mine;
   }
   return mine;
+}
+
+/**
+ * Gives a record that waits a new place at the end of its order. Not the one that the note names: it is at the end. False: it
+ * is under way, settled, gone, or was changed at the same time.
+ */
+export async function moveToEnd(swaps: Swaps, key: string): Promise<boolean> {
+  const seen = await readOne(swaps, key);
+  if (seen === null || seen.record.state !== "pending") return false;
+  const record = { ...seen.record, terms: withoutPlace(seen.record.terms) };
+  const [result] = await swaps.write([{ record, expected: seen.version }]);
+  if (!result?.ok) return false;
+  await place(swaps, { record, version: result.version });
+  return true;
 }
 
 /** `mine` was seen without a place after `note` was read. The note answered is null where its swap failed. */

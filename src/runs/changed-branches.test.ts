@@ -116,7 +116,7 @@ eachStore("F41: a release that changes the branches of a run under way", (open) 
         const error = await failure(go(body));
         expect(calls, what).toEqual(before);
         expect(error, what).toMatchObject({ code: "KEY_CONFLICT", outcome: { status: "conflict" } });
-        expect(error.message, what).toMatch(/Nothing was run\. Recorded: "source" \(confirmed\), .*\. This call: /);
+        expect(error.message, what).toMatch(/Nothing was run\. .* Recorded: "source" \(confirmed\), .*\. This call: /);
         expect(error.message, what).toMatch(/with \{ version: 2 \}, which runs all steps again/);
         await go(withBranch("left"));
         expect(calls, what).toEqual(["source", "mail", "call", "report"]);
@@ -132,6 +132,7 @@ eachStore("F41: a release that changes the branches of a run under way", (open) 
     expect(error.message).toMatch(/run onboard → left: step 1 of this run was "left\.mail" \(confirmed\)/);
     expect(error.message).toMatch(/Recorded: "left › left\.mail" \(confirmed\)/);
     expect(error.message).toMatch(/This call: "links › links\.mail"/);
+    expect(error.message).toContain('pass { renamed: { "left": "links" } }');
     expect(calls).toEqual(before);
   });
 
@@ -242,10 +243,44 @@ eachStore("renamed steps and branches", (open) => {
     expect(calls).toEqual(["source", "mail", "call", "report"]);
   });
 
+  it("the error names both, where only one branch is gone and one is new; not where it could be several", async () => {
+    const { go } = program(open());
+    await expect(go(sideBySide("left", "right"), { failing: ["report"] })).rejects.toThrow("report failed");
+    expect((await failure(go(sideBySide("links", "right")))).message).toContain(
+      'pass { renamed: { "left": "links" } }',
+    );
+    for (const names of [["links", "rechts"], ["right"], ["links", "right", "rechts"]]) {
+      const { message } = await failure(go(sideBySide(...names)));
+      expect(message, names.join()).toContain('pass { renamed: { "old name": "new name" } }');
+    }
+  });
+
+  it("the error shows what this call asks for by its new names, and the remedy before the lists", async () => {
+    const bench = open();
+    const { go } = program(bench);
+    await expect(go(withBranch("left"), { failing: ["report"] })).rejects.toThrow("report failed");
+    const changed: Body = async (run, take) => {
+      await take(run, "origin");
+      await run.branch("links", async (row) => {
+        await take(row, "post");
+        await take(row, "phone");
+      });
+    };
+    const renamed = { source: "origin", left: "links", mail: "post", "never there": "x" };
+    const error = await failure(go(changed, { renamed }));
+    expect(error.message).toContain('pass { renamed: { "call": "phone" } }');
+    expect(error.message).toMatch(/This call: "origin", "links › post", "links › phone"\.$/);
+    const [stored] = (await bench.store.list({ action: "run:onboard", limit: 1 })).items;
+    expect(stored?.record.error?.message).toMatch(
+      /renamed: \{ "call": "phone" \}.*\{ version: 2 \}, which runs all steps again/,
+    );
+  });
+
   it("what is wrong with it is said", async () => {
     const { go } = program(open());
     const body: Body = (run, take) => take(run, "source");
-    for (const renamed of ["left", null, { left: "" }, { "": "links" }, { left: 7 }])
+    const shapes = ["left", null, 7, ["a", "b"], [], [["a", "b"]], new Map([["a", "b"]]), () => {}];
+    for (const renamed of [...shapes, { left: "" }, { "": "links" }, { left: 7 }, { left: { to: "links" } }])
       await expect(go(body, { renamed: renamed as never })).rejects.toThrow(/renamed takes the old and the new names/);
     await expect(go(body, { renamed: { left: "b", right: "b" } })).rejects.toThrow(/two old names for "b"/);
   });

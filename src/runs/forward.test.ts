@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decide, isBehind, type ListedStep, type Standing, stepsBehind, withList } from "./forward.ts";
+import { decide, isBehind, isQueuedAgain, type ListedStep, type Standing, stepsBehind, withList } from "./forward.ts";
 
 const over = (...steps: string[]) => {
   const set = new Set(steps);
@@ -126,7 +126,9 @@ describe("whether a step may begin", () => {
 
   it("after one that failed only with continue, and after one that was stopped never", () => {
     const failed = [step("a", "failed", 1), step("b", "waiting")];
-    expect(at(failed, 1, 2 * DAY)).toMatchObject({ do: "refuse", as: "failed" });
+    expect(at(failed, 1, 2 * DAY)).toMatchObject({ do: "refuse", as: "blocked" });
+    const blocked = [...failed.slice(0, 1), step("b", "blocked", 1), step("c", "waiting")];
+    expect(at(blocked, 2, 2 * DAY)).toMatchObject({ do: "refuse", as: "blocked" });
     expect(at(failed, 1, 2 * DAY, "continue")).toEqual({ do: "begin" });
     const stopped = [step("a", "stopped", 1), step("b", "waiting")];
     expect(at(stopped, 1, 2 * DAY, "continue")).toMatchObject({ do: "refuse", as: "stopped" });
@@ -138,5 +140,21 @@ describe("whether a step may begin", () => {
       as: "passed",
       why: expect.stringMatching(/^"b", which comes later in the list, is behind it already/),
     });
+  });
+});
+
+describe("whether a start queues a step again", () => {
+  it("that failed because of the step before it: together with that one, not while that one stays failed", () => {
+    expect(isQueuedAgain("blocked", "waiting", "stop")).toBe(true);
+    expect(isQueuedAgain("blocked", null, "stop")).toBe(true);
+    expect(isQueuedAgain("blocked", "failed", "stop")).toBe(false);
+    expect(isQueuedAgain("blocked", "blocked", "stop")).toBe(false);
+    expect(isQueuedAgain("blocked", "failed", "continue")).toBe(true);
+    expect(isQueuedAgain("blocked", "stopped", "continue")).toBe(false);
+  });
+
+  it("that failed by itself, or was removed and is back: always", () => {
+    for (const standing of ["failed", "unlisted", "absent", "waiting"] as const)
+      expect(isQueuedAgain(standing, "failed", "stop")).toBe(true);
   });
 });

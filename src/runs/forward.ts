@@ -19,6 +19,8 @@ export type Standing =
   | "forgotten"
   /** Surely not sent, and no tries left, or refused. */
   | "failed"
+  /** Not taken because the step before it failed. */
+  | "blocked"
   /** Not taken because the subject was stopped. */
   | "stopped"
   /** Not taken because a later step was behind the subject already. */
@@ -92,7 +94,7 @@ export type Decision =
   | { readonly do: "begin" }
   /** `yields`: the step before it was brought back, and is behind this one in the order of the outbox. */
   | { readonly do: "wait"; readonly until: number; readonly before: string; readonly yields: boolean }
-  | { readonly do: "refuse"; readonly as: "passed" | "stopped" | "failed"; readonly why: string };
+  | { readonly do: "refuse"; readonly as: "passed" | "stopped" | "blocked"; readonly why: string };
 
 /** Whether the step at `place` may begin now. */
 export function decide(
@@ -123,8 +125,9 @@ export function decide(
         why: `the step before it, ${named}, was stopped. Call restart() to go on with both`,
       };
     case "failed":
+    case "blocked":
       if (onFailed === "stop")
-        return { do: "refuse", as: "failed", why: `the step before it, ${named}, failed: ${before.why}` };
+        return { do: "refuse", as: "blocked", why: `the step before it, ${named}, failed: ${before.why}` };
       return ripe(before.settledAt, before.step);
     default:
       // In doubt: it is not known when, or whether, it was taken.
@@ -138,13 +141,24 @@ export function decide(
   }
 }
 
+const COUNTS: ReadonlySet<Standing> = new Set(["waiting", "stopped", "failed", "blocked"]);
+
 /** What the step at `place` follows: the nearest one that was taken, or is still to be. */
 function stepBefore(steps: readonly ListedStep[], behind: number, place: number): ListedStep | null {
   for (let i = place - 1; i >= 0; i -= 1) {
     const one = steps[i] as ListedStep;
     if (one.standing === "taken") return one;
-    const counts = one.standing === "waiting" || one.standing === "stopped" || one.standing === "failed";
-    if (counts && i >= behind) return one;
+    if (COUNTS.has(one.standing) && i >= behind) return one;
   }
   return null;
+}
+
+/**
+ * Whether a start queues a step. One that failed only because of the step before it is queued again together with that one:
+ * not while that one stays failed. `before`: the step before it after this start; null: there is none ahead.
+ */
+export function isQueuedAgain(standing: Standing, before: Standing | null, onFailed: "stop" | "continue"): boolean {
+  if (standing !== "blocked") return true;
+  if (before === "stopped") return false;
+  return onFailed === "continue" || (before !== "failed" && before !== "blocked");
 }

@@ -6,6 +6,7 @@
  * heartbeats for as long as the body takes; a run whose process died is simply taken up again when the lease is over.
  */
 import type { Duration } from "../core/duration.ts";
+import { entryAction } from "../core/entry-name.ts";
 import { configError, messageOf, NevertwiceError, noSuchOption, rejectedMark } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
@@ -34,7 +35,10 @@ export interface RunOptions {
   readonly tenant?: string;
   /** How long a run and its steps are kept after it has ended. Until then they do not expire. */
   readonly keep?: Duration | "forever";
-  /** How long a run whose process died is left alone. */
+  /**
+   * How long a run whose process died is left alone. Its steps have the same lease unless they have their own, and their
+   * timeout is 5/6 of it unless given.
+   */
   readonly lease?: Duration;
   /** How long to wait for another process that is at the same run. */
   readonly wait?: Duration;
@@ -56,7 +60,7 @@ const MAX_TURNS = 10_000;
 const ATTEMPTS = 1_000;
 
 export function runAction(name: string): string {
-  return `run:${name}`;
+  return entryAction("run", name);
 }
 
 export async function startRun<R>(
@@ -100,15 +104,25 @@ function check(name: string, id: unknown, body: unknown, options: RunOptions): v
 function checkRenamed(renamed: unknown, where: string): void {
   if (renamed === undefined) return;
   const isName = (name: unknown) => typeof name === "string" && name.trim() !== "";
-  const names = typeof renamed === "object" && renamed !== null ? Object.entries(renamed) : [["", ""]];
-  const wrong = names.find((pair) => !pair.every(isName));
-  if (wrong !== undefined)
+  const names = isPlainObject(renamed) ? Object.entries(renamed) : null;
+  if (names === null || !names.every((pair) => pair.every(isName)))
     throw configError(
-      `${where}: renamed takes the old and the new names of steps and branches: { "old name": "new name" }.`,
+      `${where}: renamed takes the old and the new names of steps and branches: { "old name": "new name" }; got ${described(renamed)}.`,
     );
   const twice = names.find(([, name], at) => names.findIndex(([, other]) => other === name) !== at);
   if (twice !== undefined)
     throw configError(`${where}: renamed has two old names for ${JSON.stringify(twice[1])}. Each name has one.`);
+}
+
+function isPlainObject(value: unknown): value is object {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function described(value: unknown): string {
+  if (typeof value === "string" || Array.isArray(value) || isPlainObject(value)) return JSON.stringify(value);
+  return value === null ? "null" : `a value of type ${value instanceof Map ? "Map" : typeof value}`;
 }
 
 function runCall(services: RunServices, name: string, id: RunId, options: RunOptions): Call {
@@ -315,6 +329,7 @@ class RunExecution<R> implements Holding {
       keep: this.#options.keep ?? DEFAULT_KEEP,
       tenant: this.#call.tenant,
       version: this.#call.version,
+      leaseMs: this.#call.definition.policy.leaseMs,
       path: [] as string[],
       attempt: pulse.stored.record.attempt,
       hasEnded,

@@ -1,5 +1,5 @@
 /** R5, F40, F41: runs that go on where they stopped. */
-import { notSent, type Run, rejected } from "nevertwice";
+import { notSent, type Run, type RunOptions, rejected } from "nevertwice";
 import { describe, expect, it } from "vitest";
 import { DatabaseSync } from "../../test/support/database-sync.ts";
 import { eachStore, openSqlite } from "../../test/support/each-store.ts";
@@ -271,6 +271,44 @@ describe("what is wrong is said", () => {
     expect(await nested).toMatch(/the step "inner" was called inside a step\. .* Steps stand side by side/);
     const other = nt.run("r", 2, (run) => run.step("outer", () => nt.run("s", 2, inside)));
     expect([await other, taken]).toEqual([1, ["inner"]]);
+  });
+
+  it("a step and the record of a branch have the lease of their run, unless they have their own", async () => {
+    const { nt, store, record } = openSqlite();
+    const spanOf = async (key: string) => {
+      const outcome = await nt.status({ key });
+      if (outcome.status !== "in_flight") return outcome.status;
+      return Math.round((outcome.until - (await record(key)).updatedAt) / 100) * 100;
+    };
+    const spans = (options: RunOptions) =>
+      nt.run(
+        "leased",
+        JSON.stringify(options),
+        async (run) => [
+          await run.step("plain", ({ key }) => spanOf(key)),
+          await run.step("own", ({ key }) => spanOf(key), { lease: "7s" }),
+          await run.step("short", ({ key }) => spanOf(key), { timeout: "1s" }),
+          await run.step("long", ({ key }) => spanOf(key), { timeout: "10m" }),
+          await run.branch("b", (branch) => branch.step("in a branch", ({ key }) => spanOf(key))),
+        ],
+        options,
+      );
+    expect(await spans({ lease: "3s" })).toEqual([3_000, 7_000, 3_000, 720_000, 3_000]);
+    expect(await spans({ lease: "5m" })).toEqual([300_000, 7_000, 300_000, 720_000, 300_000]);
+    expect(await spans({})).toEqual([60_000, 7_000, 60_000, 720_000, 60_000]);
+    expect((await store.list({ action: "branch:leased", limit: 10 })).items.length).toBe(3);
+  });
+
+  it("a step inside a step that nobody caught: the error, at once and on later calls, says what is wrong", async () => {
+    const { nt } = openSqlite();
+    const nested = () => nt.run("r", 1, (run) => run.step("outer", () => run.step("inner", () => 1)));
+    for (let call = 0; call < 2; call += 1)
+      await expect(nested()).rejects.toMatchObject({
+        code: "OUTCOME_UNKNOWN",
+        message: expect.stringMatching(
+          /\(CONFIG\)\)\. Inside: run r: the step "inner" was called inside a step\. .*nevertwice resolve/,
+        ),
+      });
   });
 
   it("a step that is called after the run has ended, well or not, is refused and runs nothing", async () => {

@@ -49,7 +49,7 @@ export function planOf(steps: readonly SequenceStep[], options: ListOptions, whe
       );
     if (names.has(step))
       throw configError(
-        `${where}: two steps are called ${JSON.stringify(step)}; each flips once, so each needs a name of its own.`,
+        `${where}: two steps are called ${JSON.stringify(step)}. Names of steps must be unique: a step is recorded by its name, once for each subject. Give one of them another name, such as ${JSON.stringify(`${step}-2`)}.`,
       );
     names.add(step);
     return { step, afterMs: durationMs(own ?? (i === 0 ? 0 : after), `${where}: after of ${JSON.stringify(step)}`) };

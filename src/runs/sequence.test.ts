@@ -212,7 +212,7 @@ it("what is wrong is said", async () => {
     () =>
       nt.sequence("s", list as never, options as never);
   expect(make([])).toThrow(/it takes a list of 1 to 100 steps/);
-  expect(make(["a", "a"])).toThrow(/two steps are called "a"; each flips once/);
+  expect(make(["a", "a"])).toThrow(/two steps are called "a"\. Names of steps must be unique/);
   expect(make(["a", { after: "2d" }])).toThrow(/step 2 has no name/);
   expect(make(["a", { step: "b", after: "soon" }])).toThrow(/after of "b"/);
   // A misspelled delay would be none at all.

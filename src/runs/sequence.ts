@@ -4,7 +4,8 @@
  * the step before it is done and long enough ago.
  */
 import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
-import { configError, putOff, rejected } from "../core/errors.ts";
+import { entryAction } from "../core/entry-name.ts";
+import { configError, NevertwiceError, putOff, rejected } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
 import { leastKeepMs } from "../core/keep.ts";
 import { isSettled } from "../core/order.ts";
@@ -21,7 +22,18 @@ import type { Swaps } from "../engine/line.ts";
 import { checkSignature, retryFailed, type Signature } from "../engine/operate.ts";
 import { viewOf } from "../engine/transactional.ts";
 import { swapsOf, swapsWithin } from "../engine/turn.ts";
-import { decide, isBehind, type ListedStep, type Progress, type Standing, stepsBehind, withList } from "./forward.ts";
+import { Followers } from "./followers.ts";
+import {
+  decide,
+  isBehind,
+  isQueuedAgain,
+  type ListedStep,
+  type Progress,
+  type Standing,
+  stepsBehind,
+  withList,
+} from "./forward.ts";
+import { mayBeQueuedAgain, NotTaken, standingOf } from "./not-taken.ts";
 import { type Planned, planOf, type SequenceStep, timeTaken } from "./sequence-list.ts";
 import { type NoteOf, noteKey, type SubjectNote, subjectNote, writeSubjectNote } from "./subject-note.ts";
 
@@ -57,8 +69,11 @@ export interface Sequence<I, R> {
   ): Promise<{ readonly created: boolean }>;
   /** No further step of this subject is taken until it is restarted. */
   stop(subject: string, signature: Signature, options?: { readonly tenant?: string }): Promise<void>;
-  /** Goes on with the steps that were not taken; the ones that were are not taken again. */
-  restart(subject: string, signature: Signature, options?: { readonly tenant?: string }): Promise<void>;
+  /**
+   * Goes on with the steps that were not taken; the ones that were are not taken again. Returns the status after that.
+   * An error for a subject that was never started, and for one that a step in doubt holds.
+   */
+  restart(subject: string, signature: Signature, options?: { readonly tenant?: string }): Promise<SubjectStatus<R>>;
   status(subject: string, options?: { readonly tenant?: string }): Promise<SubjectStatus<R>>;
 }
 
@@ -85,34 +100,6 @@ export function createSequence<I, R>(
   return new Drip<I, R>(name, planned, derived ? { ...options, keep: twiceMs } : options, services);
 }
 
-/** Not taken, and not by its own failure. The record keeps the name of the error, so that it is known why. */
-class NotTaken extends Error {
-  constructor(as: keyof typeof NOT_TAKEN, message: string) {
-    super(message);
-    this.name = NOT_TAKEN[as];
-  }
-}
-
-const NOT_TAKEN = { stopped: "SequenceStopped", passed: "SequencePassed", unlisted: "SequenceStepUnlisted" } as const;
-
-function isUnlisted(error: unknown): boolean {
-  return error instanceof Error && error.name === NOT_TAKEN.unlisted;
-}
-
-function standingOf({ state, error }: LedgerRecord): Standing {
-  switch (state) {
-    case "pending":
-    case "claimed":
-      return "waiting";
-    case "failed": {
-      const known = (["stopped", "passed", "unlisted"] as const).find((as) => NOT_TAKEN[as] === error?.name);
-      return known ?? "failed";
-    }
-    default:
-      return "taken";
-  }
-}
-
 interface Known extends ListedStep {
   readonly key: string;
   readonly record: LedgerRecord | null;
@@ -121,6 +108,8 @@ interface Known extends ListedStep {
 /** A subject as the ledger has it, by the present list. */
 interface Subject extends Progress {
   readonly steps: readonly Known[];
+  /** Queued for the subject, and not in the present list. */
+  readonly removed: readonly Known[];
   readonly note: SubjectNote;
 }
 
@@ -147,8 +136,8 @@ class Drip<I, R> implements Sequence<I, R> {
       // The same subject may be started again with newer data: what counts is which step of whom it is.
       free: ["data"] as never,
       prepare: (input, context) => this.#mayBegin(input, context),
-      // The list may have the step again after a rollback: start() then queues it again.
-      classify: (error) => (isUnlisted(error) ? "refused" : undefined),
+      // Failed, and not for good.
+      classify: (error) => (mayBeQueuedAgain(error) ? "refused" : undefined),
       run: (input, context) => run(input, context),
     });
   }
@@ -165,15 +154,26 @@ class Drip<I, R> implements Sequence<I, R> {
     const { ledger } = engine.services;
     const { tx } = options;
     const swaps = tx === undefined ? swapsOf(ledger) : swapsWithin(ledger, viewOf(engine, this.sequenceName, tx));
-    const { behind, note } = await this.#look(subject, tenant, swaps);
+    const found = await this.#look(subject, tenant, swaps);
+    const { note, behind } = found;
+    const followers = new Followers(swaps);
     let dueAt = ledger.instant().now;
     let created = false;
     let waits = false;
-    for (const { step, afterMs } of this.#planned.slice(behind)) {
-      dueAt += afterMs;
+    let before: Standing | null = null;
+    for (const known of this.#ahead(found)) {
+      const { step, standing } = known;
+      const place = this.#list.indexOf(step);
+      if (standing === "waiting") await followers.keepBehind(known.key);
+      if (place < behind) continue;
+      // One that failed was due already: how long after the step before it is checked when it begins.
+      if (standing !== "failed" && standing !== "unlisted") dueAt += (this.#planned[place] as Planned).afterMs;
+      if (!isQueuedAgain(standing, before, this.#onFailed)) continue;
       const enqueued = await this.#action.enqueue({ subject, step, data }, { ...options, dueAt, orderKey: subject });
       created ||= enqueued.created;
       waits ||= enqueued.state === "pending";
+      if (known.record?.state === "failed" && enqueued.state === "pending") followers.broughtBack();
+      if (standing !== "passed") before = enqueued.state === "failed" ? standing : "waiting";
     }
     // Last: what the note names was surely queued. A start that breaks off before is made good by the next one.
     const known = note.enrolled !== null && this.#list.every((step) => note.enrolled?.includes(step));
@@ -188,27 +188,67 @@ class Drip<I, R> implements Sequence<I, R> {
     await this.#sign(subject, this.#tenantOf(options), signature, true);
   }
 
-  async restart(subject: string, signature: Signature, options: { tenant?: string } = {}): Promise<void> {
+  async restart(subject: string, signature: Signature, options: { tenant?: string } = {}): Promise<SubjectStatus<R>> {
     this.#check(subject);
     checkSignature(signature ?? {}, `${this.sequenceName}.restart`);
     this.#services.engine.requireOpen();
     const tenant = this.#tenantOf(options);
-    this.#requireRemembered(subject, await this.#look(subject, tenant));
+    const before = await this.#look(subject, tenant);
+    this.#requireKnown(subject, before);
+    this.#requireRemembered(subject, before);
     // While the stop stands no step can pass one that is still to be queued again: it is lifted last.
-    await this.#queueAgain(subject, tenant, signature, ["failed", "stopped", "unlisted"]);
+    const queued = await this.#queueAgain(subject, tenant, signature, ["failed", "blocked", "stopped", "unlisted"]);
+    if (!queued && before.note.stopped === null) this.#requireNoDoubt(subject, before);
     await this.#sign(subject, tenant, signature, false);
     // Those that a worker took in between have failed as stopped once more.
     await this.#queueAgain(subject, tenant, signature, ["stopped"]);
-    const { steps } = await this.#look(subject, tenant);
-    if (!steps.some(({ standing }) => standing === "waiting")) await this.#giveEnd(subject, tenant);
+    const after = await this.#look(subject, tenant);
+    if (!after.steps.some(({ standing }) => standing === "waiting")) await this.#giveEnd(subject, tenant);
+    return this.#statusOf(subject, after);
   }
 
-  /** Of the steps that are still ahead: what is behind the subject is not brought back. */
-  async #queueAgain(subject: string, tenant: string, signature: Signature, which: readonly Standing[]): Promise<void> {
-    const { steps, behind } = await this.#look(subject, tenant);
-    for (const { key, standing } of steps.slice(behind)) {
-      if (which.includes(standing)) await retryFailed(this.#services.engine, { key, tenant }, signature);
+  /** Of the steps that are still ahead: what is behind the subject is not brought back. True: at least one was. */
+  async #queueAgain(
+    subject: string,
+    tenant: string,
+    signature: Signature,
+    which: readonly Standing[],
+  ): Promise<boolean> {
+    const found = await this.#look(subject, tenant);
+    const followers = new Followers(swapsOf(this.#ledger));
+    let queued = false;
+    for (const { step, key, standing } of this.#ahead(found)) {
+      if (standing === "waiting") await followers.keepBehind(key);
+      if (this.#list.indexOf(step) < found.behind || !which.includes(standing)) continue;
+      await retryFailed(this.#services.engine, { key, tenant }, signature);
+      followers.broughtBack();
+      queued = true;
     }
+    return queued;
+  }
+
+  /** The listed steps that are ahead of the subject, and the removed ones that wait, in the order they were queued in. */
+  #ahead({ steps, removed, behind, note }: Subject): Known[] {
+    const known = new Map([...steps.slice(behind), ...removed].map((one) => [one.step, one]));
+    return withList(note.enrolled ?? [], this.#list).flatMap((step) => known.get(step) ?? []);
+  }
+
+  #requireKnown(subject: string, found: Subject): void {
+    if (found.note.stopped !== null || stateOf(found) !== "absent") return;
+    throw new NevertwiceError(
+      "INVALID_INPUT",
+      `${this.sequenceName}.restart: ${JSON.stringify(subject)} was never started, or is past keep. Nothing was queued. Call start(${JSON.stringify(subject)}, data) to begin.`,
+    );
+  }
+
+  #requireNoDoubt(subject: string, { steps }: Subject): void {
+    const held = steps.find(({ record }) => record?.state === "unknown");
+    if (held === undefined) return;
+    throw new NevertwiceError(
+      "OUTCOME_UNKNOWN",
+      `${this.sequenceName}.restart: nothing to restart for ${JSON.stringify(subject)}: its step ${JSON.stringify(held.step)} is in doubt, and the steps after it wait until that is settled. Find out whether it happened, then settle it: nevertwice resolve ${held.key} --done --reason "…" (--not-done if it did not happen). The sequence then goes on by itself.`,
+      { key: held.key },
+    );
   }
 
   #requireRemembered(subject: string, { note, steps }: Subject): void {
@@ -222,7 +262,10 @@ class Drip<I, R> implements Sequence<I, R> {
   async status(subject: string, options: { tenant?: string } = {}): Promise<SubjectStatus<R>> {
     this.#check(subject);
     this.#services.engine.requireOpen();
-    const found = await this.#look(subject, this.#tenantOf(options));
+    return this.#statusOf(subject, await this.#look(subject, this.#tenantOf(options)));
+  }
+
+  #statusOf(subject: string, found: Subject): SubjectStatus<R> {
     const steps = found.steps.map(({ step, key, record }) => ({
       step,
       outcome: (record === null ? { status: "absent", key } : this.#services.engine.describe(record)) as
@@ -259,8 +302,10 @@ class Drip<I, R> implements Sequence<I, R> {
     const { afterMs } = this.#planned[place] as Planned;
     const decision = decide({ steps, behind, lastTakenAt }, place, { afterMs, onFailed: this.#onFailed, now });
     if (decision.do === "begin") return null;
-    if (decision.do === "refuse")
-      return rejected(decision.as === "failed" ? new Error(decision.why) : new NotTaken(decision.as, decision.why));
+    if (decision.do === "refuse") {
+      const notTaken = new NotTaken(decision.as, decision.why);
+      return decision.as === "blocked" ? notTaken : rejected(notTaken);
+    }
     const { before, until, yields } = decision;
     throw putOff(new Error(`${formatDuration(afterMs)} after ${JSON.stringify(before)} have not passed`), {
       until: Math.max(until, now + LOOK_AGAIN_MS),
@@ -288,6 +333,7 @@ class Drip<I, R> implements Sequence<I, R> {
     const over = new Set(all.filter(({ standing }) => isBehind(standing)).map(({ step }) => step));
     return {
       steps,
+      removed,
       note,
       behind: stepsBehind(this.#list, note.enrolled ?? [], (step) => over.has(step)),
       lastTakenAt: all.reduce<number | null>(
@@ -298,16 +344,16 @@ class Drip<I, R> implements Sequence<I, R> {
     };
   }
 
-  /** Steps that were queued for the subject and that the present list does not have. */
-  async #removed(subject: string, tenant: string, note: SubjectNote, swaps: Swaps): Promise<ListedStep[]> {
+  async #removed(subject: string, tenant: string, note: SubjectNote, swaps: Swaps): Promise<Known[]> {
     const names = (note.enrolled ?? []).filter((step) => !this.#list.includes(step));
     if (names.length === 0) return [];
     const { now } = swaps.now();
     const keys = await Promise.all(names.map((step) => this.#keyOf(subject, step, tenant)));
     const stored = await swaps.read(keys);
     return names.map((step, i) => {
-      const record = stored[i]?.record ?? null;
-      return listed(step, record === null || expired(record, now) ? null : record, true);
+      const found = stored[i]?.record ?? null;
+      const record = found === null || expired(found, now) ? null : found;
+      return { ...listed(step, record, true), key: keys[i] as string, record };
     });
   }
 
@@ -374,7 +420,7 @@ function listed(step: string, record: LedgerRecord | null, queued: boolean): Lis
 }
 
 export function sequenceAction(name: string): string {
-  return `sequence:${name}`;
+  return entryAction("sequence", name);
 }
 
 function stateOf({ steps, behind, note }: Subject): SubjectStatus<unknown>["state"] {

@@ -6,13 +6,17 @@
  * Branches go on side by side, so another one may still be on its way to ask for what is missing. The wait ends when it is
  * asked for, or with an error when nothing of the run has moved for a while: the program no longer takes these steps.
  */
-import { NevertwiceError } from "../core/errors.ts";
+import type { NevertwiceError } from "../core/errors.ts";
 import type { Clock, Timer } from "../engine/clock.ts";
+import { changedSteps, label, type NamedStep, type Rename, renamedBranch } from "./changed-steps.ts";
 import { mayHaveHappened, type RecordedStep } from "./step-records.ts";
 
 /** A step that the function has asked for. */
 export interface AskedStep {
+  /** As the ledger has it. */
   readonly name: string;
+  /** As the function calls it: another name where `renamed` says so. */
+  readonly called: string;
   readonly path: readonly string[];
   readonly place: number;
   /** What the ledger has under its place. */
@@ -55,6 +59,9 @@ export class StepOrder {
   readonly #asked: AskedStep[] = [];
   readonly #ran: string[] = [];
   readonly #openBranches = new Set<string>();
+  /** All that this call has opened, and what it calls those that `renamed` names. */
+  readonly #opened = new Map<string, readonly string[]>();
+  readonly #calledBranches = new Map<string, string>();
   readonly #waiting = new Set<Waiting>();
   /** What those who wait were last compared with. */
   #awaited: RecordedStep | undefined;
@@ -109,8 +116,10 @@ export class StepOrder {
     return this.#branches.has(rowKey(path));
   }
 
-  branchOpened(path: readonly string[]): void {
+  branchOpened(path: readonly string[], called: string): void {
     this.#openBranches.add(rowKey(path));
+    this.#opened.set(rowKey(path), path);
+    this.#calledBranches.set(rowKey(path), called);
     this.#moved();
   }
 
@@ -125,6 +134,7 @@ export class StepOrder {
     const recorded = found !== undefined && this.#isNamed(found, name) ? found : undefined;
     const asked = {
       name: recorded?.name ?? name,
+      called: name,
       path,
       place,
       recorded,
@@ -162,7 +172,7 @@ export class StepOrder {
 
   /** Its function was called. */
   ran(asked: AskedStep): void {
-    if (this.#ran.length < SHOWN) this.#ran.push(label(asked));
+    if (this.#ran.length < SHOWN) this.#ran.push(label(this.#inProgram(asked)));
   }
 
   /** The run's function has ended. Throws where it did not ask for what the run has taken. */
@@ -182,9 +192,16 @@ export class StepOrder {
 
   /** The ledger has another step under this place. Nothing is admitted from here on. */
   changedAt(recorded: RecordedStep, name: string): NevertwiceError {
-    const error = this.#break(this.#changed(recorded, `now calls ${JSON.stringify(name)} there`, name));
+    // A name that the row has elsewhere has moved, and is not a new one.
+    const isNew = recorded.name !== null && !this.#hasName(recorded.path, name);
+    const rename = isNew ? { from: recorded.name as string, to: name } : undefined;
+    const error = this.#break(this.#changed(recorded, `now calls ${JSON.stringify(name)} there`, rename));
     this.close(error);
     return error;
+  }
+
+  #hasName(path: readonly string[], name: string): boolean {
+    return [...(this.#rows.get(rowKey(path))?.values() ?? [])].some((step) => step.name === name);
   }
 
   #isNamed(recorded: RecordedStep, name: string): boolean {
@@ -260,7 +277,7 @@ export class StepOrder {
     const most = this.#isBranchAtWork() ? QUIET_TICKS_BESIDE_A_BRANCH : QUIET_TICKS;
     const missing = this.#missing();
     if (this.#quietTicks >= most && missing !== undefined) {
-      const called = label(first.asked);
+      const called = label(this.#inProgram(first.asked));
       this.close(this.#break(this.#changed(missing, `goes on with ${called} without it`, undefined)));
     } else this.#arm();
   }
@@ -276,49 +293,30 @@ export class StepOrder {
     return this.#broken;
   }
 
-  /** F41. */
-  #changed(recorded: RecordedStep, what: string, now: string | undefined): NevertwiceError {
+  #changed(missing: RecordedStep, what: string, rename: Rename | undefined): NevertwiceError {
     const { run, version } = this.#options;
-    const where = `run ${run}${recorded.path.map((branch) => ` → ${branch}`).join("")}`;
-    const name = recorded.name === null ? "another step" : JSON.stringify(recorded.name);
-    const nothing =
-      this.#ran.length === 0
-        ? "Nothing was run."
-        : `Nothing was run from there on (this call has run ${this.#ran.join(", ")}).`;
-    const renamed =
-      now === undefined || recorded.name === null
-        ? "{ renamed: { <old name>: <new name> } }"
-        : `{ renamed: { ${JSON.stringify(recorded.name)}: ${JSON.stringify(now)} } }`;
-    const outcome = { status: "conflict", key: recorded.key, differs: ["step"] } as const;
-    return new NevertwiceError(
-      "KEY_CONFLICT",
-      `${where}: step ${recorded.place} of this run was ${name} (${recorded.state}), and the program ${what}. ${nothing} ${this.#lists()} Steps of a run under way must keep their names, their branches and their order: bring the old ones back until it has ended, or begin anew on purpose with { version: ${version + 1} }, which runs all steps again. If only a name of a step or a branch has changed, pass ${renamed}.`,
-      { key: recorded.key, outcome },
-    );
+    return changedSteps({
+      run,
+      version,
+      missing,
+      what,
+      rename: rename ?? renamedBranch(missing.path, this.#recordedBranches(), [...this.#opened.values()]),
+      ran: this.#ran,
+      recorded: this.recorded,
+      asked: this.#asked.map((asked) => ({ inLedger: asked, inProgram: this.#inProgram(asked) })),
+    });
   }
 
-  #lists(): string {
-    const recorded = this.recorded.sort((a, b) => a.order - b.order || a.place - b.place);
-    const before = recorded.map((step) => `${label(step)} (${step.state})`);
-    const now = this.#asked.map(label);
-    const plain = recorded.map(label);
-    let same = 0;
-    while (same < plain.length && same < now.length && plain[same] === now[same]) same += 1;
-    return `Recorded: ${excerpt(before, same)}. This call: ${excerpt(now, same)}.`;
+  #recordedBranches(): string[][] {
+    const keys = new Set(this.recorded.flatMap(({ path }) => waysTo(path)));
+    return [...keys].map((key) => JSON.parse(key) as string[]);
   }
-}
 
-/** Around the first difference: a run may have thousands of steps. */
-function excerpt(names: readonly string[], same: number): string {
-  const from = Math.max(0, same - SHOWN / 2);
-  const shown = names.slice(from, from + 2 * SHOWN);
-  const left = names.length - from - shown.length;
-  const parts = [...(from > 0 ? [`${from} before`] : []), ...shown, ...(left > 0 ? [`${left} more`] : [])];
-  return parts.length === 0 ? "nothing" : parts.join(", ");
-}
-
-function label({ name, path }: { readonly name: string | null; readonly path: readonly string[] }): string {
-  return JSON.stringify([...path, name ?? "?"].join(" › "));
+  /** Under the names that the program has for it. */
+  #inProgram({ called, path }: AskedStep): NamedStep {
+    const shown = path.map((branch, depth) => this.#calledBranches.get(rowKey(path.slice(0, depth + 1))) ?? branch);
+    return { name: called, path: shown };
+  }
 }
 
 function rowKey(path: readonly string[]): string {

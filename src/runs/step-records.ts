@@ -3,6 +3,7 @@
  * a branch) have the keys of their places, and each branch has a numbered record with its name. So the list of a run costs the
  * same on every store and in a ledger of any size, and a step costs no write more than its own.
  */
+import { entryAction } from "../core/entry-name.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { expired, type LedgerRecord, type State } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
@@ -45,6 +46,8 @@ export interface StepsOwner {
   readonly key: string;
   readonly tenant: string;
   readonly version: number;
+  /** Of the run: steps and branches have it too, unless a step has its own. */
+  readonly leaseMs: number;
 }
 
 export interface StepServices {
@@ -61,11 +64,11 @@ const MOST_PLACES = 10_000;
 const RELEASED_AT_ONCE = 256;
 
 export function stepAction(run: string): string {
-  return `step:${run}`;
+  return entryAction("step", run);
 }
 
 export function branchAction(run: string): string {
-  return `branch:${run}`;
+  return entryAction("branch", run);
 }
 
 /** May have happened: a program that does not ask for it any more could do it again under another name. */
@@ -92,6 +95,7 @@ export class StepRecords {
     this.#branches = services.adHoc<BranchInput, undefined, undefined>(branchAction(of.name), {
       keep: "forever",
       doubt: "retry",
+      lease: of.leaseMs,
       key: ({ number }) => [of.key, "branch", number],
       run: () => undefined,
     });

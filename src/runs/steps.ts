@@ -6,7 +6,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Duration } from "../core/duration.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
-import { type PolicyOptions, resolveKeep } from "../core/policy.ts";
+import { inheritedLease, type PolicyOptions, resolveKeep } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import { requireGivenIn } from "../engine/call.ts";
 import type { AttemptContext } from "../engine/context.ts";
@@ -164,6 +164,7 @@ export class StepSequence {
     const input: StepInput = { step: name, path, place, order, behind: recorded?.behind ?? this.#behind };
     const action = services.adHoc<StepInput, R, undefined>(stepAction(this.#of.name), {
       ...(policy as PolicyOptions<Probe<StepInput, R>>),
+      lease: inheritedLease(policy, this.#of.leaseMs, `${this.#where}: step ${JSON.stringify(name)}`),
       ...records.stepOptions(),
       run: (_, context) => {
         this.#shared.order.ran(asked);
@@ -198,7 +199,7 @@ export class StepSequence {
     const path = [...this.#of.path, order.branchName(this.#of.path, name)];
     const branch = new StepSequence(this.#shared, Object.create(this.#of, { path: { value: path } }) as StepsOf);
     if (looksForRows && !order.knowsRow(path)) branch.#ready = branch.#look();
-    order.branchOpened(path);
+    order.branchOpened(path, name);
     try {
       return await body(branch.run);
     } finally {
@@ -241,14 +242,14 @@ export class StepSequence {
       throw configError(`${this.#where}: the ${what}'s name ${JSON.stringify(name)} cannot be kept: ${unstorable}.`);
     if (this.#names.has(name))
       throw configError(
-        `${this.#where}: two steps are called ${JSON.stringify(name)}. Give each a name of its own, such as ${JSON.stringify(`${name}-2`)}; in a loop, put what it is about into the name.`,
+        `${this.#where}: two steps are called ${JSON.stringify(name)}. Names of steps and branches must be unique. Give each a name of its own, such as ${JSON.stringify(`${name}-2`)}; in a loop, put what it is about into the name.`,
       );
     this.#names.add(name);
   }
 
   /** Another process has taken the place since this one read the list. */
-  async #conflict(error: NevertwiceError, key: string, { name, path, place }: AskedStep): Promise<NevertwiceError> {
+  async #conflict(error: NevertwiceError, key: string, { called, path, place }: AskedStep): Promise<NevertwiceError> {
     const found = (await this.#shared.records.row(path)).find((step) => step.place === place);
-    return found === undefined || found.key !== key ? error : this.#shared.order.changedAt(found, name);
+    return found === undefined || found.key !== key ? error : this.#shared.order.changedAt(found, called);
   }
 }

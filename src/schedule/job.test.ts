@@ -261,6 +261,8 @@ describe("R3: plans", () => {
     }
     expect(seen).toEqual([[], ["post-1"], ["post-2", "post-1"], ["post-3", "post-2"]]);
     expect(await job.recent(10, "words")).toEqual([900, 900, 900, 900]);
+    for (const field of [undefined, "", 3] as never[])
+      await expect(job.recent(5, field)).rejects.toThrow(/recent: field is .*recent\(5, "slug"\)/);
   });
 });
 

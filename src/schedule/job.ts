@@ -248,6 +248,10 @@ function check<R, P>(options: JobOptions<R, P>, where: string): void {
 async function recentResults(services: JobServices, name: string, count: number, field: string): Promise<unknown[]> {
   if (!Number.isSafeInteger(count) || count < 1 || count > MOST_RECENT)
     throw configError(`recent: count is ${String(count)}; it takes a whole number from 1 to ${MOST_RECENT}.`);
+  if (typeof field !== "string" || field === "")
+    throw configError(
+      `recent: field is ${field === undefined ? "missing" : String(field)}. Pass the name of a field of the results as second argument: recent(${count}, "slug") returns that field of the last ${count} results, the newest first.`,
+    );
   services.requireOpen();
   const query = { action: jobAction(name), states: ["confirmed"] as const, limit: count, tenant: services.tenant };
   const { items } = await services.store.list(query);

@@ -224,7 +224,7 @@ function groupLines(context: Context, store: Store, { groups, counted, all }: Gr
   if (unclassified !== undefined) {
     const { action, error } = unclassified;
     lines.push("", ...wrap(paint.dim(oneLine(`${action}, ${error}: nobody said what this error means.`)), width));
-    lines.push(...wrap(oneLine(wayOut(action)), width).map(paint.dim));
+    lines.push(...wrap(oneLine(wayOut(action, "unknown")), width).map(paint.dim));
   }
   return lines;
 }

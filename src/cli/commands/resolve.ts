@@ -14,7 +14,7 @@ import { ledgerJson, requireStore } from "../ledger.ts";
 import { outcomeJson } from "../record-json.ts";
 import { GROUP_FLAGS, refuseGroupFlags, resolveGroup } from "../resolve-group.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
-import { actionLabel, standingOf, whoRunsIt } from "../standing.ts";
+import { actionLabel, standingOf, whoGetsIt, whoRunsIt } from "../standing.ts";
 import { oneLine, wrap } from "../text.ts";
 
 export const resolve: Command = {
@@ -132,7 +132,5 @@ function nextWords({ record }: Stored, as: As, hasResult: boolean, context: Cont
     return `Nothing tries it again by itself; ${context.suggest(`retry ${shortKey(record.key)}`)} --reason '…' would bring it back.`;
   }
   if (omitted !== null) return `It is settled, but the result was not stored: ${oneLine(omitted)}.`;
-  return hasResult || record.result !== null
-    ? `It is settled: a repeat of ${oneLine(record.action)} gets the stored result.`
-    : `It is settled: a repeat of ${oneLine(record.action)} runs nothing and gets undefined, since no result was given.`;
+  return `It is settled: ${whoGetsIt(record, hasResult || record.result !== null)}.`;
 }

@@ -68,7 +68,7 @@ async function run(context: Context): Promise<number> {
   }
   if (standingOf(record, at).inDoubt && isUnclassified(record.why)) {
     context.line();
-    for (const line of wrap(oneLine(wayOut(record.action)), context.width)) context.line(line);
+    for (const line of wrap(oneLine(wayOut(record.action, "unknown")), context.width)) context.line(line);
   }
   return EXIT.ok;
 }
