@@ -30,7 +30,8 @@ const RESULTS: Readonly<Record<string, (nt: Nevertwice, value: unknown) => Promi
   once: (nt, value) => nt.once("send", ["1"], () => value),
   "a step": (nt, value) => nt.run("r", 1, async (run) => void (await run.step("s", () => value))),
   "a run": (nt, value) => nt.run("r", 1, () => value),
-  "a job": (nt, value) => nt.job("j", { every: "1d", run: () => value }).runAt(86_400_000),
+  "a job": (nt, value) =>
+    nt.job("j", { every: "1d", run: () => value }).runAt(Math.floor(Date.now() / 86_400_000) * 86_400_000),
 };
 
 eachStore("a result that a repeat would get as something else", (open) => {

@@ -195,3 +195,110 @@ describe("O8: a slot by name", () => {
     expect(ran.filter((slot) => slot === "2026-09-01T00:00Z/slot")).toHaveLength(1);
   });
 });
+
+describe("a release that keeps slots for longer", () => {
+  const daily = { every: "1d" } as const;
+  const tickDaily = async (there: ReturnType<typeof world>, days: number, job: () => ReturnType<typeof there.host>) => {
+    for (let day = 0; day < days; day += 1) {
+      await job().tick();
+      await job().sweep();
+      there.pass(DAY);
+    }
+  };
+
+  it.each([
+    ["a process that goes on", false],
+    ["a process that is started every day", true],
+  ])("runs no slot again that was done before it: %s", async (_, restarted) => {
+    const there = world("2026-01-01T01:00:00Z");
+    const v1 = there.host(daily);
+    await tickDaily(there, 40, () => v1);
+    const release = () => there.host({ ...daily, catchUp: { all: 100 } });
+    const v2 = release();
+    await tickDaily(there, 150, () => (restarted ? release() : v2));
+    expect(there.twice()).toEqual([]);
+    expect(there.ran).toHaveLength(189);
+  });
+
+  it("refuses by name what was done before it, once its record is gone, and replays it until then", async () => {
+    const there = world("2026-01-01T01:00:00Z");
+    const v1 = there.host(daily);
+    await tickDaily(there, 40, () => v1);
+    const v2 = there.host({ ...daily, keep: "200d" });
+    const slot = Date.parse("2026-02-05T00:00:00Z");
+    expect(await v2.runAt(slot)).toMatchObject({ status: "done", replayed: true });
+    there.pass(60 * DAY);
+    await there.store.sweep({ limit: 1_000 });
+    await expect(v2.runAt(slot)).rejects.toThrow(/older than what the ledger still knows/);
+    // What was missed after the change is known not to be done.
+    await v2.runAt(Date.parse("2026-02-20T00:00:00Z"));
+    expect(there.twice()).toEqual([]);
+    expect(there.ran.at(-1)).toBe("2026-02-20T00:00Z/slot");
+  });
+
+  it("a daily job that becomes a monthly one does not run the first of the month again", async () => {
+    const there = world("2025-12-20T00:10:00Z");
+    const v1 = there.host({ cron: "0 0 * * *" });
+    await tickDaily(there, 16, () => v1);
+    await tickDaily(there, 100, () => there.host({ cron: "0 0 1 * *" }));
+    expect(there.twice()).toEqual([]);
+    expect(there.ran.slice(-3)).toEqual(["2026-02-01T00:00Z/slot", "2026-03-01T00:00Z/slot", "2026-04-01T00:00Z/slot"]);
+  });
+
+  it.each([
+    ["that goes on", false],
+    ["that is started every day", true],
+  ])("beside a release with a shorter keep %s no slot of either is run again", async (_, restarted) => {
+    const there = world("2026-01-01T01:00:00Z");
+    const v1 = there.host(daily);
+    await tickDaily(there, 40, () => v1);
+    const release = () => there.host({ ...daily, catchUp: { all: 100 } });
+    const v2 = release();
+    const long = () => (restarted ? release() : v2);
+    for (let half = 0; half < 12; half += 1) {
+      await (half % 4 === 0 ? long() : v1).tick();
+      there.pass(DAY / 2);
+      await v1.tick();
+    }
+    await tickDaily(there, 150, long);
+    expect(there.twice()).toEqual([]);
+  });
+
+  it("after a slot that the shorter keep ran ahead of its instant, it does not run that slot again", async () => {
+    const there = world("2026-01-01T01:00:00Z");
+    const ahead = Date.parse("2026-01-20T00:00:00Z");
+    await there.host({ ...daily, keep: "2d" }).runAt(ahead);
+    const v2 = there.host({ ...daily, keep: "90d", catchUp: { all: 80 } });
+    await tickDaily(there, 40, () => v2);
+    await expect(v2.runAt(ahead)).rejects.toThrow(/older than what the ledger still knows/);
+    expect(there.twice()).toEqual([]);
+  });
+
+  it("reads the note as it was first written", async () => {
+    const there = world("2026-01-01T01:00:00Z");
+    const v1 = there.host({ ...daily, keep: "2d" });
+    await tickDaily(there, 10, () => v1);
+    const { items } = await there.store.list({ limit: 1, action: "nevertwice.job" });
+    const { record, version } = items[0] as (typeof items)[number];
+    const from = there.now() - 2 * DAY;
+    const written = { ...record, result: { json: JSON.stringify({ keepMs: 90 * DAY, from }) }, updatedAt: there.now() };
+    await there.store.write([{ record: written, expected: version }]);
+    there.pass(3 * DAY);
+    await there.store.sweep({ limit: 1_000 });
+    const v2 = there.host({ ...daily, keep: "90d", catchUp: { all: 80 } });
+    await v2.tick();
+    expect(there.twice()).toEqual([]);
+    expect(there.ran.slice(-3)).toEqual(["2026-01-12T00:00Z/slot", "2026-01-13T00:00Z/slot", "2026-01-14T00:00Z/slot"]);
+  });
+
+  it("where a release without the note kept slots for less than is given now, its records say so", async () => {
+    const there = world("2026-01-01T01:00:00Z");
+    const v1 = there.host({ ...daily, keep: "5d" });
+    await tickDaily(there, 20, () => v1);
+    const { items } = await there.store.list({ limit: 1, action: "nevertwice.job" });
+    const { record, version } = items[0] as (typeof items)[number];
+    await there.store.write([{ record: { ...record, expiresAt: there.now() - 1 }, expected: version }]);
+    await tickDaily(there, 60, () => there.host({ ...daily, keep: "90d", catchUp: { all: 80 } }));
+    expect(there.twice()).toEqual([]);
+  });
+});

@@ -20,8 +20,8 @@ export interface JobLoopOptions<R> {
   readonly attempt: (at: number) => Promise<Outcome<R>>;
   /** When the job was first seen by anybody. */
   readonly since: () => Promise<number>;
-  /** Slots before this instant may be done and forgotten. */
-  readonly knownFrom: () => Promise<number>;
+  /** Slots before this instant may be done and forgotten. Asked before the slot of `at` is run. */
+  readonly knownFrom: (at: number) => Promise<number>;
   /** Due, and not run, because the ledger may have forgotten that they are done. */
   readonly onForgotten: (instants: readonly number[]) => void;
   readonly onError: (error: unknown) => void;
@@ -90,7 +90,7 @@ export class JobLoop<R> {
     for (const at of await this.#due()) {
       if (this.#stopped) break;
       // Asked for each: the runs before it may have taken hours.
-      if (at < (await this.#options.knownFrom())) {
+      if (at < (await this.#options.knownFrom(at))) {
         this.#open.delete(at);
         forgotten.push(at);
         continue;

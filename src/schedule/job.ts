@@ -175,7 +175,7 @@ export function createJob<R, P>(
     clock: services.clock,
     attempt,
     since,
-    knownFrom: () => known.from(),
+    knownFrom: (at) => known.from(at),
     onForgotten: (instants) =>
       services.warn("SLOTS_FORGOTTEN", jobAction(name), forgotten(instants), String(instants.at(-1))),
     onError: (error) => services.logger.error(`nevertwice: ${where}: ${redact(String(error))}`),
@@ -207,7 +207,7 @@ export function createJob<R, P>(
   async function runAt(at: number): Promise<Outcome<R>> {
     services.requireOpen();
     const slot = slotOfInstant(at);
-    if (at >= (await known.from()) || (await action.status({ slot, at })).status !== "absent") return attempt(at);
+    if (at >= (await known.from(at)) || (await action.status({ slot, at })).status !== "absent") return attempt(at);
     throw configError(
       `${where}: ${slot} is older than what the ledger still knows (keep is ${kept}): if it is done, its record is gone, and it would run twice. Nothing was run. To be able to run old slots, give the job a longer keep, or keep: "forever"; that counts for the slots from then on. To run this one whatever happened before, use an action or a job of another name.`,
     );

@@ -1,15 +1,17 @@
 /**
- * From when on the ledger surely still knows what became of a job's slots. Behind that a finished slot has no record any
+ * From when on the ledger surely still knows what became of a job's slots. Before that a finished slot has no record any
  * more, exactly like one that never ran: it must not be run.
  *
- * A record is kept for as long as `keep` was when it was settled. So a release with a longer `keep` knows no more of the
- * past than the release before it: a note in the ledger says since when `keep` has been what it is.
+ * A note in the ledger records how long slots were kept (see keep-steps.ts). It is read before every slot, because a
+ * process of another release may have changed it, and written before a slot is run that it does not cover.
  */
-import { LONGEST_DURATION_MS } from "../core/duration.ts";
 import { configError } from "../core/errors.ts";
 import { deriveKey } from "../core/key.ts";
 import { type NoteName, readNote, writeNote } from "../core/ledger-note.ts";
+import type { LedgerRecord } from "../core/record.ts";
 import { instantOf, type Store, type Stored } from "../core/store.ts";
+import { jobAction } from "./job-action.ts";
+import { type KeptSlots, knownFrom, withRun } from "./keep-steps.ts";
 
 export interface KnownSlotsOptions {
   readonly store: Store;
@@ -18,59 +20,38 @@ export interface KnownSlotsOptions {
   readonly job: string;
   /** null: forever. */
   readonly keepMs: number | null;
-  /** What slots were kept for by releases that wrote no note. */
+  /** What slots were kept for by releases that wrote no note, where none of their records says less. */
   readonly keepBefore: number | null;
-  /** When the job was first seen by anybody. */
-  readonly since: () => Promise<number>;
-}
-
-interface Remembered {
-  /** What slots are kept for now; null: forever. */
-  readonly keepMs: number | null;
-  /** Slots before this were kept for a shorter time; null: there are none. */
-  readonly from: number | null;
+  /** When the job was first seen by anybody. Without it a job is new when the ledger has no record of its slots. */
+  readonly since?: () => Promise<number>;
 }
 
 const ACTION = "nevertwice.job";
 const MAX_SWAPS = 20;
-const HOUR_MS = 3_600_000;
+const RECORDS_READ = 100;
 
 export class KnownSlots {
   readonly #options: KnownSlotsOptions;
-  #remembered: Promise<Remembered> | null = null;
 
   constructor(options: KnownSlotsOptions) {
     this.#options = options;
   }
 
-  /** Instants from here on (epoch ms). */
-  async from(): Promise<number> {
-    this.#remembered ??= this.#load().catch((error: unknown) => {
-      this.#remembered = null;
-      throw error;
-    });
-    const { from } = await this.#remembered;
-    const { keepMs, store } = this.#options;
-    if (keepMs === null) return from ?? Number.NEGATIVE_INFINITY;
-    // A record that expires between this answer and the claim would be as bad as one that is gone.
-    const margin = Math.min(HOUR_MS, keepMs / 8);
-    return Math.max(from ?? Number.NEGATIVE_INFINITY, store.now() - keepMs + margin);
-  }
-
-  async #load(): Promise<Remembered> {
+  /** Instants from here on (epoch ms). The slot of `at` may be run after this call, and not without it. */
+  async from(at: number): Promise<number> {
     const { store, tenant, secret, job, keepMs } = this.#options;
     const key = deriveKey({ tenant, action: ACTION, version: 1, scope: null, parts: [job, "keep"], secret });
-    const name: NoteName = { key, tenant, action: ACTION, keepMs: LONGEST_DURATION_MS };
+    const name: NoteName = { key, tenant, action: ACTION, keepMs: null };
     let [note = null] = (await store.read([key])) as (Stored | null)[];
     for (let swap = 0; swap < MAX_SWAPS; swap += 1) {
-      const at = instantOf(store);
-      const text = readNote(note?.record ?? null, at);
-      const before = text === null ? await this.#beforeNotes() : (JSON.parse(text) as Remembered);
-      const now = { keepMs, from: fromWith(before, keepMs, at.now) };
-      if (text !== null && before.keepMs === keepMs) return before;
-      const record = writeNote(note?.record ?? null, name, JSON.stringify(now), at);
+      const instant = instantOf(store);
+      const text = readNote(note?.record ?? null, instant);
+      const before = text === null ? await this.#beforeNotes() : keptSlotsOf(text, (note as Stored).record);
+      const kept = withRun(before, { keepMs, at, now: instant.now });
+      if (text !== null && kept === before) return knownFrom(kept, instant.now);
+      const record = writeNote(note?.record ?? null, name, JSON.stringify(kept), instant);
       const [result] = await store.write([{ record, expected: note?.version ?? null }]);
-      if (result?.ok) return now;
+      if (result?.ok) return knownFrom(kept, instant.now);
       note = result?.current ?? null;
     }
     throw configError(
@@ -78,17 +59,23 @@ export class KnownSlots {
     );
   }
 
-  async #beforeNotes(): Promise<Remembered> {
-    const { store, since, keepMs, keepBefore } = this.#options;
-    // A job that begins now has nothing behind it.
+  async #beforeNotes(): Promise<KeptSlots> {
+    const { store, since, keepMs, keepBefore, job, tenant } = this.#options;
     const asked = store.now();
-    const isNew = (await since()) >= asked;
-    return { keepMs: isNew ? keepMs : keepBefore, from: null };
+    const isFirst = since === undefined || (await since()) >= asked;
+    const { items } = await store.list({ action: jobAction(job), tenant, limit: RECORDS_READ });
+    // A job that begins now has no past.
+    if (isFirst && items.length === 0) return { steps: [{ since: null, keepMs }], ahead: null };
+    const keeps = [keepBefore, ...items.map(({ record }) => record.keepMs)].filter((one) => one !== null);
+    return { steps: [{ since: null, keepMs: keeps.length === 0 ? null : Math.min(...keeps) }], ahead: null };
   }
 }
 
-/** What was settled under a shorter keep is known for that time only. */
-function fromWith(before: Remembered, keepMs: number | null, now: number): number | null {
-  if (before.keepMs === null || (keepMs !== null && keepMs <= before.keepMs)) return before.from;
-  return Math.max(before.from ?? Number.NEGATIVE_INFINITY, now - before.keepMs);
+/** The note as it is written now; the first form of it said `keepMs`, and `from` where an earlier keep was shorter. */
+function keptSlotsOf(text: string, { updatedAt }: LedgerRecord): KeptSlots {
+  const note = JSON.parse(text) as KeptSlots | { readonly keepMs: number | null; readonly from: number | null };
+  if ("steps" in note) return note;
+  // That form did not say how long the shorter keep was: only what was run after the change is surely kept.
+  const since = note.from === null ? null : updatedAt;
+  return { steps: [{ since, keepMs: note.keepMs }], ahead: null };
 }
