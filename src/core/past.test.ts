@@ -34,6 +34,22 @@ function recordIn(state: State, keepMs: number | null = null): LedgerRecord {
 }
 
 describe("recordPast", () => {
+  it.each(["pending", "claimed", "sent", "failed", "unknown"] as const)(
+    "what was %s and is confirmed is kept as every imported record, and not shorter than before",
+    (state) => {
+      const kept = (before: number | null, keepMs: number | null) =>
+        recordPast(
+          { ...recordIn(state, before), expiresAt: null },
+          { ...past("done"), intent: { ...intent, keepMs } },
+          now,
+        );
+      expect(kept(5_000, null)).toMatchObject({ state: "confirmed", keepMs: null, expiresAt: null });
+      expect(kept(5_000, 9_000)).toMatchObject({ keepMs: 9_000, expiresAt: now.now + 9_000 });
+      expect(kept(9_000, 5_000)).toMatchObject({ keepMs: 9_000 });
+      expect(kept(null, 5_000)).toMatchObject({ keepMs: null, expiresAt: null });
+    },
+  );
+
   it("makes the record that the state machine would have made, dated when it happened", () => {
     expect(recordPast(null, past("done"), now)).toMatchObject({
       state: "confirmed",

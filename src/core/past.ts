@@ -3,7 +3,9 @@
  * accepted whatever the record says. A failure or a doubt changes no record that is there: it never weakens one.
  */
 import { differing, type InputPrint } from "./fingerprint.ts";
+import { keepFrom } from "./keep.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive, type Payload, type StoredError } from "./record.ts";
+import { longerKeep } from "./retention.ts";
 import { type Intent, type LedgerEvent, transition } from "./transition.ts";
 
 export type PastEnd =
@@ -28,7 +30,8 @@ export function recordPast(current: LedgerRecord | null, past: Past, now: Instan
   if (past.end.as !== "done" || current.state === "confirmed" || leaseAlive(current, now)) return null;
   if (current.fence === 0) return begunAndEnded(current, past, now);
   const hold = { fence: current.fence, holder: HOLDER };
-  return changed(current, { type: "confirm", hold, result: past.end.result(current.fence) }, now);
+  const keepMs = longerKeep(current.keepMs, keepFrom(past.intent, now.now));
+  return changed({ ...current, keepMs }, { type: "confirm", hold, result: past.end.result(current.fence) }, now);
 }
 
 function begunAndEnded(current: LedgerRecord | null, { intent, end }: Past, at: Instant): LedgerRecord | null {

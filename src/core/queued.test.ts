@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { sampleRecord } from "../testing/sample-record.ts";
+import { expiredError } from "./queued.ts";
 import { attentionAt, type Instant, type LedgerRecord, PRIORITY_STEP_MS } from "./record.ts";
 import { transition } from "./transition.ts";
 
@@ -54,6 +55,101 @@ describe("enqueue of an intent that is known", () => {
     const record = sampleRecord({ ...held, state, input: { json: "1" } });
     expect(enqueued(record)).toEqual({ ...record, queued: true });
     expect(enqueued({ ...record, queued: true })).toBe("exists");
+  });
+});
+
+describe("an intent is known for as long as anybody was promised", () => {
+  const DAY = 86_400_000;
+  const SHORT = { ...INTENT, keepMs: DAY };
+  const until = (days: number) => AT.now + days * DAY;
+  const byDeadline = (days: number) => ({
+    ...enqueue,
+    intent: { ...SHORT, guardUntil: until(days) },
+    terms: { notAfter: until(days) },
+  });
+  const settledAt = { settledAt: AT.now - 1, keepMs: DAY, expiresAt: AT.now - 1 + DAY };
+
+  it.each([
+    ["confirmed", sampleRecord({ state: "confirmed", result: { json: "1" }, ...settledAt })],
+    ["refused for good", sampleRecord({ state: "failed", final: true, ...settledAt })],
+  ])("%s: an enqueue with a later deadline extends how long it is kept, and nothing else", (_, record) => {
+    expect(transition(record, byDeadline(10), AT)).toEqual({
+      ok: true,
+      record: { ...record, updatedAt: AT.now, keepMs: 10 * DAY, expiresAt: until(10) },
+    });
+    for (const kept of [
+      { ...record, expiresAt: until(10) },
+      { ...record, keepMs: null, expiresAt: null },
+    ])
+      expect(transition(kept, byDeadline(10), AT)).toEqual({ ok: false, refusal: "exists" });
+    expect(transition(record, { ...enqueue, intent: SHORT }, AT)).toEqual({ ok: false, refusal: "exists" });
+  });
+
+  it.each(["pending", "claimed", "sent", "unknown"] as const)("%s and queued: the later deadline counts", (state) => {
+    const terms = { notAfter: until(10), priority: 2, line: "nt1_l", place: 4 };
+    const record = sampleRecord({ state, queued: true, keepMs: 10 * DAY, terms });
+    expect(transition(record, byDeadline(20), AT)).toEqual({
+      ok: true,
+      record: { ...record, keepMs: 20 * DAY, terms: { ...terms, notAfter: until(20) } },
+    });
+    expect(transition(record, byDeadline(5), AT)).toEqual({ ok: false, refusal: "exists" });
+    expect(transition(record, { ...enqueue, intent: SHORT }, AT)).toEqual({ ok: false, refusal: "exists" });
+    const forever = { ...record, keepMs: null, terms: null };
+    expect(transition(forever, byDeadline(20), AT)).toEqual({ ok: false, refusal: "exists" });
+  });
+
+  it.each(["pending", "failed"] as const)(
+    "%s: a call or an enqueue that asks for less does not shorten it",
+    (state) => {
+      const claim = { type: "claim", to: "sent", holder: "a", leaseMs: 1, newRound: true } as const;
+      for (const [keepMs, asked, kept] of [
+        [10 * DAY, DAY, 10 * DAY],
+        [DAY, 10 * DAY, 10 * DAY],
+        [null, DAY, null],
+        [DAY, null, null],
+      ] as const) {
+        const record = sampleRecord({ state, keepMs });
+        const intent = { ...INTENT, keepMs: asked };
+        for (const event of [
+          { ...claim, intent },
+          { ...enqueue, intent },
+        ])
+          expect(transition(record, event, AT)).toMatchObject({ ok: true, record: { keepMs: kept } });
+      }
+    },
+  );
+});
+
+describe("what has expired was surely never sent", () => {
+  const record = sampleRecord({
+    state: "failed",
+    queued: true,
+    error: expiredError("expired: it was not to be begun after then"),
+    terms: { notAfter: AT.now - 5 },
+  });
+
+  it.each([
+    ["a later deadline", { notAfter: AT.now + 5 }],
+    ["none", null],
+  ])("it is queued anew with %s", (_, terms) => {
+    expect(transition(record, { ...enqueue, terms }, AT)).toMatchObject({
+      ok: true,
+      record: { state: "pending", queued: true, tries: 0, error: null, terms },
+    });
+  });
+
+  it("it stays expired where the deadline that is given has passed too", () => {
+    expect(transition(record, { ...enqueue, terms: { notAfter: AT.now } }, AT)).toEqual({
+      ok: false,
+      refusal: "exists",
+    });
+  });
+
+  it("a call runs it, without the deadline: a try that failed is not to expire between two tries", () => {
+    const claim = { type: "claim", intent: INTENT, to: "sent", holder: "a", leaseMs: 1, newRound: true } as const;
+    expect(transition(record, claim, AT)).toMatchObject({ ok: true, record: { state: "sent", terms: {} } });
+    const waiting = { ...record, state: "pending" as const, error: null };
+    expect(transition(waiting, claim, AT)).toMatchObject({ ok: true, record: { terms: { notAfter: AT.now - 5 } } });
   });
 });
 

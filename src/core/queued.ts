@@ -1,23 +1,31 @@
 /** What only queued records go through: an enqueue that finds a record, and work handed back before it was begun. */
 import { keepFrom } from "./keep.ts";
 import { withoutPlace } from "./order.ts";
-import { HISTORY_LIMIT, type Instant, type LedgerRecord } from "./record.ts";
+import { HISTORY_LIMIT, type Instant, type LedgerRecord, type StoredError } from "./record.ts";
+import { keptFor, longerKeep } from "./retention.ts";
 import type { Change, LedgerEvent } from "./transition.ts";
 
 type EventOf<T extends LedgerEvent["type"]> = Extract<LedgerEvent, { readonly type: T }>;
 
+/** Not begun before its deadline: surely never sent. */
+const EXPIRED = "EXPIRED";
+
+export function expiredError(message: string): StoredError {
+  return { name: "Expired", message, code: EXPIRED };
+}
+
 /**
- * The intent is known already. Settled for good: nothing to do. Known not to have happened: it is queued anew, for a
- * send that never happened must not be suppressed. Under way or in doubt by a call's doing: from now on its rest is a
- * worker's business too, or nobody would see to it once the call has given up.
+ * The intent is known already. Settled for good, or queued: nothing changes but how long it is known, and a later deadline
+ * replaces the one that it has. Known not to have happened: it is queued anew, for a send that never happened must not be
+ * suppressed. Under way or in doubt by a call's doing: from now on its rest is a worker's business too, or nobody would see
+ * to it once the call has given up.
  */
 export function queueExisting(current: LedgerRecord, event: EventOf<"enqueue">, at: Instant): Change {
-  const { state, queued, final } = current;
-  if (state === "confirmed" || (state === "failed" && final)) return { ok: false, refusal: "exists" };
-  if (state !== "failed" && queued) return { ok: false, refusal: "exists" };
-  if (state !== "failed" && state !== "pending") return { ok: true, record: { ...current, queued: true } };
+  const { state, queued } = current;
+  const isNew = !isOver(current, event, at) && (state === "failed" || (state === "pending" && !queued));
+  if (!isNew) return knownLonger(current, event, at);
   const { fingerprint, input } = event.intent;
-  const keepMs = keepFrom(event.intent, at.now);
+  const keepMs = longerKeep(current.keepMs, keepFrom(event.intent, at.now));
   const waiting = {
     ...unsent(current, at, event.dueAt),
     queued: true,
@@ -26,6 +34,22 @@ export function queueExisting(current: LedgerRecord, event: EventOf<"enqueue">, 
     holder: event.holder ?? null,
   };
   return { ok: true, record: { ...waiting, fingerprint, input, keepMs, terms: event.terms ?? null } };
+}
+
+/** Nothing is to be queued again. What has expired would expire again where the deadline that is given has passed too. */
+function isOver({ state, final, error }: LedgerRecord, { terms }: EventOf<"enqueue">, at: Instant): boolean {
+  if (state === "confirmed" || (state === "failed" && final)) return true;
+  return state === "failed" && error?.code === EXPIRED && terms?.notAfter !== undefined && terms.notAfter <= at.now;
+}
+
+function knownLonger(current: LedgerRecord, { intent, terms }: EventOf<"enqueue">, at: Instant): Change {
+  let record = keptFor(current, intent, at) ?? current;
+  const isSettled = current.state === "confirmed" || current.state === "failed";
+  if (!isSettled && !current.queued) record = { ...record, queued: true };
+  const deadline = current.terms?.notAfter;
+  if (!isSettled && deadline !== undefined && (terms?.notAfter ?? 0) > deadline)
+    record = { ...record, terms: { ...record.terms, notAfter: terms?.notAfter as number } };
+  return record === current ? { ok: false, refusal: "exists" } : { ok: true, record };
 }
 
 /**

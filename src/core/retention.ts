@@ -1,5 +1,8 @@
 /** How long a record is kept, decided later than at its claim: a part of something longer is kept until the whole has ended. */
+import { LONGEST_DURATION_MS } from "./duration.ts";
+import { keepFrom } from "./keep.ts";
 import type { Instant, LedgerRecord } from "./record.ts";
+import type { Intent } from "./transition.ts";
 
 /** Null: the record is claimed or sent, and whoever settles it decides. Nothing but the retention changes. */
 export function retained(current: LedgerRecord, keepMs: number | null, at: Instant): LedgerRecord | null {
@@ -8,4 +11,29 @@ export function retained(current: LedgerRecord, keepMs: number | null, at: Insta
   // What is not settled yet takes its expiry from `keepMs` when it is.
   const expiresAt = isSettled && keepMs !== null ? at.now + keepMs : null;
   return { ...current, updatedAt: at.now, keepMs, expiresAt };
+}
+
+/** The longer of two retentions; null is forever. */
+export function longerKeep(one: number | null, other: number | null): number | null {
+  return one === null || other === null ? null : Math.max(one, other);
+}
+
+/**
+ * The record, kept for at least as long as this intent asks: what was once promised to be known is never forgotten earlier.
+ * Null: it is kept for that long already. A settled record is extended by a deadline only. Its `keep` counts from when it was
+ * settled, not from each repeat.
+ */
+export function keptFor(current: LedgerRecord, intent: Intent, at: Instant): LedgerRecord | null {
+  if (current.state !== "confirmed" && current.state !== "failed") {
+    const keepMs = longerKeep(current.keepMs, keepFrom(intent, at.now));
+    return keepMs === current.keepMs ? null : { ...current, keepMs };
+  }
+  const leftMs = Math.min(Math.ceil((intent.guardUntil ?? 0) - at.now), LONGEST_DURATION_MS);
+  if (current.expiresAt === null || at.now + leftMs <= current.expiresAt) return null;
+  return {
+    ...current,
+    updatedAt: at.now,
+    keepMs: longerKeep(current.keepMs, leftMs),
+    expiresAt: at.now + leftMs,
+  };
 }

@@ -5,6 +5,7 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { keepFrom } from "./keep.ts";
 import { expired, HISTORY_LIMIT, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
 import { type Hold, type Intent, type LedgerEvent, transition } from "./transition.ts";
 
@@ -79,10 +80,15 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-function intentOf(choice: number): Intent {
+function intentOf(choice: number, at: Instant): Intent {
   const fingerprint = { guarded: "g", free: null, fields: {} };
-  const keepMs = choice % 2 === 0 ? null : 5_000;
-  return { key: "nt1_k", tenant: "", action: "mail", version: 1, scope: null, fingerprint, input: null, keepMs };
+  const keepMs = choice === 0 ? null : 5_000;
+  // Some have a deadline: until then the intent is to be known.
+  const guardUntil = choice % 2 === 0 ? null : at.now + choice * 10_000;
+  return {
+    ...{ key: "nt1_k", tenant: "", action: "mail", version: 1, scope: null, fingerprint, input: null },
+    ...{ keepMs, guardUntil },
+  };
 }
 
 function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRecord | null, at: Instant): LedgerEvent {
@@ -91,11 +97,11 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
   const newRound = choice % 2 === 0;
   switch (step.kind) {
     case "enqueue":
-      return { type: "enqueue", intent: intentOf(choice), dueAt: at.now + (choice - 2) * 50 };
+      return { type: "enqueue", intent: intentOf(choice, at), dueAt: at.now + (choice - 2) * 50 };
     case "claim":
       return {
         type: "claim",
-        intent: intentOf(choice),
+        intent: intentOf(choice, at),
         to: choice < 3 ? "claimed" : "sent",
         holder,
         leaseMs: LEASE_MS,
@@ -188,7 +194,12 @@ class World {
     const event = eventOf(step, hold, basis.record, basis.at);
     const change = this.machine(basis.record, event, basis.at);
     // Compare-and-swap: a decision made on an older version changes nothing.
-    if (!change.ok || basis.version !== this.version) return;
+    if (basis.version !== this.version) return;
+    if (!change.ok) {
+      // Nothing to do: then the intent is known for that long as it is.
+      if (change.refusal === "exists" && event.type === "enqueue") checkKept(this.record, event, basis.at);
+      return;
+    }
     check(this, event, change.record, basis.at);
     this.book(event, change.record, basis.at);
     this.record = change.record;
@@ -229,8 +240,23 @@ function check(world: World, event: LedgerEvent, next: LedgerRecord, at: Instant
   checkPermission(world, event, at, gone);
   checkCounters(before, event, next, gone);
   if (!gone) checkWays(before, event, next);
+  if (!gone && event.type !== "retain") must(!isShorter(next.keepMs, before.keepMs), "a retention was shortened");
+  if (event.type === "enqueue" || event.type === "claim") checkKept(next, event, at);
   // Queueing what a call has begun changes nothing but who sees to its rest.
   if (gone || event.type !== "enqueue" || next.state !== before.state) checkShape(next, at);
+}
+
+function isShorter(one: number | null, other: number | null): boolean {
+  return one !== null && (other === null || one < other);
+}
+
+/** Whoever was answered may rely on it: the intent is known until the deadline that was given. */
+function checkKept(record: LedgerRecord | null, event: LedgerEvent, at: Instant): void {
+  const until = "intent" in event ? event.intent?.guardUntil : null;
+  if (record === null || until === null || until === undefined) return;
+  const settled = record.state === "confirmed" || record.state === "failed";
+  const keptUntil = settled ? record.expiresAt : record.keepMs === null ? null : at.now + record.keepMs;
+  must(keptUntil === null || keptUntil >= until, `${record.state}: forgotten before its deadline`);
 }
 
 function same(a: Hold, b: Hold): boolean {
@@ -291,7 +317,9 @@ function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord)
   const way = `${before.state} → ${next.state}`;
   // How long a record is kept may change; what it says may not.
   const retention = ({ keepMs, expiresAt, updatedAt, ...rest }: LedgerRecord) => JSON.stringify(rest);
-  if (event.type === "retain") must(retention(before) === retention(next), "retain changed more than the retention");
+  const settled = before.state === "confirmed" || (before.state === "failed" && before.final);
+  if (event.type === "retain" || (event.type === "enqueue" && settled))
+    must(retention(before) === retention(next), `${event.type} changed more than the retention`);
   else must(before.state !== "confirmed", "a confirmed record changed");
   must(way !== "sent → claimed" && way !== "unknown → claimed", `${way}: what may have happened was called unsent`);
   if (before.state === "unknown") {
@@ -386,6 +414,21 @@ const MUTANTS: Readonly<Record<string, readonly [broken: RegExp, machine: Machin
       return change.ok && event.type === "retain" ? { ok: true, record: { ...change.record, result: null } } : change;
     },
   ],
+  "a call takes its own keep": [
+    /a retention was shortened/,
+    (record, event, at) => {
+      const change = transition(record, event, at);
+      if (!change.ok || event.type !== "claim" || event.intent === undefined) return change;
+      return { ok: true, record: { ...change.record, keepMs: keepFrom(event.intent, at.now) } };
+    },
+  ],
+  "a deadline for what is known already is dropped": [
+    /forgotten before its deadline/,
+    (record, event, at) =>
+      event.type === "enqueue" && record !== null && !expired(record, at.now) && record.queued
+        ? { ok: false, refusal: "exists" }
+        : transition(record, event, at),
+  ],
   "a rejected record may be claimed": [
     /after a final state/,
     (record, event, at) =>
@@ -424,6 +467,8 @@ describe("the state machine under random histories", () => {
       "confirm → confirmed",
       "doubt → unknown",
       "enqueue → claimed",
+      "enqueue → confirmed",
+      "enqueue → failed",
       "enqueue → pending",
       "enqueue → sent",
       "enqueue → unknown",

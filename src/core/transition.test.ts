@@ -503,9 +503,16 @@ describe("clocks", () => {
 });
 
 describe("a record", () => {
-  it("takes the newer input at a claim, since nothing was sent; never at a resend", () => {
-    const intent: Intent = { ...INTENT, input: { json: '{"body":"reworded"}' }, keepMs: HOUR };
-    expect(done(transition(failed, { ...claim, intent }, T0))).toMatchObject({ input: intent.input, keepMs: HOUR });
+  it("takes the newer input at a claim, since nothing was sent, and the longer keep; never at a resend", () => {
+    const input = { json: '{"body":"reworded"}' };
+    for (const [keepMs, kept] of [
+      [HOUR, INTENT.keepMs],
+      [48 * HOUR, 48 * HOUR],
+      [null, null],
+    ] as const) {
+      const intent: Intent = { ...INTENT, input, keepMs };
+      expect(done(transition(failed, { ...claim, intent }, T0))).toMatchObject({ input, keepMs: kept });
+    }
     expect(resent.input).toEqual(INTENT.input);
   });
 

@@ -24,7 +24,7 @@ import {
   type WorkTerms,
 } from "./record.ts";
 import type { Refusal } from "./refusal.ts";
-import { retained } from "./retention.ts";
+import { longerKeep, retained } from "./retention.ts";
 
 /** What a record needs to begin. */
 export interface Intent {
@@ -203,7 +203,7 @@ function claim(current: LedgerRecord | null, event: EventOf<"claim">, at: Instan
   if (blocked !== null) return refuse(blocked);
   if (event.intent !== undefined && isOutOfTurn(current, event.place)) return refuse("not-its-turn");
   // Nothing has left the house under this record, so the newer input (a reworded body, say) is the one to send.
-  const renewed = event.intent === undefined ? current : { ...current, ...inputOf(event.intent, at) };
+  const renewed = event.intent === undefined ? current : renew(current, event.intent, at);
   return accept(take(renewed, event, at));
 }
 
@@ -366,8 +366,11 @@ function inDoubt(record: LedgerRecord, at: Instant, why: string): LedgerRecord {
   };
 }
 
-function inputOf(intent: Intent, at: Instant) {
-  return { fingerprint: intent.fingerprint, input: intent.input, keepMs: keepFrom(intent, at.now) };
+function renew(current: LedgerRecord, { fingerprint, input, ...intent }: Intent, at: Instant): LedgerRecord {
+  const keepMs = longerKeep(current.keepMs, keepFrom(intent, at.now));
+  // Who calls a dead letter wants it done now: a deadline of its queue does not end the tries of the call.
+  const wanted = current.state === "failed" ? withoutDeadline(current) : current;
+  return { ...wanted, fingerprint, input, keepMs };
 }
 
 interface Taking {

@@ -2,6 +2,7 @@
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
+import { isSettled } from "../core/order.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { expired, type LedgerRecord, type State, type WorkTerms } from "../core/record.ts";
 import { unstorableIn } from "../core/storable-text.ts";
@@ -99,17 +100,22 @@ export async function enqueue(
   const admission = ledger.admits(call.definition.policy.doubt.kind);
   if (admission !== null) await admission;
   const line = terms.orderKey === null ? undefined : lineFor(call, terms.orderKey, secret);
-  const source = enqueueOf(engine, call, terms, line);
+  const holder = engine.services.newHolder();
+  const source = enqueueOf(engine, call, terms, { line, holder });
   const put = () => (view === null ? ledger.apply(null, source) : applyWithin(engine, view, source));
   const applied = line === undefined ? await put() : await inLine(engine, line, view, put);
-  return answer(engine, call, applied, view !== null);
+  return answer(engine, call, applied, { holder, inTransaction: view !== null });
 }
 
 type Source = (current: LedgerRecord | null) => LedgerEvent | null;
 
-function enqueueOf(engine: Engine, call: Call, terms: Terms, line: string | undefined): Source {
-  const { payloads, ledger, newHolder } = engine.services;
-  const holder = newHolder();
+interface Enqueuer {
+  readonly line: string | undefined;
+  readonly holder: string;
+}
+
+function enqueueOf(engine: Engine, call: Call, terms: Terms, { line, holder }: Enqueuer): Source {
+  const { payloads, ledger } = engine.services;
   return (current) => {
     if (current !== null && conflictOf(engine, call, current) !== null) return null;
     const { now } = ledger.instant();
@@ -254,7 +260,12 @@ function conflictOf(engine: Engine, call: Call, record: LedgerRecord): readonly 
   return guarded.length === 0 ? null : guarded;
 }
 
-function answer(engine: Engine, call: Call, applied: Applied, inTransaction: boolean): Enqueued<unknown> {
+function answer(
+  engine: Engine,
+  call: Call,
+  applied: Applied,
+  { holder, inTransaction }: { readonly holder: string; readonly inTransaction: boolean },
+): Enqueued<unknown> {
   const { key, definition } = call;
   const seen = { type: "in_transaction", action: definition.name, key } as const;
   const { events, payloads } = engine.services;
@@ -272,9 +283,11 @@ function answer(engine: Engine, call: Call, applied: Applied, inTransaction: boo
     else events.emit({ type: "conflict", action: definition.name, key, differs });
     throw errorForOutcome({ status: "conflict", key, differs }, definition.name);
   }
-  const created = applied.ok && record.attempt === 0 && record.createdAt === record.updatedAt;
-  if (applied.ok && inTransaction) events.emit({ ...seen, what: "enqueued" });
-  else if (applied.ok) events.emit({ type: "enqueued", action: definition.name, key, created });
+  // A repeat may have changed nothing but how long the intent is known.
+  const queued = applied.ok && (record.state === "pending" ? record.holder === holder : !isSettled(record));
+  const created = queued && record.attempt === 0 && record.createdAt === record.updatedAt;
+  if (queued && inTransaction) events.emit({ ...seen, what: "enqueued" });
+  else if (queued) events.emit({ type: "enqueued", action: definition.name, key, created });
   const done = record.state === "confirmed" ? payloads.load(record, "result") : null;
   return { key, created, state: record.state, ...(done !== null && { result: done.value }) };
 }

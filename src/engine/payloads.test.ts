@@ -43,12 +43,46 @@ describe("Payloads", () => {
     expect(load(sealed, plain)).toMatchObject({ value: undefined, omitted: expect.stringMatching(/sealed/) });
   });
 
-  it("knows the results that turn into an empty object, and never throws at an odd one", () => {
-    expect(losesMeaningAsJson(new Response("x"))).toBe("Response");
-    expect(losesMeaningAsJson(new Map())).toBe("Map");
-    expect([{}, [], null, "Map", Object.create(null), new Date()].map(losesMeaningAsJson)).toEqual(Array(6).fill(null));
+  it.each([
+    ["a Response", new Response("x"), "a Response, which cannot be stored: a repeat would get an empty object"],
+    ["a Map", new Map(), "a Map, which cannot be stored: a repeat would get an empty object"],
+    ["a Date", new Date(0), "a Date: a repeat would get its ISO string"],
+    ["bytes", new Uint8Array([1]), "bytes: a repeat would get a plain object"],
+    ["a Buffer", Buffer.from("x"), "bytes: a repeat would get a plain object"],
+    ["NaN in a field", { price: Number.NaN }, "NaN (in price): a repeat would get null"],
+    ["a Date in a field", { mail: { sent: new Date(0) } }, "a Date (in mail.sent): a repeat would get its ISO string"],
+    [
+      "a Set in a list",
+      { rows: [1, new Set()] },
+      "a Set (in rows.1), which cannot be stored: a repeat would get an empty object",
+    ],
+  ])("says what a repeat would get instead of %s", (_, value, sentence) => {
+    expect(losesMeaningAsJson(value)).toBe(sentence);
+  });
+
+  it.each([
+    ["a plain object", {}],
+    ["a list", [1, [2]]],
+    ["null", null],
+    ["a text", "Map"],
+    ["an object without a prototype", Object.create(null)],
+    ["what says itself what it is as JSON", { total: { toJSON: () => "1.00" } }],
+  ])("has nothing to say about %s", (_, value) => {
+    expect(losesMeaningAsJson(value)).toBeNull();
+  });
+
+  it("never throws at an odd result", () => {
     const { proxy, revoke } = Proxy.revocable({}, {});
     revoke();
-    expect(losesMeaningAsJson(proxy)).toBeNull();
+    const throws = () => {
+      throw new Error("trap");
+    };
+    for (const odd of [
+      proxy,
+      { inner: proxy },
+      new Proxy({ a: 1 }, { get: throws }),
+      new Proxy({}, { ownKeys: throws }),
+    ])
+      expect(losesMeaningAsJson(odd)).toBeNull();
   });
 });

@@ -1,6 +1,7 @@
 /** A record as a worker got it: whether it may begin, and how it ends. */
 import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { LaneAnswer, Limit } from "../core/limit.ts";
+import { expiredError } from "../core/queued.ts";
 import { type LedgerRecord, leaseAlive } from "../core/record.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { unstorableIn } from "../core/storable-text.ts";
@@ -330,13 +331,13 @@ export async function parkLeased(
 ): Promise<Ending> {
   const { ledger, events } = services.engine.services;
   const { record } = stored;
-  const final = why === "expired";
   const shown = { ...toStoredError(error), ...(isNevertwiceError(error) && { code: error.code }) };
-  const stale = why === "expired" ? { name: "Expired", message: messageOf(error), code: "EXPIRED" } : shown;
-  const event = { type: "not-sent", hold: holdOf(record), error: stale, retryAt: null, final } as const;
+  const reason = why === "expired" ? expiredError(messageOf(error)) : shown;
+  // Nothing was sent and nobody refused it: it may be enqueued again, or called.
+  const event = { type: "not-sent", hold: holdOf(record), error: reason, retryAt: null, final: false } as const;
   const applied = await ledger.apply(stored, event);
   if (!applied.ok) return { as: "moved" };
-  events.emit({ type: "failed", action: record.action, key: record.key, attempt: record.attempt, final });
+  events.emit({ type: "failed", action: record.action, key: record.key, attempt: record.attempt, final: false });
   return { as: "failed", why };
 }
 

@@ -86,6 +86,117 @@ eachStore("an intent with a deadline", (open) => {
   });
 });
 
+eachStore("an intent that was promised to be known until a deadline, with a shorter keep", (open) => {
+  const offering = () => {
+    const bench = open();
+    const ran: string[] = [];
+    let fails = 0;
+    const offer = bench.nt.action("offer", {
+      key: ["id"],
+      keep: "1d",
+      retry: { attempts: 1 },
+      run: ({ id }: { id: string }) => {
+        if (fails > 0) {
+          fails -= 1;
+          throw notSent(new Error("no connection"));
+        }
+        ran.push(id);
+      },
+    });
+    const inDays = (days: number) => new Date(bench.clock.instant().now + days * DAY);
+    const again = async (days: number, expires: Date) => {
+      bench.clock.advance(days * DAY);
+      await bench.nt.sweep();
+      const { created } = await offer.enqueue({ id: "a" }, { expires });
+      await bench.nt.worker().drain();
+      return created;
+    };
+    const failOnce = () => {
+      fails = 1;
+    };
+    return { ...bench, offer, ran, inDays, again, failOnce, drain: () => bench.nt.worker().drain() };
+  };
+
+  it("is known after a direct call ran it", async () => {
+    const { offer, ran, inDays, again } = offering();
+    const expires = inDays(10);
+    await offer.enqueue({ id: "a" }, { expires });
+    await offer({ id: "a" });
+    expect(await again(9, expires)).toBe(false);
+    expect(ran).toEqual(["a"]);
+  });
+
+  it("is known where it was called first and enqueued after", async () => {
+    const { offer, ran, inDays, again, events } = offering();
+    const expires = inDays(10);
+    await offer({ id: "a" });
+    expect(await offer.enqueue({ id: "a" }, { expires })).toMatchObject({ created: false, state: "confirmed" });
+    expect(events.filter(({ type }) => type === "enqueued")).toEqual([]);
+    expect(await again(9, expires)).toBe(false);
+    await offer({ id: "a" });
+    expect(ran).toEqual(["a"]);
+  });
+
+  it("is known until the later deadline, given while it waits", async () => {
+    const { offer, ran, inDays, again, drain, events } = offering();
+    await offer.enqueue({ id: "a" }, { expires: inDays(10) });
+    const expires = inDays(20);
+    expect(await offer.enqueue({ id: "a" }, { expires })).toMatchObject({ created: false, state: "pending" });
+    expect(events.filter(({ type }) => type === "enqueued")).toHaveLength(1);
+    await drain();
+    expect(await again(15, expires)).toBe(false);
+    expect(ran).toEqual(["a"]);
+  });
+
+  it("may be begun until the later deadline", async () => {
+    const { offer, ran, inDays, again } = offering();
+    await offer.enqueue({ id: "a" }, { expires: inDays(10) });
+    const expires = inDays(20);
+    await offer.enqueue({ id: "a" }, { expires });
+    expect(await again(15, expires)).toBe(false);
+    expect(ran).toEqual(["a"]);
+  });
+
+  it("is known until the later deadline, given after it was done", async () => {
+    const { offer, ran, inDays, again, drain } = offering();
+    await offer.enqueue({ id: "a" }, { expires: inDays(10) });
+    await drain();
+    const expires = inDays(20);
+    expect(await again(5, expires)).toBe(false);
+    expect(await again(10, expires)).toBe(false);
+    expect(ran).toEqual(["a"]);
+  });
+
+  it("is known where it failed, was enqueued without a deadline, and then with it", async () => {
+    const { offer, ran, inDays, again, drain, failOnce } = offering();
+    const expires = inDays(10);
+    failOnce();
+    await offer.enqueue({ id: "a" }, { expires });
+    await drain();
+    await offer.enqueue({ id: "a" });
+    await drain();
+    expect(await again(9, expires)).toBe(false);
+    expect(ran).toEqual(["a"]);
+  });
+
+  it("that expired is sent where it is enqueued anew, or called", async () => {
+    for (const way of ["enqueue", "enqueue without a deadline", "call"] as const) {
+      const { nt, offer, ran, inDays, clock, drain } = offering();
+      const { key } = await offer.enqueue({ id: "a" }, { expires: inDays(0.1) });
+      clock.advance(DAY / 2);
+      await drain();
+      expect(await nt.status({ key })).toMatchObject({ status: "failed", final: false, error: { code: "EXPIRED" } });
+      if (way === "call") await offer({ id: "a" });
+      else {
+        const enqueued = await offer.enqueue({ id: "a" }, way === "enqueue" ? { expires: inDays(1) } : {});
+        expect(enqueued).toMatchObject({ created: false, state: "pending" });
+        await drain();
+      }
+      expect(ran, way).toEqual(["a"]);
+    }
+  });
+});
+
 eachStore("a slow rate", (open) => {
   it("is kept over a year of sweeps, idle or not: one in 90 days", async () => {
     const { nt, clock } = open();

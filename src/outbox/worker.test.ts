@@ -75,7 +75,7 @@ eachStore("worker", (open) => {
     await worker.tick();
     expect(worker.status).toMatchObject({ failed: 1, expired: 1, done: 0 });
     const outcome = await send.status(mailTo("ada"));
-    expect(outcome).toMatchObject({ status: "failed", final: true });
+    expect(outcome).toMatchObject({ status: "failed", final: false });
     expect(outcome.status === "failed" && String(outcome.error)).toContain("expired");
     expect(sent).toEqual([]);
     await nt.retry({ key }, { by: "ana", reason: "still wanted" });

@@ -6,7 +6,6 @@
 import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
 import { entryAction } from "../core/entry-name.ts";
 import { configError, NevertwiceError, putOff, rejected } from "../core/errors.ts";
-import { requireGiven } from "../core/given-option.ts";
 import { leastKeepMs } from "../core/keep.ts";
 import { isSettled } from "../core/order.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
@@ -14,7 +13,7 @@ import { DEFAULT_KEEP, type PolicyOptions, resolvePolicy } from "../core/policy.
 import { expired, type LedgerRecord } from "../core/record.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Action } from "../engine/action.ts";
-import type { CallDefaults } from "../engine/call.ts";
+import { type CallDefaults, requireGivenIn } from "../engine/call.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import type { ActionOptions, Probe } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -400,8 +399,8 @@ class Drip<I, R> implements Sequence<I, R> {
     return { sequence: this.sequenceName, subject, tenant, secret };
   }
 
-  #tenantOf(options: { tenant?: string }): string {
-    requireGiven(`sequence ${JSON.stringify(this.sequenceName)}`, options, ["tenant"]);
+  #tenantOf(options: { tenant?: string; tx?: unknown }): string {
+    requireGivenIn(options, `sequence ${JSON.stringify(this.sequenceName)}`);
     return options.tenant ?? this.#services.defaults.tenant;
   }
 
