@@ -111,7 +111,8 @@ export class FileLog {
     return this.#guarded(async () => {
       // The mark before the size: what it promises must be in the file by then.
       const mark = this.#readMark();
-      if (mark === null) return false;
+      // An older mark than what was read under it: the id file was put back from a copy, and the mark tells nothing.
+      if (mark === null || mark.synced < (this.#opened?.lastRev ?? 0)) return false;
       const facts = this.#facts();
       if (facts === null || facts.size === 0) return false;
       const scanned = await this.#scan(facts, mark.synced);
@@ -127,7 +128,6 @@ export class FileLog {
   async refreshLocked(): Promise<void> {
     await this.#guarded(async () => {
       await this.#makeIfNew();
-      if (this.#mark?.isCurrent === false) this.#closeMark();
       const mark = this.#readMark();
       const facts = this.#facts();
       if (facts === null) throw gone(this.path, "is gone");
@@ -258,21 +258,11 @@ export class FileLog {
       const header: Header = { nevertwice: "ledger", format: FORMAT, id: randomUUID(), compacted: 0, rev: 0 };
       await writeWhole(this.#disk, this.path, this.#folder, Buffer.from(encodeHeader(header)));
     }
-    // After the ledger, never before it: an id without a ledger means that one was lost.
-    if (!this.#disk.exists(this.#idPath)) await this.#makeMark();
   }
 
-  async #makeMark(): Promise<void> {
-    const file = this.#disk.open(this.path, "open");
-    try {
-      const { header } = this.#header(file);
-      await createMark(this.#disk, this.#idPath, this.path, this.#folder, { ledger: header.id, synced: header.rev });
-    } finally {
-      this.#disk.close(file);
-    }
-  }
-
+  /** The mark that is at its path now: others write there, also after the id file was removed and made again. */
   #readMark() {
+    if (this.#mark?.isCurrent === false) this.#closeMark();
     if (this.#mark === null) {
       if (!this.#disk.exists(this.#idPath)) return null;
       this.#mark = new MarkFile(this.#disk, this.#idPath);
@@ -375,12 +365,18 @@ export class FileLog {
     await this.#disk.sync(open.file);
   }
 
-  /** Lines whose writer died before it could say that they are synced: now they are. */
+  /**
+   * Lines whose writer died before it could say that they are synced: now they are. Where there is no id file, it is made
+   * here: after the ledger (an id without a ledger means that one was lost), and with the right number from the start,
+   * because others read it at once.
+   */
   async #takeOver(): Promise<void> {
     const open = this.#open;
     await this.#disk.sync(open.file);
+    const mark = { ledger: open.id, synced: open.lastRev };
+    if (!this.#disk.exists(this.#idPath)) await createMark(this.#disk, this.#idPath, this.path, this.#folder, mark);
     this.#mark ??= new MarkFile(this.#disk, this.#idPath);
-    this.#mark.write({ ledger: open.id, synced: open.lastRev });
+    this.#mark.write(mark);
   }
 
   async #appendBytes(open: Opened, bytes: Buffer): Promise<void> {
