@@ -4,7 +4,7 @@
  */
 import type { Duration } from "../core/duration.ts";
 import { notSent } from "../core/errors.ts";
-import type { Outcome } from "../core/outcome.ts";
+import type { Absent, Outcome } from "../core/outcome.ts";
 import type { ProbeAnswer } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { redact } from "../core/redact.ts";
@@ -31,6 +31,8 @@ export interface CommandJobOptions {
   readonly lease?: Duration;
   readonly timeout?: Duration;
   readonly keep?: Duration | "forever";
+  /** The slot's record, if it is done, may have expired: without a record it is not run. Asked before the slot is. */
+  readonly mayBeForgotten?: () => Promise<boolean>;
   /** A run whose runner fell silent and of which nothing is left. */
   readonly stale: "take-over" | "hold";
   /** The command ended with another code than 0. */
@@ -80,10 +82,11 @@ interface CommandDraft extends ProcessGroup {
 // After a timeout or a lost lease the command is asked to end, then made to.
 const GRACE_MS = 5_000;
 
+/** Absent: it was not run, because it may be done and forgotten. */
 export async function runCommandJob(
   ledger: CommandJobLedger,
   options: CommandJobOptions,
-): Promise<Outcome<CommandResult>> {
+): Promise<Outcome<CommandResult> | Absent> {
   const { job, slot, stale, failed } = options;
   const children = new Map<number, GatedChild>();
   const probe = async (_: SlotInput, { key }: { key: string }) => takenOver(ledger.store, key, failed);
@@ -104,6 +107,10 @@ export async function runCommandJob(
     run: (_, context) => open(children.get(context.attempt) as GatedChild, context, options),
     classify: (error) => (failed === "hold" && error instanceof CommandFailed ? "doubt" : undefined),
   });
+  if (await options.mayBeForgotten?.()) {
+    const found = await action.status({ slot });
+    if (found.status === "absent") return found;
+  }
   try {
     return await action.attempt({ slot });
   } finally {

@@ -64,3 +64,9 @@ export function slotOfInstant(at: number): string {
   // Behind a slash, as windows are: a moment that just passed is a slot here, not the time of a call.
   return `${iso.endsWith(":00.000Z") ? `${iso.slice(0, 16)}Z` : iso}/slot`;
 }
+
+/** The instant that such a name stands for; null: it is another text. */
+export function instantOfSlot(slot: string): number | null {
+  const at = slot.endsWith("/slot") ? Date.parse(slot.slice(0, -"/slot".length)) : Number.NaN;
+  return !Number.isNaN(at) && slotOfInstant(at) === slot ? at : null;
+}
