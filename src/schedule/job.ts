@@ -15,7 +15,7 @@ import type { ActionOptions } from "../engine/definition.ts";
 import type { Payloads } from "../engine/payloads.ts";
 import { jobAction, planAction } from "./job-action.ts";
 import { type CatchUp, checkCatchUp, JobLoop } from "./job-loop.ts";
-import { keptPlan, planVerdict } from "./kept-plan.ts";
+import { keepPlan, keptPlan, planVerdict } from "./kept-plan.ts";
 import { KnownSlots } from "./known-slots.ts";
 import { type Seed, seed } from "./seed.ts";
 import { slotKeep } from "./slot-keep.ts";
@@ -87,6 +87,8 @@ export interface JobServices {
   readonly secret: string | Uint8Array | undefined;
   warn(code: string, action: string, message: string, about: string): void;
   action<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
+  /** Changes how long a record is kept; null: forever. */
+  retain(key: string, keepMs: number | null): Promise<void>;
   /** Throws once close() was called. */
   requireOpen(): void;
   once<R>(
@@ -136,18 +138,15 @@ export function createJob<R, P>(
     key: ["slot"],
     wait: 0,
     ...(plan !== undefined && {
-      prepare: async ({ slot, at }) => {
+      prepare: async ({ slot, at }, { attempt: number }) => {
         const draw = async () =>
           keptPlan(await plan({ job: name, slot, at: new Date(at), seed: seed(name, slot), recent }), where);
         // An intent of its own: a confirmed record never changes, whoever runs the slot and however often.
-        return {
-          plan: await services.once(planAction(name), [slot], draw, {
-            ...span,
-            keep,
-            doubt: "retry",
-            classify: planVerdict,
-          }),
-        };
+        const terms = { ...span, keep: "forever", doubt: "retry", classify: planVerdict } as const;
+        const made = await services.once(planAction(name), [slot], draw, terms);
+        // An earlier release gave it an end.
+        if (number > 1) await keepPlan(services, { job: name, slot }, null);
+        return { plan: made };
       },
       classify: planVerdict,
     }),
@@ -155,7 +154,14 @@ export function createJob<R, P>(
       run({ ...context, job: name, slot, at: new Date(at), seed: seed(name, slot), plan: draft?.plan as P }),
   });
 
-  const attempt = (at: number) => action.attempt({ slot: slotOfInstant(at), at });
+  const attempt = async (at: number) => {
+    const slot = slotOfInstant(at);
+    const outcome = await action.attempt({ slot, at });
+    // The slot is done, whatever becomes of this: a plan that keeps no end is only kept longer.
+    if (plan !== undefined && outcome.status === "done")
+      await keepPlan(services, { job: name, slot }, keepMs).catch(() => {});
+    return outcome;
+  };
   // Slots from before the job was first seen are nobody's: a new job does not begin with the past.
   const since = () =>
     services.once(`job-since:${name}`, ["first seen"], () => services.store.now(), {
