@@ -305,6 +305,7 @@ class Instance implements Nevertwice {
       secret: this.#defaults.secret,
       warn: (code, action, message, about) => warnings.warn(code, action, message, about),
       action: (action, options) => this.#define(action, options),
+      retain: (key, keepMs) => this.#engine.retain(key, keepMs),
       requireOpen: () => this.#engine.requireOpen(),
       once: (action, parts, run, options) => this.once(action, parts, run, options),
     };

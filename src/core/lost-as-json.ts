@@ -14,7 +14,7 @@ export interface Lost {
 }
 
 export interface LostOptions {
-  /** An `undefined` field, which is gone after JSON, and -0 count too. */
+  /** What is gone after JSON counts too (undefined, symbols, what is not enumerable, properties of arrays), and -0, and getters. */
   readonly exact?: boolean;
 }
 
@@ -65,26 +65,76 @@ function lostInObject(value: object, path: string, walk: Walk): Lost | null {
 }
 
 function lostInList(list: readonly unknown[], path: string, walk: Walk): Lost | null {
+  const prototype = Object.getPrototypeOf(list);
+  if ((walk.exact && prototype !== Array.prototype) || hasToJson(list)) return lostInstance(list, path);
   for (let i = 0; i < list.length; i += 1) {
+    if (walk.exact && Object.hasOwn(list, i)) {
+      const hidden = hiddenProperty(list, String(i), `${path}[${i}]`);
+      if (hidden !== null) return hidden;
+    }
     const item = list[i] === undefined && !walk.exact ? null : list[i];
     const lost = lostIn(item, `${path}[${i}]`, walk);
+    if (lost !== null) return lost;
+  }
+  if (!walk.exact) return null;
+  // The indices, and `length`.
+  const extra = Reflect.ownKeys(list).find((name) => name !== "length" && !isIndex(name, list.length));
+  return extra === undefined
+    ? null
+    : {
+        path: typeof extra === "symbol" ? `${path}[${String(extra)}]` : `${path}.${extra}`,
+        what: "a property of an array, which JSON leaves out",
+        remedy: "Use an object with the array in a field.",
+        becomesJson: false,
+      };
+}
+
+function isIndex(name: string | symbol, length: number): boolean {
+  return typeof name === "string" && /^(0|[1-9]\d*)$/.test(name) && Number(name) < length;
+}
+
+function lostInFields(value: object, path: string, walk: Walk): Lost | null {
+  const prototype = Object.getPrototypeOf(value);
+  const isPlain = (prototype === Object.prototype || prototype === null) && !(walk.exact && isTagged(value));
+  if (!isPlain || hasToJson(value)) return lostInstance(value, path);
+  for (const name of walk.exact ? Reflect.ownKeys(value) : Object.keys(value)) {
+    const hidden = walk.exact ? hiddenProperty(value, name, fieldPath(path, name)) : null;
+    if (hidden !== null) return hidden;
+    const lost = lostIn((value as Record<string | symbol, unknown>)[name], fieldPath(path, name), walk);
     if (lost !== null) return lost;
   }
   return null;
 }
 
-function lostInFields(value: object, path: string, walk: Walk): Lost | null {
-  const prototype = Object.getPrototypeOf(value);
-  const isPlain = prototype === Object.prototype || prototype === null;
-  if (!isPlain || typeof (value as { toJSON?: unknown }).toJSON === "function") {
-    const name = value.constructor?.name || "class instance";
-    return { path, what: `a ${name}`, remedy: remedyFor(value), becomesJson: value instanceof Date };
-  }
-  for (const name of Object.keys(value)) {
-    const lost = lostIn((value as Record<string, unknown>)[name], `${path}.${name}`, walk);
-    if (lost !== null) return lost;
-  }
+function fieldPath(path: string, name: string | symbol): string {
+  return typeof name === "symbol" ? `${path}[${String(name)}]` : `${path}.${name}`;
+}
+
+/** What JSON leaves out, or calls to get a value that may be another one the next time. */
+function hiddenProperty(value: object, name: string | symbol, path: string): Lost | null {
+  const refused = (what: string, remedy: string): Lost => ({ path, what, remedy, becomesJson: false });
+  if (typeof name === "symbol")
+    return refused("a property with a symbol as its name", "Use a text as the name, or leave it out.");
+  const property = Object.getOwnPropertyDescriptor(value, name);
+  if (property?.get !== undefined || property?.set !== undefined)
+    return refused("a getter or setter", "Copy the value into a plain field.");
+  if (property?.enumerable === false)
+    return refused("a property that is not enumerable", "Make it enumerable, or leave it out.");
   return null;
+}
+
+function hasToJson(value: object): boolean {
+  return typeof (value as { toJSON?: unknown }).toJSON === "function";
+}
+
+/** A boxed primitive or a Date, which JSON writes as such under any prototype. */
+function isTagged(value: object): boolean {
+  return Object.prototype.toString.call(value) !== "[object Object]" && !Reflect.has(value, Symbol.toStringTag);
+}
+
+function lostInstance(value: object, path: string): Lost {
+  const name = value.constructor?.name || "class instance";
+  return { path, what: `a ${name}`, remedy: remedyFor(value), becomesJson: value instanceof Date };
 }
 
 function remedyFor(value: object): string {

@@ -4,7 +4,7 @@
  */
 import type { Duration } from "../core/duration.ts";
 import { DOUBT_REASON, notSent } from "../core/errors.ts";
-import type { Outcome } from "../core/outcome.ts";
+import type { Absent, Outcome } from "../core/outcome.ts";
 import type { ProbeAnswer } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { redact } from "../core/redact.ts";
@@ -31,6 +31,8 @@ export interface CommandJobOptions {
   readonly lease?: Duration;
   readonly timeout?: Duration;
   readonly keep?: Duration | "forever";
+  /** The slot's record, if it is done, may have expired: without a record it is not run. Asked before the slot is. */
+  readonly mayBeForgotten?: () => Promise<boolean>;
   /** A run whose runner fell silent and of which nothing is left. */
   readonly stale: "take-over" | "hold";
   /** The command ended with another code than 0. */
@@ -79,7 +81,8 @@ interface CommandDraft extends ProcessGroup {
 const GRACE_MS = 5_000;
 
 export interface CommandJobRun {
-  readonly outcome: Outcome<CommandResult>;
+  /** Absent: it was not run, because it may be done and forgotten. */
+  readonly outcome: Outcome<CommandResult> | Absent;
   /** What this call itself started; null: nothing. */
   readonly started: StartedCommand | null;
 }
@@ -116,6 +119,10 @@ export async function runCommandJob(ledger: CommandJobLedger, options: CommandJo
     },
     classify: (error) => (failed === "hold" && error instanceof CommandFailed ? "doubt" : undefined),
   });
+  if (await options.mayBeForgotten?.()) {
+    const found = await action.status({ slot });
+    if (found.status === "absent") return { outcome: found, started: null };
+  }
   let outcome: Outcome<CommandResult>;
   try {
     outcome = sameSlot(await action.attempt({ slot }));

@@ -1,5 +1,6 @@
 /** O8: a job's slots are known for as long as they can be asked for, and nothing behind that is run. */
 import { describe, expect, it, onTestFinished } from "vitest";
+import { notSent, rejected } from "../core/errors.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { JobOptions } from "./job.ts";
@@ -26,7 +27,7 @@ function world(iso: string) {
     const nt = nevertwice({ store: shared, sweep: false, onWarning });
     onTestFinished(() => nt.close());
     const job = nt.job<unknown, unknown>("digest", { run: ({ slot }) => void ran.push(slot), ...options });
-    return Object.assign(job, { sweep: () => nt.sweep() });
+    return Object.assign(job, { nt, sweep: () => nt.sweep() });
   };
   const twice = () => ran.filter((slot, index) => ran.indexOf(slot) !== index);
   return {
@@ -300,5 +301,83 @@ describe("a release that keeps slots for longer", () => {
     await there.store.write([{ record: { ...record, expiresAt: there.now() - 1 }, expected: version }]);
     await tickDaily(there, 60, () => there.host({ ...daily, keep: "90d", catchUp: { all: 80 } }));
     expect(there.twice()).toEqual([]);
+  });
+});
+
+describe("the plan of a slot that is not done", () => {
+  const slot = Date.parse("2026-01-01T00:00:00Z");
+  const settle = { by: "kim", reason: "not on the site" };
+
+  function planned(failure: unknown) {
+    const there = world("2026-01-01T01:00:00Z");
+    const seen: unknown[] = [];
+    let plans = 0;
+    const job = there.host({
+      every: "1d",
+      retry: { attempts: 1 },
+      plan: () => ({ topic: ++plans }),
+      run: ({ plan }) => {
+        seen.push(plan);
+        if (seen.length === 1) throw failure;
+      },
+    });
+    const later = async (days: number) => {
+      there.pass(days * DAY);
+      await there.store.sweep({ limit: 1_000 });
+    };
+    const planRecord = async () => {
+      const { items } = await there.store.list({ limit: 9, action: "job-plan:digest" });
+      return items[0];
+    };
+    return { ...there, job, seen, later, planRecord, plans: () => plans };
+  }
+
+  it("in doubt, and settled as not done after months, it is run with the same plan", async () => {
+    const { job, seen, later, planRecord, plans } = planned(new Error("socket hang up"));
+    const { key } = await job.runAt(slot);
+    await later(400);
+    await job.nt.resolve({ key }, { as: "not-done", ...settle });
+    await later(400);
+    expect(await job.runAt(slot)).toMatchObject({ status: "done" });
+    expect(seen).toEqual([{ topic: 1 }, { topic: 1 }]);
+    expect(plans()).toBe(1);
+    expect((await planRecord())?.record.keepMs).toBe(30 * DAY);
+    await later(31);
+    expect(await planRecord()).toBeUndefined();
+  });
+
+  it.each([
+    ["failed", () => notSent(new Error("not today"))],
+    ["refused for good", () => rejected(new Error("no"))],
+  ])("%s, and retried by a person, it is run with the same plan however long that takes", async (_, failure) => {
+    const { job, seen, later, plans } = planned(failure());
+    const { key } = await job.runAt(slot);
+    await later(29);
+    await job.nt.retry({ key }, settle);
+    await later(100);
+    expect(await job.runAt(slot)).toMatchObject({ status: "done" });
+    expect(seen).toEqual([{ topic: 1 }, { topic: 1 }]);
+    expect(plans()).toBe(1);
+  });
+
+  it("settled as done by a person, it gets its end when the slot is next asked for", async () => {
+    const { job, planRecord, now } = planned(new Error("socket hang up"));
+    const { key } = await job.runAt(slot);
+    await job.nt.resolve({ key }, { as: "done", ...settle });
+    expect((await planRecord())?.record.expiresAt).toBeNull();
+    expect(await job.runAt(slot)).toMatchObject({ status: "done", replayed: true });
+    expect((await planRecord())?.record.expiresAt).toBe(now() + 30 * DAY);
+  });
+
+  it("made by a release that gave it an end, it loses that end when the slot is run again", async () => {
+    const there = planned(new Error("socket hang up"));
+    const { key } = await there.job.runAt(slot);
+    const { record, version } = (await there.planRecord()) as NonNullable<Awaited<ReturnType<typeof there.planRecord>>>;
+    const ending = { ...record, keepMs: 30 * DAY, expiresAt: there.now() + 30 * DAY };
+    await there.store.write([{ record: ending, expected: version }]);
+    await there.job.nt.resolve({ key }, { as: "not-done", ...settle });
+    there.seen.length = 0;
+    await there.job.runAt(slot);
+    expect((await there.planRecord())?.record.expiresAt).toBeNull();
   });
 });

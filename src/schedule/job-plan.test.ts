@@ -30,6 +30,8 @@ const REFUSED: readonly (readonly [plan: unknown, message: RegExp])[] = [
   [Number.POSITIVE_INFINITY, /plan is Infinity\. Use null\./],
   [{ score: -0 }, /plan\.score is -0\. Use 0\./],
   [{ body: Buffer.from("x") }, /plan\.body is a Buffer\. Use a string: Buffer\.from\(bytes\)\.toString\("base64"\)\./],
+  [{ [Symbol("tag")]: 1 }, /plan\[Symbol\(tag\)\] is a property with a symbol as its name\. Use a text/],
+  [Object.assign([1], { total: 1 }), /plan\.total is a property of an array, which JSON leaves out\. Use an object/],
   [circle, /plan\.self is an object that contains itself\. Leave the reference out\./],
 ];
 

@@ -16,7 +16,7 @@ import type { ActionOptions } from "../engine/definition.ts";
 import type { Payloads } from "../engine/payloads.ts";
 import { jobAction, planAction, SLOT_KEY, type SlotInput, sameSlot } from "./job-action.ts";
 import { type CatchUp, checkCatchUp, JobLoop } from "./job-loop.ts";
-import { keptPlan, planVerdict } from "./kept-plan.ts";
+import { keepPlan, keptPlan, planVerdict } from "./kept-plan.ts";
 import { KnownSlots } from "./known-slots.ts";
 import { type Seed, seed } from "./seed.ts";
 import { slotKeep } from "./slot-keep.ts";
@@ -88,6 +88,8 @@ export interface JobServices {
   readonly secret: string | Uint8Array | undefined;
   warn(code: string, action: string, message: string, about: string): void;
   action<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
+  /** Changes how long a record is kept; null: forever. */
+  retain(key: string, keepMs: number | null): Promise<void>;
   /** Throws once close() was called. */
   requireOpen(): void;
   once<R>(
@@ -132,7 +134,7 @@ export function createJob<R, P>(
     ...SLOT_KEY,
     wait: 0,
     ...(plan !== undefined && {
-      prepare: async ({ slot }) => ({ plan: await planOf(slot, plan) }),
+      prepare: async ({ slot }, { attempt: number }) => ({ plan: await planOf(slot, plan, number) }),
       classify: planVerdict,
     }),
     run: async ({ slot }, context, draft) =>
@@ -140,23 +142,37 @@ export function createJob<R, P>(
         ...context,
         job: name,
         slot,
-        at: instantOfSlot(slot),
+        at: new Date(instantOfSlot(slot) as number),
         seed: seed(name, slot),
         // The draft of an attempt by `nevertwice run` has no plan.
         plan: (plan === undefined || (draft !== undefined && "plan" in draft)
           ? draft?.plan
-          : await planOf(slot, plan)) as P,
+          : await planOf(slot, plan, context.attempt)) as P,
       }),
   });
 
   /** An intent of its own: a confirmed record never changes, whoever runs the slot and however often. */
-  function planOf(slot: string, plan: (context: PlanContext) => P | Promise<P>): Promise<P> {
+  async function planOf(slot: string, plan: (context: PlanContext) => P | Promise<P>, attempt: number): Promise<P> {
     const draw = async () =>
-      keptPlan(await plan({ job: name, slot, at: instantOfSlot(slot), seed: seed(name, slot), recent }), where);
-    return services.once(planAction(name), [slot], draw, { ...span, keep, doubt: "retry", classify: planVerdict });
+      keptPlan(
+        await plan({ job: name, slot, at: new Date(instantOfSlot(slot) as number), seed: seed(name, slot), recent }),
+        where,
+      );
+    const terms = { ...span, keep: "forever", doubt: "retry", classify: planVerdict } as const;
+    const made = await services.once(planAction(name), [slot], draw, terms);
+    // An earlier release gave it an end.
+    if (attempt > 1) await keepPlan(services, { job: name, slot }, null);
+    return made;
   }
 
-  const attempt = async (at: number) => sameSlot(await action.attempt({ slot: slotOfInstant(at), at }));
+  const attempt = async (at: number) => {
+    const slot = slotOfInstant(at);
+    const outcome = sameSlot(await action.attempt({ slot, at }));
+    // The slot is done, whatever becomes of this: a plan that keeps no end is only kept longer.
+    if (plan !== undefined && outcome.status === "done")
+      await keepPlan(services, { job: name, slot }, keepMs).catch(() => {});
+    return outcome;
+  };
   // Slots from before the job was first seen are nobody's: a new job does not begin with the past.
   const since = () =>
     services.once(`job-since:${name}`, ["first seen"], () => services.store.now(), {

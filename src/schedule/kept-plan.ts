@@ -1,7 +1,10 @@
 /** A plan is made once and read by every run of its slot: one that the ledger would change or leave out is refused. */
 import { NevertwiceError } from "../core/errors.ts";
+import { deriveKey } from "../core/key.ts";
 import { lostAsJson } from "../core/lost-as-json.ts";
+import type { Store } from "../core/store.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
+import { planAction } from "./job-action.ts";
 
 const refusals = new WeakSet<object>();
 
@@ -33,4 +36,26 @@ function refusal(where: string, why: string): NevertwiceError {
   );
   refusals.add(error);
   return error;
+}
+
+export interface PlanRetention {
+  readonly store: Store;
+  readonly tenant: string;
+  readonly secret: string | Uint8Array | undefined;
+  retain(key: string, keepMs: number | null): Promise<void>;
+}
+
+/**
+ * A slot that is in doubt or failed may be run again at any later time, and then needs its plan: the plan is kept without an
+ * end until the slot is done, and for the slot's keep (null: forever) after that. If this is never called, it is kept longer.
+ */
+export async function keepPlan(
+  { store, tenant, secret, retain }: PlanRetention,
+  { job, slot }: { readonly job: string; readonly slot: string },
+  keepMs: number | null,
+): Promise<void> {
+  const key = deriveKey({ tenant, action: planAction(job), version: 1, scope: null, parts: [slot], secret });
+  const [stored] = await store.read([key]);
+  // Given once: each time would put the end off.
+  if (stored && stored.record.keepMs !== keepMs) await retain(key, keepMs);
 }

@@ -67,7 +67,8 @@ export function slotOfInstant(at: number): string {
   return `${iso.endsWith(":00.000Z") ? `${iso.slice(0, 16)}Z` : iso}${SLOT_MARK}`;
 }
 
-/** The instant that such a name stands for. */
-export function instantOfSlot(slot: string): Date {
-  return new Date(slot.slice(0, -SLOT_MARK.length));
+/** The instant that such a name stands for; null: it is another text. */
+export function instantOfSlot(slot: string): number | null {
+  const at = slot.endsWith(SLOT_MARK) ? Date.parse(slot.slice(0, -SLOT_MARK.length)) : Number.NaN;
+  return !Number.isNaN(at) && slotOfInstant(at) === slot ? at : null;
 }

@@ -4,8 +4,8 @@ import { StringDecoder } from "node:string_decoder";
 import { type Duration, formatDuration } from "../../core/duration.ts";
 import { messageOf } from "../../core/errors.ts";
 import { windowsIn } from "../../core/keep.ts";
-import type { Outcome } from "../../core/outcome.ts";
-import { resolvePolicy } from "../../core/policy.ts";
+import type { Absent, Outcome } from "../../core/outcome.ts";
+import { DEFAULT_KEEP, resolveKeep, resolvePolicy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
 import { nevertwice } from "../../nevertwice.ts";
 import {
@@ -17,10 +17,11 @@ import {
   type StartedCommand,
 } from "../../schedule/command-job.ts";
 import { jobAction } from "../../schedule/job-action.ts";
+import { KnownSlots } from "../../schedule/known-slots.ts";
 import { groupStanding } from "../../schedule/process-group.ts";
 import { slotLengthMs, slotOf } from "../../schedule/slot.ts";
 import { slotKeep } from "../../schedule/slot-keep.ts";
-import { slotOfInstant, timetable } from "../../schedule/timetable.ts";
+import { instantOfSlot, slotOfInstant, timetable } from "../../schedule/timetable.ts";
 import type { Command, Context, Sink } from "../command.ts";
 import { asUsage, EXIT, exitOfStatus, UsageError } from "../exit.ts";
 import { moment, shortKey } from "../format.ts";
@@ -102,6 +103,7 @@ async function runJob(context: Context): Promise<number> {
       stale,
       failed,
       ...lasting,
+      mayBeForgotten: () => mayBeForgotten(context, { job, slot, keep: lasting.keep }, nt.store),
       env: io.env,
       cwd: io.cwd,
       stdout: passOn(json ? io.stderr : io.stdout),
@@ -176,6 +178,27 @@ function slotFor({ args }: Context, now: number): string {
   });
 }
 
+/** The slots of --cron are those of nt.job: the same note says which of them the ledger still knows. */
+async function mayBeForgotten(
+  { args }: Context,
+  { job, slot, keep }: { job: string; slot: string; keep: Duration | "forever" | undefined },
+  store: Store,
+): Promise<boolean> {
+  const at = instantOfSlot(slot);
+  if (at === null) return false;
+  const known = new KnownSlots({
+    store,
+    tenant: args.text("tenant") ?? "",
+    secret: undefined,
+    job,
+    keepMs: resolveKeep(keep ?? DEFAULT_KEEP, "run"),
+    keepBefore: resolveKeep(args.text("keep") ?? DEFAULT_KEEP, "run"),
+  });
+  const from = await known.from(at);
+  // A person who names the slot has decided; the note was written all the same, for those who come after.
+  return args.text("slot") === undefined && at < from;
+}
+
 function passOn(sink: Sink): (chunk: Buffer) => void {
   const decoder = new StringDecoder();
   return (chunk) => sink.write(decoder.write(chunk));
@@ -209,7 +232,12 @@ interface Verdict {
   readonly quiet: boolean;
 }
 
-async function report(context: Context, asked: Asked, outcome: Outcome<CommandResult>, store: Store): Promise<number> {
+async function report(
+  context: Context,
+  asked: Asked,
+  outcome: Outcome<CommandResult> | Absent,
+  store: Store,
+): Promise<number> {
   const { job, slot } = asked;
   const { ran, code, words, quiet } = await verdictOn(context, asked, outcome, store);
   if (context.args.on("json")) context.json({ job, slot, ran, exitCode: code, words, outcome: plain(outcome) });
@@ -221,7 +249,7 @@ async function report(context: Context, asked: Asked, outcome: Outcome<CommandRe
 async function verdictOn(
   context: Context,
   asked: Asked,
-  outcome: Outcome<CommandResult>,
+  outcome: Outcome<CommandResult> | Absent,
   store: Store,
 ): Promise<Verdict> {
   const now = store.now();
@@ -233,6 +261,13 @@ async function verdictOn(
       return { ran: true, code: EXIT.ok, words: `done in ${outcome.result.durationMs} ms.`, quiet: true };
     case "in_flight":
       return skipped(`running since ${moment(outcome.since, now)}`);
+    case "absent":
+      return {
+        ran: false,
+        code: onSkip,
+        words: `not run: it is older than what the ledger still knows of this job, so it may be done and its record expired. The next slot is run at its time. To run this one in any case, name it: replace --cron by --slot '${asked.slot}'.`,
+        quiet: false,
+      };
     case "failed":
       return failure(context, outcome);
     case "unknown": {
@@ -291,7 +326,7 @@ async function survivor(store: Store, key: string): Promise<number | null> {
   return group !== null && groupStanding(group) === "alive" ? group.group : null;
 }
 
-function plain(outcome: Outcome<CommandResult>): object {
+function plain(outcome: Outcome<CommandResult> | Absent): object {
   if (outcome.status !== "failed") return outcome;
   const { error, ...rest } = outcome;
   const end = error instanceof CommandFailed ? { end: error.end } : {};
