@@ -3,7 +3,9 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CliLedger } from "../../test/support/cli.ts";
+import { notSent } from "../core/errors.ts";
 
+const DAY = 86_400_000;
 let cli: CliLedger;
 beforeEach(() => {
   cli = new CliLedger();
@@ -91,6 +93,35 @@ describe("records that are there", () => {
     await load([s("failed")]);
     expect((await load([s("sent", { result: "m-1" })], "--json")).json).toMatchObject({ strengthened: 1 });
     expect(await program().once("send", ["a"], () => "again")).toBe("m-1");
+  });
+
+  it.each([
+    ["forever unless --keep is given", [], null],
+    ["for --keep", ["--keep", "30d"], 30 * DAY],
+    ["not shorter than before", ["--keep", "1d"], 7 * DAY],
+  ])("what was failed, in doubt or queued and is confirmed is kept %s", async (_, flags, keepMs) => {
+    const nt = program();
+    const send = nt.action("send", {
+      key: (input: { id: string }) => [input.id],
+      keep: "7d",
+      retry: { attempts: 1 },
+      run: ({ id }: { id: string }) => {
+        throw id === "doubt" ? new Error("connection reset") : notSent(new Error("no connection"));
+      },
+    });
+    expect((await send.attempt({ id: "doubt" })).status).toBe("unknown");
+    expect((await send.attempt({ id: "failed" })).status).toBe("failed");
+    await send.enqueue({ id: "queued" });
+    const ids = ["doubt", "failed", "queued"];
+    await load(
+      ids.map((key) => ({ key, status: "done" })),
+      ...flags,
+    );
+    for (const id of ids) {
+      const [stored] = await nt.store.read([await send.keyOf({ id })]);
+      expect(stored?.record, id).toMatchObject({ state: "confirmed", keepMs });
+      expect(stored?.record.expiresAt === null, id).toBe(keepMs === null);
+    }
   });
 
   it("an expired record that no sweep has removed yet is replaced", async () => {

@@ -17,6 +17,12 @@ export interface Counts {
   /** There, and cannot be read. */
   damaged: number;
   states: Record<string, number>;
+  /** Rows whose key has a window that --keep is too short for, and the longest of those windows. */
+  keepTooShort: { readonly rows: number; readonly windowMs: number } | null;
+}
+
+function longer(known: Counts["keepTooShort"], windowMs: number): Counts["keepTooShort"] {
+  return { rows: (known?.rows ?? 0) + 1, windowMs: Math.max(known?.windowMs ?? 0, windowMs) };
 }
 
 interface Planned {
@@ -37,7 +43,15 @@ export interface Writing {
 }
 
 export async function writeRecords(entries: Entries, survey: Survey, writing: Writing): Promise<Counts> {
-  const counts: Counts = { imported: 0, strengthened: 0, known: 0, past: 0, damaged: 0, states: {} };
+  const counts: Counts = {
+    imported: 0,
+    strengthened: 0,
+    known: 0,
+    past: 0,
+    damaged: 0,
+    states: {},
+    keepTooShort: null,
+  };
   let done = 0;
   for await (const batch of batches(planned(entries, survey, counts, writing.target))) {
     await writeBatch(batch, counts, writing);
@@ -51,8 +65,11 @@ async function* planned(entries: Entries, survey: Survey, counts: Counts, { stor
   for await (const entry of entries) {
     const found = representedBy(entry, survey);
     if (found === null) continue;
-    const { at, keepMs } = entry.past;
-    if (found.as !== "doubt" && keepMs !== null && at !== null && at + keepMs <= store.now()) {
+    const { at, keepMs: given } = entry.past;
+    const { keepMs, guardUntil, tooShortFor } = entry.intent.keepOf(given);
+    if (tooShortFor !== null) counts.keepTooShort = longer(counts.keepTooShort, tooShortFor.lengthMs);
+    const isPast = keepMs !== null && at !== null && Math.max(at + keepMs, guardUntil ?? 0) <= store.now();
+    if (found.as !== "doubt" && isPast) {
       found.key.past = true;
       counts.past += 1;
     } else yield { entry, as: found.as };

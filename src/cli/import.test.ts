@@ -3,6 +3,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CliLedger } from "../../test/support/cli.ts";
+import { month } from "../core/windows.ts";
 
 let cli: CliLedger;
 beforeEach(() => {
@@ -111,6 +112,36 @@ describe("nevertwice import", () => {
     );
     expect(existsSync(cli.path)).toBe(false);
     expect((await cli.program().store.stats()).total).toBe(0);
+  });
+
+  it("--keep leaves out no row whose window can still be asked for, and is said to be too short", async () => {
+    const now = Date.now();
+    const sentAt = (days: number) => new Date(now - days * 86_400_000).toISOString();
+    const rows = [
+      ["open", month(now), sentAt(20)],
+      ["over", month(now - 400 * 86_400_000), sentAt(400)],
+      ["done", "none", sentAt(20)],
+    ];
+    file("m.csv", `id,month,sent_at\n${rows.map((row) => row.join(",")).join("\n")}\n`);
+    const flags = ["--fields", "id,month", "--types", "id=text,month=text", "--keep", "10d"];
+    const { out, code } = await cli.run(["import", "m.csv", "--action", "invoice", ...flags]);
+    expect(code).toBe(0);
+    expect(out).toContain("3 rows: 1 record imported (1 confirmed).");
+    expect(out).toContain("2 rows are past --keep: left out.");
+    expect(out).toMatch(
+      /KEEP_SHORTER_THAN_WINDOW: 2 keys have a window of up to 31d, and --keep is 10d\. .* Give --keep 62d/,
+    );
+    const program = cli.program();
+    const invoice = program.action("invoice", {
+      key: ["id", "month"],
+      run: (_: { id: string; month: string }) => "again",
+    });
+    const outcome = await invoice.attempt({ id: "open", month: month(now) });
+    expect(outcome).toMatchObject({ status: "done", replayed: true });
+    const [stored] = await program.store.read([outcome.key]);
+    expect(stored?.record.expiresAt).toBeGreaterThan(now + 31 * 86_400_000);
+    const enough = await cli.run(["import", "m.csv", "--action", "paid", ...flags.slice(0, -1), "62d", "--json"]);
+    expect(enough.json).toMatchObject({ imported: 2, past: 1, keepTooShort: null });
   });
 
   it("a file of lines whose first is none is said to be broken, not taken for a table without rows", async () => {

@@ -43,6 +43,20 @@ describe("windows are recognised by their names", () => {
     expect(windowsIn(keyWith(`x_${name}`))[0]?.whole).toBe(false);
   });
 
+  test.each(named.filter(([, , lengthMs]) => lengthMs > 15 * DAY))(
+    "%s that is glued to letters or digits: %s",
+    (_, name, lengthMs) => {
+      for (const text of [`${name}a`, `${name}7`, `x${name}`, `7${name}x`, `${name}_2`])
+        expect(windowsIn(keyWith(text)), text).toMatchObject([{ name, lengthMs, whole: false }]);
+    },
+  );
+
+  test("of the readings of a size the longer counts", () => {
+    const glued = `${windowOf("50000m", AT)}sent`;
+    expect(windowsIn(keyWith(glued))).toMatchObject([{ lengthMs: 50_000 * 60_000 }]);
+    expect(windowsIn(keyWith(`${windowOf("400d", AT)}7`))).toMatchObject([{ lengthMs: 400 * DAY }]);
+  });
+
   test("also in the scope, and several in one key", () => {
     const text = keyText({
       tenant: "",

@@ -134,12 +134,12 @@ const DATED = new RegExp(
     "(?<week>(\\d{4})-W(\\d\\d))",
     "(?<quarter>(\\d{4})-Q([1-4]))",
     `(?<period>${DATE}/${DATE})`,
-    "(?<sized>(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(?::\\d\\d(?:\\.\\d{3})?)?Z)/(?:(\\d+)(ms|s|m|h|d|w)(?![a-z])|slot))",
-    `(?<day>${DATE})`,
+    // With a letter right behind it, "5ms" may be five minutes and an "s": the longer reading is the safe one.
+    "(?<sized>(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(?::\\d\\d(?:\\.\\d{3})?)?Z)/(?:(\\d+)(ms(?![a-z])|s|m|h|d|w)|slot))",
+    // With a digit right behind it, it is rather a month and more: the month is the longer window.
+    `(?<day>${DATE}(?!\\d))`,
     "(?<month>(\\d{4})-(\\d\\d))",
-  ]
-    .map((shape) => `${shape}(?!\\d)`)
-    .join("|"),
+  ].join("|"),
   "y",
 );
 
@@ -196,7 +196,8 @@ function sizedSpan(name: string): Span | null {
 
 function yearWindow(text: string, from: number): NamedWindow | null {
   const name = text.slice(from, from + "2026/1y".length);
-  if (/[a-z0-9]/i.test(text.charAt(from + name.length))) return null;
+  // A word, not the name that year() gives.
+  if (text.startsWith("ear", from + name.length)) return null;
   const span = calendarSpan(utcDay(Number(name.slice(0, 4)), 1, 1), WINDOW_MS.year);
   return { name, ...span, whole: isWhole(text, from, name) };
 }

@@ -79,6 +79,17 @@ export const keepFor = {
   scheduled: (interval: Duration): number => 2 * durationMs(interval, "keepFor.scheduled"),
 } as const;
 
+const KEEP_UNLESS_GIVEN = Symbol("keep unless given");
+
+/** Options with another default for `keep`. As a default it is raised to what the windows in a key need; a given one is not. */
+export function withDefaultKeep<O extends { readonly keep?: Duration | "forever" }>(options: O, keep: Duration): O {
+  return { ...options, [KEEP_UNLESS_GIVEN]: keep };
+}
+
+function defaultKeepOf(options: object): Duration {
+  return (options as { readonly [KEEP_UNLESS_GIVEN]?: Duration })[KEEP_UNLESS_GIVEN] ?? DEFAULT_KEEP;
+}
+
 export function resolvePolicy<Probe>(options: PolicyOptions<Probe>, where: string): Policy {
   const { leaseMs, timeoutMs } = resolveLease(options, where);
   const retry = options.retry ?? {};
@@ -93,7 +104,7 @@ export function resolvePolicy<Probe>(options: PolicyOptions<Probe>, where: strin
     throw configError(`${where}: whenStoreDown is ${JSON.stringify(storeDown)}; it takes "refuse" or "run".`);
   }
   return {
-    keepMs: resolveKeep(options.keep ?? DEFAULT_KEEP, where),
+    keepMs: resolveKeep(options.keep ?? defaultKeepOf(options), where),
     keepByHand: options.keep !== undefined,
     leaseMs,
     timeoutMs,

@@ -1,4 +1,6 @@
 /** For `nevertwice import`: the records of what an action's program did before it had a ledger. */
+import { type Keep, keepOfWindows, windowsIn } from "../core/keep.ts";
+import { keyText } from "../core/key.ts";
 import { keyParts } from "../core/key-parts.ts";
 import { type NextCall, nextCallOf, type PastEnd, recordPast } from "../core/past.ts";
 import type { LedgerRecord } from "../core/record.ts";
@@ -29,6 +31,8 @@ export interface PastIntent {
   readonly parts: readonly unknown[];
   /** Equal for two inputs that are repeats of each other. */
   readonly identity: string;
+  /** How long its record is kept where this is asked for. It is kept while a window in its key can be asked for, whatever is given. */
+  keepOf(keepMs: number | null): Keep;
   /** The record to write; null: what is stored stays as it is. */
   recordOf(stored: Stored | null, past: PastAttempt): LedgerRecord | null;
   nextCall(stored: Stored | null): NextCall;
@@ -51,8 +55,16 @@ export function pastAccess(
 }
 
 function pastIntent(call: Call, engine: Engine): PastIntent {
-  const { definition, key, tenant } = call;
+  const { definition, key, tenant, version, scope } = call;
   const { ledger, payloads } = engine.services;
+  const parts = keyParts(definition.key, call.input, definition.free, definition.name);
+  const windows = windowsIn(
+    keyText({ tenant, action: definition.name, version, scope, parts, plain: typeof definition.key !== "function" }),
+  );
+  const keepOf = (keepMs: number | null): Keep => {
+    const { guardUntil } = keepOfWindows(keepMs, false, windows);
+    return { ...keepOfWindows(keepMs, true, windows), guardUntil };
+  };
   const endOf = ({ as, result, error }: PastAttempt): PastEnd => {
     if (as === "failed") return { as, error: { name: "Imported", message: storableText(error ?? "") } };
     if (as === "doubt") return { as, why: "imported while it was under way: it may have happened" };
@@ -63,11 +75,13 @@ function pastIntent(call: Call, engine: Engine): PastIntent {
   };
   return {
     key,
-    parts: keyParts(definition.key, call.input, definition.free, definition.name),
+    parts,
+    keepOf,
     identity: `${key} ${call.print.guarded}`,
     recordOf: (stored, past) => {
       const now = ledger.instant();
-      const intent = { ...intentOf(call, stored?.record ?? null, payloads), keepMs: past.keepMs };
+      const { keepMs, guardUntil } = keepOf(past.keepMs);
+      const intent = { ...intentOf(call, stored?.record ?? null, payloads), keepMs, guardUntil };
       return recordPast(stored?.record ?? null, { intent, end: endOf(past), at: past.at ?? now.now }, now);
     },
     nextCall: (stored) => nextCallOf(stored?.record ?? null, call.print, definition.free, ledger.instant()),

@@ -106,7 +106,11 @@ eachStore("queue", (open) => {
     await first?.done("ok");
     clock.advance(10_000);
     expect((await queue.take())?.input.topic).toBe("second");
-    expect(await queue.status({ topic: "stale" })).toMatchObject({ status: "failed", final: true });
+    expect(await queue.status({ topic: "stale" })).toMatchObject({
+      status: "failed",
+      final: false,
+      error: { code: "EXPIRED" },
+    });
   });
 });
 

@@ -46,7 +46,23 @@ describe.each(Object.entries(stores))("worker on %s", (_, store) => {
     expect(await send.status({ id: 42 })).toMatchObject({ status: "done", result: "msg_42" });
     expect(await send.status({ id: 1_000 })).toMatchObject({ status: "queued" });
     await until(async () => (await send.status({ id: 1_001 })).status === "failed", "the stale one");
-    expect(await send.status({ id: 1_001 })).toMatchObject({ final: true });
+    expect(await send.status({ id: 1_001 })).toMatchObject({ final: false, error: { code: "EXPIRED" } });
+  });
+
+  it("the latest deadline that anybody gave says how long an intent is known, before and after it is done", async () => {
+    const nt = connect();
+    const offer = nt.action("offer", { key: ["id"], keep: "1d", run: async (_: { id: number }) => 1 });
+    const inDays = (days: number) => new Date(Date.now() + days * 86_400_000);
+    const expiresAt = async (id: number) =>
+      (await nt.store.read([await offer.keyOf({ id })]))[0]?.record.expiresAt as number;
+    const [called, queued] = [{ id: 1 }, { id: 2 }];
+    await offer(called);
+    expect(await offer.enqueue(called, { expires: inDays(10) })).toMatchObject({ created: false, state: "confirmed" });
+    expect(await expiresAt(1)).toBeGreaterThan(inDays(9).getTime());
+    await offer.enqueue(queued, { expires: inDays(10), delay: "0s" });
+    expect(await offer.enqueue(queued, { expires: inDays(20) })).toMatchObject({ created: false, state: "pending" });
+    await offer(queued);
+    expect(await expiresAt(2)).toBeGreaterThan(inDays(19).getTime());
   });
 
   it("limits and lines hold across workers", async () => {

@@ -1,9 +1,10 @@
 /** What a run has taken is kept until the run has ended, however long that takes, and then as long as `keep` says. */
-import { notSent, type Run, rejected } from "nevertwice";
+import { day, month, notSent, quarter, type Run, rejected, windowOf, year } from "nevertwice";
 import { expect, it } from "vitest";
 import { type Bench, eachStore, openSqlite } from "../../test/support/each-store.ts";
 
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 async function passDays({ clock, nt }: Bench, days: number): Promise<void> {
   for (let hour = 0; hour < days * 24; hour += 6) {
@@ -154,4 +155,56 @@ it("a step that was rolled back with its transaction is not missed", async () =>
   expect(calls).toEqual(["mail"]);
   expect(db.prepare("SELECT count(*) AS n FROM orders").all()).toEqual([{ n: 1 }]);
   db.close();
+});
+
+eachStore("a run whose id names a window", (open) => {
+  const WINDOWS: readonly [string, (at: number) => string, number][] = [
+    ["quarter", quarter, 92],
+    ["year", year, 366],
+    ["400 days", (at) => windowOf("400d", at), 400],
+  ];
+
+  it.each(WINDOWS)(
+    "runs once in its %s, called again and again, with sweeps in between",
+    async (_, windowAt, length) => {
+      const bench = open();
+      const { nt, clock } = bench;
+      const charged: string[] = [];
+      for (let days = 0; days < length; days += 9) {
+        const window = windowAt(clock.instant().now);
+        await nt.run("invoice", ["cust-1", window], (run) => run.step("charge", () => void charged.push(window)));
+        await nt.sweep();
+        clock.advance(9 * DAY_MS);
+      }
+      expect(charged).toEqual([...new Set(charged)]);
+    },
+  );
+
+  it("keeps its steps and branches as long as itself, counted from its end", async () => {
+    const bench = open();
+    const at = bench.clock.instant().now + 300 * DAY_MS;
+    await bench.nt.run("invoice", ["cust-1", quarter(at)], async (run) => {
+      await run.step("charge", () => 1);
+      await run.branch("mails", (row) => row.step("receipt", () => 1));
+    });
+    const { items } = await bench.store.list({ limit: 10, order: "oldest" });
+    expect(items).toHaveLength(4);
+    for (const { record } of items) expect(record.expiresAt, record.action).toBeGreaterThan(at + 92 * DAY_MS);
+  });
+
+  it("with a keep given by hand is kept for that long, and said to be too short", async () => {
+    const bench = open();
+    const now = bench.clock.instant().now;
+    await bench.nt.run("invoice", ["c", year(now)], (run) => run.step("charge", () => 1), { keep: "120d" });
+    await bench.nt.run("report", ["c", month(now), day(now)], (run) => run.step("send", () => 1), { keep: "90d" });
+    expect(bench.events.filter(({ type }) => type === "warning")).toMatchObject([
+      {
+        code: "KEEP_SHORTER_THAN_WINDOW",
+        action: "run:invoice",
+        message: expect.stringMatching(/window of 366d, and keep is 120d.*Give keep: "732d"/),
+      },
+    ]);
+    const { items } = await bench.store.list({ limit: 10, action: "run:invoice" });
+    expect(items[0]?.record.keepMs).toBe(120 * DAY_MS);
+  });
 });

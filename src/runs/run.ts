@@ -9,15 +9,16 @@ import type { Duration } from "../core/duration.ts";
 import { entryAction } from "../core/entry-name.ts";
 import { configError, messageOf, NevertwiceError, noSuchOption, rejectedMark } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
+import type { Keep } from "../core/keep.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
-import { resolveKeep } from "../core/policy.ts";
+import { resolveKeep, withDefaultKeep } from "../core/policy.ts";
 import type { Payload } from "../core/record.ts";
 import { redact } from "../core/redact.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
-import { type Call, type CallDefaults, intentOf, makeCall } from "../engine/call.ts";
+import { type Call, type CallDefaults, intentOf, makeCall, warnOfShortKeep } from "../engine/call.ts";
 import { defineAction } from "../engine/definition.ts";
 import { DEFAULT_LIMITS, losesMeaningAsJson } from "../engine/payloads.ts";
 import { Pulse } from "../engine/pulse.ts";
@@ -54,6 +55,7 @@ export type RunId = string | number | readonly unknown[];
 
 const OPTIONS = new Set(["version", "renamed", "tenant", "keep", "lease", "wait"]);
 const DEFAULT_KEEP = "90d";
+const UNTIL_ENDED: Keep = { keepMs: null, guardUntil: null, tooShortFor: null };
 // Every turn changes the record, waits or returns.
 const MAX_TURNS = 10_000;
 // A run may be taken up again as often as it takes: its steps are what is counted.
@@ -72,13 +74,13 @@ export async function startRun<R>(
 ): Promise<R> {
   check(name, id, body, options);
   services.used();
-  const call = runCall(services, name, id, options);
+  const { call, keep } = runCall(services, name, id, options);
   const taken = await services.engine.during(() => take(services, call));
   if ("outcome" in taken) {
     if (taken.outcome.status === "done") return taken.outcome.result as R;
     throw errorForOutcome(taken.outcome, `run ${name}`);
   }
-  return await new RunExecution<R>(services, call, taken.stored, name, options).run(body);
+  return await new RunExecution<R>(services, call, taken.stored, name, { ...options, kept: keep }).run(body);
 }
 
 function check(name: string, id: unknown, body: unknown, options: RunOptions): void {
@@ -125,14 +127,19 @@ function described(value: unknown): string {
   return value === null ? "null" : `a value of type ${value instanceof Map ? "Map" : typeof value}`;
 }
 
-function runCall(services: RunServices, name: string, id: RunId, options: RunOptions): Call {
+/** The call does not expire until it has ended; `keep` is how long it is kept from then on. */
+function runCall(
+  services: RunServices,
+  name: string,
+  id: RunId,
+  options: RunOptions,
+): { readonly call: Call; readonly keep: Keep } {
   const parts = Array.isArray(id) ? (id as readonly unknown[]) : [id];
   const definition = defineAction<{ id: RunId }, unknown, undefined>(runAction(name), {
     key: () => parts,
-    // Until it has ended.
-    keep: "forever",
     doubt: "retry",
     retry: { attempts: ATTEMPTS },
+    ...withDefaultKeep(options.keep === undefined ? {} : { keep: options.keep }, DEFAULT_KEEP),
     ...(options.lease !== undefined && { lease: options.lease }),
     ...(options.wait !== undefined && { wait: options.wait }),
     run: () => undefined,
@@ -140,7 +147,9 @@ function runCall(services: RunServices, name: string, id: RunId, options: RunOpt
   requireGiven(`run(${JSON.stringify(name)}, …)`, options, ["tenant"]);
   const { version, tenant } = options;
   const given = { ...(version !== undefined && { version }), ...(tenant !== undefined && { tenant }) };
-  return makeCall(definition, { id }, { id }, given, services.defaults);
+  const call = makeCall(definition, { id }, { id }, given, services.defaults);
+  warnOfShortKeep(call, services.engine.services.warnings);
+  return { call: { ...call, keep: UNTIL_ENDED }, keep: call.keep };
 }
 
 type Taken = { readonly stored: Stored } | { readonly outcome: Outcome<unknown> };
@@ -214,7 +223,7 @@ class RunExecution<R> implements Holding {
   readonly #services: RunServices;
   readonly #call: Call;
   readonly #name: string;
-  readonly #options: RunOptions;
+  readonly #options: RunOptions & { readonly kept: Keep };
   readonly #pulse: Pulse;
   #hasEnded = false;
   /** Handed back by close(). */
@@ -222,7 +231,13 @@ class RunExecution<R> implements Holding {
   #ended: Promise<unknown> = Promise.resolve();
   #steps: StepSequence | null = null;
 
-  constructor(services: RunServices, call: Call, stored: Stored, name: string, options: RunOptions) {
+  constructor(
+    services: RunServices,
+    call: Call,
+    stored: Stored,
+    name: string,
+    options: RunOptions & { readonly kept: Keep },
+  ) {
     this.#services = services;
     this.#call = call;
     this.#name = name;
@@ -326,7 +341,7 @@ class RunExecution<R> implements Holding {
     return {
       name: this.#name,
       key: this.#call.key,
-      keep: this.#options.keep ?? DEFAULT_KEEP,
+      keep: this.#options.kept,
       tenant: this.#call.tenant,
       version: this.#call.version,
       leaseMs: this.#call.definition.policy.leaseMs,

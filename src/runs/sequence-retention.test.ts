@@ -1,5 +1,5 @@
 /** How long a subject is known: never shorter than its sequence takes, however often the ledger is swept. */
-import type { Nevertwice, SequenceOptions, SequenceStep } from "nevertwice";
+import { type Nevertwice, type SequenceOptions, type SequenceStep, year } from "nevertwice";
 import { expect, it } from "vitest";
 import { type Bench, eachStore, openMemory } from "../../test/support/each-store.ts";
 
@@ -113,5 +113,38 @@ eachStore("a subject", (open) => {
     expect(await sequence.start("ann", undefined)).toEqual({ created: false });
     await pass(bench, 2 * DAY, DAY);
     expect(sent).toEqual(["a"]);
+  });
+});
+
+eachStore("a subject that names a window", (open) => {
+  it("is known while its window can be asked for, where keep is the sequence's own default", async () => {
+    const bench = open();
+    const { clock, events } = bench;
+    const sent: string[] = [];
+    const sequence = drip(bench.nt, sent, ["a", { step: "b", after: "20d" }]);
+    const subject = `cust-1 ${year(clock.instant().now)}`;
+    const start = () => sequence.start(subject, undefined);
+    await pass(bench, 366 * DAY, 10 * DAY, start);
+    expect(sent).toEqual(["a", "b"]);
+    expect(events.filter(({ type }) => type === "warning")).toEqual([]);
+    const { items } = await bench.store.list({ limit: 10, action: "sequence:drip" });
+    expect(items).toHaveLength(2);
+    for (const { record } of items) expect(record.keepMs).toBeGreaterThanOrEqual(732 * DAY);
+  });
+});
+
+eachStore("a subject that is done", (open) => {
+  it("is known for twice keep after its last step, and not longer", async () => {
+    const bench = open();
+    const sent: string[] = [];
+    const sequence = drip(bench.nt, sent, ["a", { step: "b", after: "1d" }], { keep: "30d" });
+    await sequence.start("ann", undefined);
+    await pass(bench, 2 * DAY, DAY / 4);
+    expect(sent).toEqual(["a", "b"]);
+    // The last step was taken a day and some hours ago.
+    await pass(bench, 58 * DAY, DAY / 2, () => sequence.start("ann", undefined));
+    expect(sent).toEqual(["a", "b"]);
+    await pass(bench, 3 * DAY, DAY / 2);
+    expect(await sequence.start("ann", undefined)).toEqual({ created: true });
   });
 });

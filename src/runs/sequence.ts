@@ -6,10 +6,10 @@
 import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
 import { entryAction } from "../core/entry-name.ts";
 import { configError, NevertwiceError, putOff, rejected } from "../core/errors.ts";
-import { leastKeepMs } from "../core/keep.ts";
+import { keepFrom, keepOfWindows, leastKeepMs, windowsIn } from "../core/keep.ts";
 import { isSettled } from "../core/order.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import { DEFAULT_KEEP, type PolicyOptions, resolvePolicy } from "../core/policy.ts";
+import { DEFAULT_KEEP, type Policy, type PolicyOptions, resolvePolicy, withDefaultKeep } from "../core/policy.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Action } from "../engine/action.ts";
@@ -95,8 +95,8 @@ export function createSequence<I, R>(
   const where = `sequence ${JSON.stringify(name)}`;
   const planned = planOf(steps, options, where);
   const twiceMs = leastKeepMs(timeTaken(planned));
-  const derived = options.keep === undefined && twiceMs > durationMs(DEFAULT_KEEP, where);
-  return new Drip<I, R>(name, planned, derived ? { ...options, keep: twiceMs } : options, services);
+  const keepMs = Math.max(twiceMs, durationMs(DEFAULT_KEEP, where));
+  return new Drip<I, R>(name, planned, withDefaultKeep(options, keepMs), services);
 }
 
 interface Known extends ListedStep {
@@ -119,7 +119,7 @@ class Drip<I, R> implements Sequence<I, R> {
   readonly #services: SequenceServices;
   readonly #action: Action<StepOf<I>, R>;
   readonly #onFailed: "stop" | "continue";
-  readonly #keepMs: number | null;
+  readonly #policy: Pick<Policy, "keepMs" | "keepByHand">;
 
   constructor(name: string, planned: readonly Planned[], options: SequenceOptions<I, R>, services: SequenceServices) {
     const { after: _after, onFailed = "stop", run, ...policy } = options;
@@ -128,7 +128,7 @@ class Drip<I, R> implements Sequence<I, R> {
     this.#list = planned.map(({ step }) => step);
     this.#services = services;
     this.#onFailed = onFailed;
-    this.#keepMs = resolvePolicy(options, `sequence ${JSON.stringify(name)}`).keepMs;
+    this.#policy = resolvePolicy(options, `sequence ${JSON.stringify(name)}`);
     this.#action = services.action<StepOf<I>, R, undefined>(sequenceAction(name), {
       ...policy,
       key: ["subject", "step"],
@@ -368,8 +368,11 @@ class Drip<I, R> implements Sequence<I, R> {
 
   /** Nothing of the subject waits from here on: what is kept of it outlives the records of its steps. A stop has no end: it holds until somebody restarts the subject. */
   async #giveEnd(subject: string, tenant: string): Promise<void> {
-    if (this.#keepMs === null) return;
-    const keepMs = 2 * this.#keepMs;
+    const { keepMs: policyMs, keepByHand } = this.#policy;
+    // As the records of its steps: a window in the subject's name raises a default.
+    const stepMs = keepFrom(keepOfWindows(policyMs, keepByHand, windowsIn(subject)), this.#ledger.instant().now);
+    if (stepMs === null) return;
+    const keepMs = leastKeepMs(stepMs);
     await writeSubjectNote(swapsOf(this.#ledger), this.#noteOf(subject, tenant), ({ enrolled, stopped }) =>
       stopped === null && enrolled !== null ? { enrolled, signature: null, stopped: false, keepMs } : null,
     );

@@ -4,8 +4,8 @@
  * step-order.ts compares across branches; step-records.ts reads and keeps the list.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Duration } from "../core/duration.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
+import { type Keep, keepFrom } from "../core/keep.ts";
 import { inheritedLease, type PolicyOptions, resolveKeep } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import { requireGivenIn } from "../engine/call.ts";
@@ -36,7 +36,7 @@ export interface Run {
 
 export interface StepsOf extends StepsOwner {
   /** How long the steps are kept once the run has ended. */
-  readonly keep: Duration | "forever";
+  readonly keep: Keep;
   /** The branches that lead here. */
   readonly path: readonly string[];
   readonly attempt: number;
@@ -115,8 +115,8 @@ export class StepSequence {
 
   /** The run has ended. */
   async release(): Promise<void> {
-    const { order, records, keeps } = this.#shared;
-    const keepMs = resolveKeep(this.#of.keep, this.#where);
+    const { order, records, keeps, services } = this.#shared;
+    const keepMs = keepFrom(this.#of.keep, services.engine.services.ledger.instant().now);
     const keepOf = (step: AskedStep) => (keeps.has(step) ? (keeps.get(step) ?? null) : keepMs);
     const asked = order.asked.map((step) => ({ ...step, keepMs: keepOf(step) }));
     const called = new Set(asked.map(({ path, place }) => JSON.stringify([path, place])));

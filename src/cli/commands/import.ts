@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { formatDuration } from "../../core/duration.ts";
+import { leastKeepMs } from "../../core/keep.ts";
 import type { State } from "../../core/record.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, UsageError } from "../exit.ts";
@@ -151,7 +152,7 @@ function typeOf(part: unknown): string {
 
 function report(context: Context, { source, found, counts, samples, check }: Result, store: string | undefined): void {
   const dry = context.args.on("dry-run");
-  const { imported, strengthened, known, past, damaged, states } = counts;
+  const { imported, strengthened, known, past, damaged, states, keepTooShort } = counts;
   const parts = Object.entries(states).map(([state, count]) => `${count} ${state}`);
   context.line(
     `${plural(found.rows, "row")}: ${plural(imported, "record")} ${dry ? "would be imported" : "imported"}${parts.length === 0 ? "" : ` (${parts.join(", ")})`}.`,
@@ -176,6 +177,7 @@ function report(context: Context, { source, found, counts, samples, check }: Res
     context.line(
       `${plural(past, "row is", "rows are")} past --keep: left out. A sweep would remove ${past === 1 ? "its record" : "their records"} at once, and a call would run.`,
     );
+  if (keepTooShort !== null) context.line(tooShort(context.args.text("keep") as string, keepTooShort));
   if (found.contradictions > 0)
     context.line(
       `${plural(found.contradictions, "key")} ${found.contradictions === 1 ? "has" : "have"} a later row that is not done: counted as done (--done-wins).`,
@@ -187,6 +189,12 @@ function report(context: Context, { source, found, counts, samples, check }: Res
   if (check !== null) reportCheck(context, check, source);
   if ((states.unknown ?? 0) > 0 && !dry)
     context.line(`\nSettle what may have happened:\n  ${context.suggest("ls --doubt", store)}`);
+}
+
+/** The same rule as for the keep of an action. */
+function tooShort(keep: string, { rows, windowMs }: NonNullable<Counts["keepTooShort"]>): string {
+  const [length, least] = [windowMs, leastKeepMs(windowMs)].map(formatDuration);
+  return `KEEP_SHORTER_THAN_WINDOW: ${plural(rows, "key has", "keys have")} a window of up to ${length}, and --keep is ${keep}. Such records are kept until their window can no longer be asked for. Give --keep ${least} or more.`;
 }
 
 function reportCheck(context: Context, check: Check, { unit }: SourceFile): void {
