@@ -51,7 +51,9 @@ async function run(context: Context): Promise<number> {
   }
   for (const area of areas) tell(context, area);
   const { green, red } = context.paint;
-  context.line(problems === 0 ? green("Healthy.") : red(`${plural(problems, "problem")} found.`));
+  const isPart = areas.some(({ checks }) => checks.some(({ value }) => value.includes("not read")));
+  const healthy = isPart ? "Healthy in what was read." : "Healthy.";
+  context.line(problems === 0 ? green(healthy) : red(`${plural(problems, "problem")} found.`));
   if (!deep && ledger.exists)
     context.line(`These were quick checks. To read every record: ${context.suggest("doctor --deep")}`);
   return code;
