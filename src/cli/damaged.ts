@@ -17,13 +17,14 @@ export async function damagedCheck(store: Store, suggest: (line: string) => stri
   const where = whole ? "" : ` among the newest ${LOOKED_AT_QUICKLY}`;
   const [first] = damaged;
   const partial = whole ? {} : { partial: true };
-  if (first === undefined) return { name: "damaged", value: `none${where}`, level: "ok", ...partial };
+  const unread = whole ? "" : "; older records were not read";
+  if (first === undefined) return { name: "damaged", value: `none${where}${unread}`, level: "ok", ...partial };
   const keys = damaged.slice(0, NAMED).map(({ key }) => oneLine(key));
   const more = damaged.length > NAMED ? ` and ${damaged.length - NAMED} more` : "";
   const canSetAside = store.quarantine !== undefined;
   return {
     name: "damaged",
-    value: `${plural(damaged.length, "record")} cannot be read${where}: ${keys.join(", ")}${more}`,
+    value: `${plural(damaged.length, "record")} cannot be read${where}: ${keys.join(", ")}${more}${unread}`,
     level: "problem",
     ...partial,
     advice: `calls for them are refused, and all others work. Restore them from a backup.${canSetAside ? " To give the guard of one up instead:" : ""}`,

@@ -51,6 +51,52 @@ describe("lines of inputs", () => {
     await expect(linesOf(Buffer.from(utf16('{"to":"ada"}\n')).swap16())).rejects.toThrow(/UTF-16/);
   });
 
+  const swapped = (bytes: Buffer) => Buffer.from(bytes).swap16();
+  const utf32 = (text: string) => Buffer.concat([...text].map((one) => Buffer.of(one.codePointAt(0) ?? 0, 0, 0, 0)));
+  const text = '{"to":"ada"}\n{"to":"bob"}\n';
+  const encodings: readonly (readonly [what: string, bytes: Buffer, named: string])[] = [
+    ["UTF-16 LE without a byte order mark", Buffer.from(text, "utf16le"), "in UTF-16"],
+    ["UTF-16 BE without a byte order mark", swapped(Buffer.from(text, "utf16le")), "in UTF-16"],
+    ["UTF-16 behind blank lines", Buffer.from(`\r\n\n${text}`, "utf16le"), "in UTF-16"],
+    ["UTF-16 BE behind blank lines", swapped(Buffer.from(`\r\n\n${text}`, "utf16le")), "in UTF-16"],
+    ["UTF-32 LE with a byte order mark", Buffer.concat([Buffer.of(0xff, 0xfe, 0, 0), utf32(text)]), "in UTF-32"],
+    [
+      "UTF-32 BE with a byte order mark",
+      Buffer.concat([Buffer.of(0, 0, 0xfe, 0xff), utf32(text).swap32()]),
+      "in UTF-32",
+    ],
+    ["UTF-32 LE without one", utf32(text), "in UTF-32"],
+    ["UTF-32 BE without one", utf32(text).swap32(), "in UTF-32"],
+    ["a file with NUL bytes", Buffer.from("some text that is no JSON\0 at all\n"), "no text: it has NUL bytes"],
+  ];
+
+  it.each(encodings)("%s is refused by its name before anything runs", async (_what, bytes, named) => {
+    for (const cut of [1, bytes.length]) {
+      await expect(linesOf(bytes, cut)).rejects.toThrow(
+        `the inputs are ${named}, and nothing was run. Save them as UTF-8`,
+      );
+    }
+    expect(() => decodeText(bytes.subarray(0, bytes.length - 4))).toThrow(named);
+  });
+
+  it("lines that end with CR alone are refused in one message; CR inside one input is a space", async () => {
+    const refused = /the lines of the inputs end with CR alone, and nothing was run.*tr '\\r' '\\n'/;
+    await expect(linesOf(Buffer.from('{"n":1}\r{"n":2}\r'), 1)).rejects.toThrow(refused);
+    await expect(linesOf(Buffer.from('\r{"n":1}\rnot JSON'))).rejects.toThrow(refused);
+    const long = Buffer.from('{"to":"ada"}\r'.repeat(400_000));
+    await expect(linesOf(long, 65_536)).rejects.toThrow(refused);
+    expect(await linesOf(Buffer.from('{"n":\r1}\r'))).toEqual([[1, { n: 1 }]]);
+  });
+
+  it("after the first input, a line that cannot be read is broken alone", async () => {
+    const lines = [Buffer.from('{"n":1}\n'), Buffer.from('{"n":2}', "utf16le"), Buffer.from('\n{"n":3}\r{"n":4}\n')];
+    expect(await linesOf(Buffer.concat(lines))).toEqual([
+      [1, { n: 1 }],
+      [2, "it is in UTF-16. Save it as UTF-8"],
+      [3, expect.stringContaining("JSON")],
+    ]);
+  });
+
   it("nothing, and nothing but a byte order mark, are no lines", async () => {
     expect(await linesOf(Buffer.alloc(0), 1)).toEqual([]);
     expect(await linesOf(BOM)).toEqual([]);

@@ -61,6 +61,7 @@ describe("CSV", () => {
   it("refuses what is not UTF-8: a replaced character would make another key", async () => {
     expect((await load(Buffer.from("key\nJos\xe9\n", "latin1"))).err).toMatch(/sends\.csv is not UTF-8 \(near line/);
     expect((await load(Buffer.from("\ufeffkey\na\n", "utf16le"))).err).toMatch(/is in UTF-16/);
+    expect((await load(Buffer.from("key\na\n", "utf16le"))).err).toMatch(/is in UTF-16/);
     expect(await total()).toBe(0);
   });
 

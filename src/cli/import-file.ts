@@ -8,6 +8,7 @@ import { readJson } from "../agents/mcp-json.ts";
 import { messageOf } from "../core/errors.ts";
 import { DEEPEST_JSON, isTooDeep } from "../core/foreign-json.ts";
 import { ProblemError, UsageError } from "./exit.ts";
+import { hasLoneReturns, otherEncoding } from "./foreign-text.ts";
 import { csvRows } from "./import-csv.ts";
 import { LONGEST_ROW, linesIn, type PlacedRow, type Row } from "./import-row.ts";
 
@@ -47,8 +48,8 @@ function peek(path: string, name: string): { stats: Stats; start: string } {
     const file = openSync(path, "r");
     const length = readSync(file, bytes, 0, PEEKED, 0);
     closeSync(file);
-    if ((bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff))
-      throw new ProblemError(`${name} is in UTF-16. Save it as UTF-8 (in Excel: "CSV UTF-8").`);
+    const other = otherEncoding(bytes.subarray(0, length));
+    if (other !== null) throw new ProblemError(`${name} is ${other}. Save it as UTF-8 (in Excel: "CSV UTF-8").`);
     return {
       stats,
       start: bytes
@@ -145,7 +146,7 @@ function parsed(text: string, name: string, where: (at: number | "deep" | "whole
   if (!reading.ok)
     throw new ProblemError(
       reading.problem === "it is not JSON"
-        ? `${name}: ${where("whole")} is not JSON. Nothing was imported. Correct it, or take it out if it was never finished.`
+        ? notJson(text, name, where("whole"))
         : `${name}: ${where("whole")}: ${reading.problem}. Nothing was imported.`,
     );
   if (reading.inexact !== null)
@@ -153,6 +154,12 @@ function parsed(text: string, name: string, where: (at: number | "deep" | "whole
       `${name}: ${where(text.indexOf(reading.inexact))} has the number ${reading.inexact}, which JavaScript cannot hold exactly: another number would be imported. Write it as text, in quotes. Nothing was imported.`,
     );
   return reading.value;
+}
+
+function notJson(text: string, name: string, where: string): string {
+  return hasLoneReturns(text)
+    ? `${name}: ${where} is not JSON, and has CR in it: if the lines of the file end with CR alone, convert it: tr '\\r' '\\n' < ${name} > converted-${name}. Nothing was imported.`
+    : `${name}: ${where} is not JSON. Nothing was imported. Correct it, or take it out if it was never finished.`;
 }
 
 /** In an array, the line on which it gets too deep. */

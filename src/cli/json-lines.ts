@@ -1,7 +1,7 @@
 /** JSON Lines from a stream of bytes: one input a line, blank lines passed over, a broken line told by its number. */
 import { parseForeignJson, whyNotJson } from "../core/foreign-json.ts";
 import { ProblemError } from "./exit.ts";
-import { decodeText, isUtf16, NotUtf8Error } from "./foreign-text.ts";
+import { decodeText, hasLoneReturns, NotUtf8Error, otherEncoding } from "./foreign-text.ts";
 
 export interface Line {
   readonly number: number;
@@ -22,11 +22,20 @@ const NEWLINE = 10;
 export async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Line> {
   const lines = new Lines();
   let bytes = 0;
+  let begun = false;
+  function* checked(line: Raw): Iterable<Line> {
+    // Later a line that cannot be read is that line's error: what came before it has run.
+    if (!begun) refuseForeign(line);
+    for (const one of parsed(line, bytes)) {
+      begun ||= one.broken === undefined;
+      yield one;
+    }
+  }
   for await (const chunk of chunks) {
     bytes += chunk.length;
-    for (const line of lines.push(Buffer.from(chunk))) yield* parsed(line, bytes);
+    for (const line of lines.push(Buffer.from(chunk))) yield* checked(line);
   }
-  yield* parsed(lines.end(), bytes);
+  yield* checked(lines.end());
 }
 
 interface Raw {
@@ -48,7 +57,9 @@ class Lines {
       from = end + 1;
     }
     this.#keep(chunk.subarray(from));
-    if (this.#length > LONGEST_LINE) throw new RangeError(`line ${this.#number + 1} is longer than 4 MB`);
+    if (this.#length <= LONGEST_LINE) return;
+    if (this.#number === 0) refuseForeign({ number: 1, bytes: Buffer.concat(this.#parts) });
+    throw new RangeError(`line ${this.#number + 1} is longer than 4 MB`);
   }
 
   end(): Raw {
@@ -65,10 +76,29 @@ class Lines {
   }
 }
 
+/** What is wrong with the inputs as a whole, where nothing has run yet. */
+function refuseForeign({ bytes }: Raw): void {
+  const other = otherEncoding(bytes);
+  if (other !== null)
+    throw new ProblemError(`the inputs are ${other}, and nothing was run. Save them as UTF-8 and start again.`);
+  if (hasLoneReturns(bytes.toString("latin1")) && !isJson(bytes.toString()))
+    throw new ProblemError(
+      "the lines of the inputs end with CR alone, and nothing was run. Convert them and start again: tr '\\r' '\\n' < inputs.jsonl > converted.jsonl",
+    );
+}
+
+/** CR may also be a space between the parts of one input. */
+function isJson(text: string): boolean {
+  try {
+    parseForeignJson(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function* parsed(line: Raw, bytes: number): Iterable<Line> {
   const { number } = line;
-  if (number === 1 && isUtf16(line.bytes))
-    throw new ProblemError("the inputs are in UTF-16, and nothing was run. Save them as UTF-8 and start again.");
   try {
     const text = decodeText(line.bytes);
     if (text.trim() !== "") yield { number, bytes, input: parseForeignJson(text) };

@@ -6,7 +6,7 @@
  * keeps the connections of one library apart itself.
  */
 
-import { fstatSync, readdirSync, readFileSync, realpathSync } from "node:fs";
+import { fstatSync, readdirSync, readFileSync, realpathSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { performance } from "node:perf_hooks";
 import { configError } from "../core/errors.ts";
@@ -100,14 +100,15 @@ function refuseOtherLibrary({ path, inode, driver, shared }: Opening): void {
   const [holder] = [...(holders().get(inode) ?? [])].filter(({ connection }) => connection.deref() !== undefined);
   if (shared) {
     // A library has one descriptor for the shared memory of a file. With two, another library is there as well.
-    if (openDescriptors(`${path}-shm`) > 1) throw refusal(path, driver, "another SQLite library");
+    if (openDescriptors(`${path}-shm`).filter(isWritable).length > 1)
+      throw refusal(path, driver, "another SQLite library");
     return;
   }
   if (holder !== undefined && holder.driver !== describe(driver)) {
     throw refusal(path, driver, `${holder.copy} with ${holder.driver}`);
   }
   // Open, and by nobody who claims files: a connection of the program's own, or another thread. Safe on this library.
-  if (openDescriptors(path) === 0) return;
+  if (openDescriptors(path).length === 0) return;
   const [other] = otherLibraries(driver);
   if (other !== undefined) throw refusal(path, driver, `a connection of ${other}`);
 }
@@ -139,10 +140,21 @@ function packageOf(file: string): string {
 
 // ---- what the operating system knows of this process ----
 
-/** How many descriptors of this process are open on the file. Nothing is opened for it: a close would drop locks. */
-function openDescriptors(path: string): number {
+/** The descriptors of this process that are open on the file. Nothing is opened for it: a close would drop locks. */
+function openDescriptors(path: string): number[] {
   const inode = identityOf(path)?.inode;
-  return inode === undefined ? 0 : descriptors().filter((one) => inodeOf(one) === inode).length;
+  return inode === undefined ? [] : descriptors().filter((one) => inodeOf(one) === inode);
+}
+
+/** Libraries open the shared memory for writing. One for reading alone is ours: sqlite-lost-wal.ts keeps it open. */
+function isWritable(descriptor: number): boolean {
+  try {
+    // Of no bytes: it changes nothing, and fails where the descriptor is for reading alone.
+    writeSync(descriptor, Buffer.alloc(0));
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function descriptors(): number[] {

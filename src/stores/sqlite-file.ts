@@ -202,15 +202,6 @@ export function ledgerPath(given: string): string {
   }
 }
 
-/** Whether `given` still leads to the file that was opened as `path`, and its log is there, as it is while it is open. */
-export function isStillThere(given: string, path: string, inode: string): boolean {
-  try {
-    return realPathOf(given) === path && identityOf(path)?.inode === inode && existsSync(`${path}-wal`);
-  } catch {
-    return false;
-  }
-}
-
 export function checkpointQuietly(db: SqliteHandle): void {
   try {
     firstValue(db, "PRAGMA wal_checkpoint(TRUNCATE)");

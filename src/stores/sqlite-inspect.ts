@@ -63,7 +63,13 @@ export function findingsOf({ db, path, given, owned, at, check }: Inspected): re
 }
 
 function integrity(check: FileCheck | null): Finding {
-  if (check === null) return { name: "integrity", value: "not checked: the file is large", ok: true, partial: true };
+  if (check === null)
+    return {
+      name: "integrity",
+      value: "not checked: the file is large and was not read as a whole",
+      ok: true,
+      partial: true,
+    };
   const { damage, damagedRows } = check;
   return {
     name: "integrity",

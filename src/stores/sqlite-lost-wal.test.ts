@@ -214,6 +214,22 @@ describe("a log that is not lost", () => {
     expect(lostWal(path)).toBeNull();
   });
 
+  it("is no second SQLite library: threads, and a second store in this process, open the file after a kill", () => {
+    const path = killedLedger();
+    const { value, error } = inProcess(
+      path,
+      `const record1 = (i) => ({ record: { ...record, key: "nt1_many" + i }, expected: null });
+       await store.write(Array.from({ length: 50 }, (_, i) => record1(i)));
+       const second = sqliteStore({ path });
+       await second.write(Array.from({ length: 50 }, (_, i) => record1(i + 50)));
+       const { total } = await second.stats();
+       await second.close();
+       await store.close();
+       return total;`,
+    );
+    expect([value, error]).toEqual([106, null]);
+  });
+
   it("keeps the locks of this process's own connections while it is looked at", () => {
     const path = join(temporaryFolder(), "ledger.db");
     const { value } = inProcess(

@@ -29,15 +29,7 @@ import { setTimeout } from "../engine/real-timers.ts";
 import { nextTurn } from "./slices.ts";
 import { type Conflicts, packBatch, resultsOf, versionsOf } from "./sqlite-batch.ts";
 import { isBusy, isSqliteHandle, isTransactionOpen, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
-import {
-  checkpointQuietly,
-  firstValue,
-  isStillThere,
-  ledgerPath,
-  type OpenedFile,
-  openFile,
-  storeError,
-} from "./sqlite-file.ts";
+import { checkpointQuietly, firstValue, ledgerPath, type OpenedFile, openFile, storeError } from "./sqlite-file.ts";
 import { findingsOf, isSmallFile } from "./sqlite-inspect.ts";
 import {
   decodePutResult,
@@ -49,6 +41,7 @@ import {
   SqliteLedger,
 } from "./sqlite-ledger.ts";
 import { type AnswerOf, LARGE_SLICE, type Slice, SMALL_SLICE, SqliteLook } from "./sqlite-look.ts";
+import { SqlitePresence } from "./sqlite-presence.ts";
 import { decodeRow } from "./sqlite-row.ts";
 import { savepoint } from "./sqlite-savepoint.ts";
 import { migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
@@ -85,7 +78,6 @@ const COMMITS_PER_CHECKPOINT = 1_000;
 // A crowd leaves a long log behind (the thread's own checkpoints are far apart), and commits after it would lengthen it
 // further. So many commits on the loop in a row tell that the crowd has gone.
 const COMMITS_AFTER_CROWD = 64;
-const LOOK_AT_FILE_MS = 250;
 // SQLite's own default: on the loop, small checkpoints are better than rare ones.
 const CHECKPOINT_PAGES_ON_LOOP = 1_000;
 
@@ -130,7 +122,8 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   #commits = 0;
   /** The log is as the thread's batches left it. */
   #crowded = false;
-  #lookedAt = 0;
+  /** Null: a connection of yours, or not open yet. */
+  #presence: SqlitePresence | null = null;
   #declined: readonly Put[] | null = null;
   readonly #views = new WeakMap<SqliteHandle, SqliteLedger>();
 
@@ -167,7 +160,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
 
   writeNow(puts: readonly Put[]): PutResult[] | null {
     const now = performance.now();
-    if (!this.#mayCommitHere(puts.length, now)) return null;
+    if (!this.#mayCommitHere(puts, now)) return null;
     const settled = this.#commitHere(puts.map(encodePut), now);
     if (settled !== null) return this.#decoded(settled);
     this.#declined = puts;
@@ -175,10 +168,12 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   async lease(query: LeaseQuery): Promise<Stored[]> {
+    this.#requireFile();
     return this.#patiently(({ ledger }) => ledger.lease(query, this.instant()));
   }
 
   async list(query: ListQuery): Promise<Page> {
+    this.#requireFile();
     const { rows, cursor } = await this.#survey.list(query, this.instant());
     const damaged: DamagedRecord[] = [];
     const items = decodeIntact(
@@ -190,10 +185,12 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   async stats(query: StatsQuery = {}): Promise<LedgerStats> {
+    this.#requireFile();
     return this.#survey.stats(query, this.instant());
   }
 
   async sweep(query: SweepQuery): Promise<number> {
+    this.#requireFile();
     return this.#survey.sweep(query, this.instant());
   }
 
@@ -204,6 +201,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
       );
     }
     requireOpenTransaction(tx);
+    this.#presence?.requireFile(performance.now());
     this.#requireSameFile(tx);
     const ledger = this.#viewOf(tx);
     // Asked again each time: the transaction may have ended between two statements of one call.
@@ -221,12 +219,14 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   async inspect({ quick = false }: InspectQuery = {}): Promise<readonly Finding[]> {
+    this.#requireFile();
     const check = quick && !isSmallFile(this.#path) ? null : await this.#check();
     const { db } = this.#open();
     return findingsOf({ db, path: this.#path, given: this.#given, owned: this.#owned, at: this.instant(), check });
   }
 
   async quarantine(key: string): Promise<Quarantined | null> {
+    this.#requireFile();
     const file = this.#path;
     return this.#patiently(({ ledger }) => {
       const found = ledger.transaction(() => ledger.quarantine(key, this.now()));
@@ -267,6 +267,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
       check: true,
       autoCheckpoint: 0,
     });
+    this.#presence = new SqlitePresence(this.#given, this.#path, file.inode);
     const [first] = file.damaged;
     if (first !== undefined) {
       const more = file.damaged.length > 1 ? ` There are more: see nevertwice doctor.` : "";
@@ -297,6 +298,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   async #committed<T>(work: (file: OpenedFile) => T): Promise<T> {
     if (!this.#owned) return this.#patiently((file) => file.ledger.committed(() => work(file)));
     const file = this.#open();
+    this.#presence?.requireNowAndThen(performance.now());
     return guardedBy(this.#path, () => work(file));
   }
 
@@ -352,11 +354,11 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     return this.#reader;
   }
 
-  /** A thread that opens a file that is gone would make a new one. */
+  /** Before what takes long or lets something run. And a thread that opens a file that is gone would make a new one. */
   #requireFile(): void {
+    if (!this.#owned) return;
     this.#open();
-    this.#lookedAt = Number.NEGATIVE_INFINITY;
-    this.#lookAtFile(performance.now());
+    this.#presence?.requireAll(performance.now());
   }
 
   /** For work that must stay on this connection and may meet a lock: tries again, a little later each time. */
@@ -388,11 +390,14 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     return resultsOf(versions, await this.#offLoop().request<Conflicts>({ op: "write", batch: packBatch(rows) }));
   }
 
-  #mayCommitHere(rows: number, now: number): boolean {
+  #mayCommitHere(puts: readonly Put[], now: number): boolean {
     if (!this.#owned) return false;
     this.#open();
-    this.#lookAtFile(now);
-    return rows <= INLINE_ROWS && !this.#thread?.busy && now >= this.#offLoopUntil;
+    // A result lets nothing run: that the ledger is lost is noticed by whatever comes next.
+    const isResult = puts.every(({ record }) => record.state === "confirmed");
+    if (isResult) this.#presence?.requireNowAndThen(now);
+    else this.#presence?.requireFile(now);
+    return puts.length <= INLINE_ROWS && !this.#thread?.busy && now >= this.#offLoopUntil;
   }
 
   /** Null: another process holds the lock, and waiting for it is the thread's business. */
@@ -439,19 +444,6 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
       return this.#patiently((file) => perform(file, this.#lookOn(file.db), work));
     };
     return new SqliteThread({ path: this.#path, busyMs: this.#busyMs, onLoop });
-  }
-
-  /** F13: a ledger removed or replaced under a running program is a lost ledger, not an empty one. */
-  #lookAtFile(now: number): void {
-    const inode = this.#file?.inode ?? "";
-    if (inode === "" || now - this.#lookedAt < LOOK_AT_FILE_MS) return;
-    this.#lookedAt = now;
-    if (isStillThere(this.#given, this.#path, inode)) return;
-    this.#lookedAt = 0;
-    throw new NevertwiceError(
-      "STORE_UNAVAILABLE",
-      `the ledger ${this.#path}, its log (-wal) or the path to it was removed or replaced while this program had it open. Nothing was run. Restore the file and start the program again.`,
-    );
   }
 
   // ---- the caller's own transaction ----

@@ -51,9 +51,10 @@ async function run(context: Context): Promise<number> {
   }
   for (const area of areas) tell(context, area);
   const { green, red } = context.paint;
-  context.line(problems === 0 ? green("Healthy.") : red(`${plural(problems, "problem")} found.`));
-  if (areas.some(({ checks }) => checks.some(({ partial }) => partial)))
-    context.line(`These were quick checks. To read every record: ${context.suggest("doctor --deep")}`);
+  const isPartial = areas.some(({ checks }) => checks.some(({ partial }) => partial));
+  const healthy = isPartial ? "Healthy in what was read." : "Healthy.";
+  context.line(problems === 0 ? green(healthy) : red(`${plural(problems, "problem")} found.`));
+  if (isPartial) context.line(`These were quick checks. To read every record: ${context.suggest("doctor --deep")}`);
   return code;
 }
 
