@@ -175,6 +175,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   async lease(query: LeaseQuery): Promise<Stored[]> {
+    this.#requireFile();
     return this.#patiently(({ ledger }) => ledger.lease(query, this.instant()));
   }
 
