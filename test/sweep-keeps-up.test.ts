@@ -4,7 +4,7 @@ import { nevertwice, type Store } from "nevertwice";
 import { fileStore } from "nevertwice/file";
 import { memoryStore } from "nevertwice/memory";
 import { sqliteStore } from "nevertwice/sqlite";
-import { expect, it, onTestFinished, vi } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { sampleRecord } from "../src/testing/sample-record.ts";
 import { temporaryFolder } from "./support/each-store.ts";
 
@@ -47,25 +47,3 @@ it.each([
   },
   120_000,
 );
-
-it("G4: 1 700 holders that fell silent at once are visible as unknown after one sweep", async () => {
-  const store = memoryStore();
-  const lease = { until: 0, epoch: "an earlier boot" };
-  const puts = Array.from({ length: 1_700 }, (_, n) => ({
-    record: sampleRecord({ key: `nt1_${n}`, state: "sent", attempt: 1, fence: 1, holder: `h.${n}`, lease }),
-    expected: null,
-  }));
-  await store.write(puts);
-  // The first sweep begins within half an hour, the second is most of an hour later.
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-  onTestFinished(() => {
-    vi.useRealTimers();
-  });
-  const nt = nevertwice({ store, sweep: "1h", onWarning: () => {} });
-  await nt.once("used", [1], () => 1);
-  for (let minute = 0; minute < 35; minute += 1) await vi.advanceTimersByTimeAsync(60_000);
-  const { unknown, sent } = (await store.stats()).states;
-  expect({ unknown, sent }).toEqual({ unknown: 1_700, sent: 0 });
-  vi.useRealTimers();
-  await nt.close();
-});

@@ -56,6 +56,23 @@ describe("worker", () => {
     expect(sent()).toEqual(["ada", "bob", "cyd"]);
   });
 
+  it("--until-idle ends with exit code 3 where the ledger is lost before everything was run", async () => {
+    await queue("send_mail", "ada", "bob", "cyd");
+    const module = actions();
+    const source = readFileSync(join(ledger.folder, module), "utf8")
+      .replace("{ appendFileSync }", "{ appendFileSync, rmSync }")
+      .replace(
+        "return {",
+        `for (const end of ["", "-wal", "-shm"]) rmSync("${ledger.path}" + end, { force: true });\n return {`,
+      );
+    writeFileSync(join(ledger.folder, "loses.mjs"), source);
+    const ran = await ledger.run(["worker", "./loses.mjs", "--until-idle", "--concurrency", "1", "--json"]);
+    expect(ran.code).toBe(3);
+    expect(ran.json).toMatchObject({ error: { code: "STORE_UNAVAILABLE" } });
+    expect(ran.err).toMatch(/was removed or replaced while this program had it open/);
+    expect(sent()).toEqual(["ada"]);
+  });
+
   it("--tenant runs that tenant's work alone, and is refused where the module belongs to another", async () => {
     for (const tenant of ["acme", "globex"]) {
       const send = ledger.program().action("send_mail", { key: ["to"], run: (_: { to: string }) => null });

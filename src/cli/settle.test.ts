@@ -73,7 +73,7 @@ describe("resolve", () => {
       return (await ledger.run(["resolve", key, as, "--reason", "r"], { columns: 200 })).out;
     };
     expect(await settled("step:onboard", "--not-done")).toContain(
-      "The next call of the run onboard with the same id will run it.",
+      'The next call of nt.run("onboard", …) with the run\'s id will run it.',
     );
     expect(await settled("step:onboard", "--done")).toContain(
       "the next call of the run onboard goes on after this step, with undefined",
@@ -82,7 +82,7 @@ describe("resolve", () => {
       "the sequence drip goes on with the next step of this subject.",
     );
     expect(await settled("job:report", "--not-done")).toContain(
-      "The next call of the job report for this slot will run it.",
+      "The next call for this slot will run it: nevertwice run --job report",
     );
     expect(await settled("job:report", "--done")).toContain("a repeat of the job report runs nothing");
   });

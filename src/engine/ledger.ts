@@ -162,7 +162,7 @@ export class Ledger {
   }
 
   lease(query: Omit<LeaseQuery, "damaged">): Promise<Stored[]> {
-    return this.store.lease({ ...query, damaged: this.#damaged });
+    return this.#named(() => this.store.lease({ ...query, damaged: this.#damaged }));
   }
 
   /** A record's error that was met outside of a read or a write of this ledger's own: an input that cannot be opened. */

@@ -59,7 +59,7 @@ export class Sweeper {
     this.#damaged = new Set();
     const lapsed = await this.lapse(of);
     const settled = await this.settle(of);
-    const removed = await this.remove(of);
+    const removed = await this.remove(1, of);
     return { lapsed: lapsed.changed, settled: settled.changed, removed: removed.changed, damaged: this.#damaged.size };
   }
 
@@ -101,8 +101,8 @@ export class Sweeper {
     return { changed, more };
   }
 
-  /** Settled records past their `keep` are removed. */
-  async remove(of: Of = this.#own()): Promise<Pass> {
+  /** Settled records past their `keep` are removed. `times`: how many times as much as a first pass removes. */
+  async remove(times = 1, of: Of = this.#own()): Promise<Pass> {
     const { ledger, underWay } = this.#engine.services;
     // What is left of it is for the next one to sweep.
     if (underWay.closed) return NOTHING;
@@ -110,8 +110,9 @@ export class Sweeper {
     const unfinished = () => {
       more = true;
     };
-    const changed = await ledger.sweep({ limit: REMOVED_A_PASS, unfinished, ...of });
-    return { changed, more: more || changed >= REMOVED_A_PASS };
+    const limit = REMOVED_A_PASS * times;
+    const changed = await ledger.sweep({ limit, unfinished, ...of });
+    return { changed, more: more || changed >= limit };
   }
 
   #own(): Of {

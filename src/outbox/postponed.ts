@@ -35,6 +35,11 @@ export class Postponed {
   }
 
   until(dueAt: number, { ledger, clock }: { readonly ledger: Ledger; readonly clock: Clock }): Promise<void> {
+    return this.pause(Math.max(LEAST_WAIT_MS, dueAt - ledger.instant().now), clock);
+  }
+
+  /** Ends early where the worker is stopped. */
+  pause(ms: number, clock: Clock): Promise<void> {
     return new Promise((done) => {
       let timer: Timer | null = null;
       const over = () => {
@@ -43,7 +48,7 @@ export class Postponed {
         done();
       };
       this.#wakes.add(over);
-      timer = clock.after(Math.max(LEAST_WAIT_MS, dueAt - ledger.instant().now), over);
+      timer = clock.after(ms, over);
     });
   }
 

@@ -130,7 +130,7 @@ eachStore("unbegun work", (open) => {
     const errors: unknown[] = [];
     const worker = nt.worker();
     worker.on((event) => void (event.type === "error" && errors.push(event.error)));
-    await worker.drain();
+    await expect(worker.drain()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     expect(runs).toBe(0);
     expect(errors).toHaveLength(1);
     expect(await record(key)).toMatchObject({ state: "sent" });

@@ -30,55 +30,11 @@ import { type Ending, giveBack, type LeasedServices, runLeasedThen } from "./lea
 import { Lines } from "./lines.ts";
 import { LostLeases } from "./lost-leases.ts";
 import { Postponed } from "./postponed.ts";
+import { Outage, Unanswered } from "./unanswered.ts";
+import type { Worker, WorkerEvent, WorkerStatus } from "./worker-contract.ts";
 import { chosenDefinitions, readWorkerOptions, type WorkerOptions, type WorkerSettings } from "./worker-options.ts";
 
-export type WorkerEvent =
-  /** An intent left this worker's hands. */
-  | {
-      readonly type: "finished";
-      readonly action: string;
-      readonly key: string;
-      readonly as: Ending["as"];
-      readonly why?: string;
-    }
-  /** Nothing is due. */
-  | { readonly type: "idle" }
-  /** The store did not answer, or an action is set up wrongly; the worker goes on. */
-  | { readonly type: "error"; readonly error: unknown };
-
-export interface WorkerStatus {
-  readonly state: "new" | "running" | "stopping" | "stopped";
-  readonly inFlight: number;
-  readonly done: number;
-  /** Surely did not happen, and will be tried again. */
-  readonly retried: number;
-  /** Dead letters. */
-  readonly failed: number;
-  /** Among them: not begun in time. */
-  readonly expired: number;
-  readonly inDoubt: number;
-  readonly givenBack: number;
-}
-
-export interface Worker {
-  /** Begins to look for work, and goes on until it is stopped. */
-  start(): Promise<void>;
-  /**
-   * Takes nothing new, hands back what has not begun, and waits for what runs: until it has ended, or no longer than
-   * `within`. Answers how many were still under way then; their leases run out by themselves.
-   */
-  stop(options?: { readonly within?: Duration }): Promise<{ readonly stillRunning: number }>;
-  /** One look: runs what is due now, up to the concurrency, and answers how many that were. */
-  tick(): Promise<number>;
-  /**
-   * Runs until nothing is due any more, and nothing is left that this worker put off itself because a limit was full or
-   * another record of its order came first. What is due later for other reasons (a delay, a pause before a retry, a doubt
-   * ahead in its order, a limit that lets the next one begin in more than a minute) is not waited for.
-   */
-  drain(): Promise<WorkerStatus>;
-  on(listener: (event: WorkerEvent) => void): () => void;
-  readonly status: WorkerStatus;
-}
+export type { Worker, WorkerEvent, WorkerStatus } from "./worker-contract.ts";
 
 export interface WorkerServices {
   readonly engine: Engine;
@@ -143,6 +99,7 @@ class OutboxWorker implements Worker {
   #scope = newScope();
   /** What this worker put off although it waits for something under way, and until when: drain() waits for it. */
   readonly #postponed = new Postponed();
+  readonly #unanswered = new Unanswered();
   #unlisten: (() => void) | null = null;
   #saidIdle = false;
 
@@ -217,6 +174,7 @@ class OutboxWorker implements Worker {
       const rows = await this.#askOnce(group, limit);
       ran += rows.length;
       await Promise.all(rows.map((stored) => new Promise<void>((over) => this.#begin(stored, over))));
+      this.#unanswered.refuseIntents(rows.map(({ record }) => record.key));
     }
     this.#perhapsOver();
     return ran;
@@ -243,22 +201,39 @@ class OutboxWorker implements Worker {
     if (!this.#isOpen) return this.status;
     const before = this.#pumping;
     this.#pumping = true;
-    for (;;) {
-      const { now } = this.#engine.services.ledger.instant();
+    this.#unanswered.forgetIntents();
+    try {
+      await this.#untilNothingIsDue();
+      if (this.#isOpen) this.#unanswered.refuseIntents();
+    } finally {
+      this.#pumping = this.#state === "running" || (before && this.#isOpen);
+      this.#perhapsOver();
+    }
+    return this.status;
+  }
+
+  async #untilNothingIsDue(): Promise<void> {
+    const { ledger, clock } = this.#engine.services;
+    const outage = new Outage();
+    while (this.#pumping) {
+      const { now } = ledger.instant();
       for (const group of this.#groups) group.idle = false;
       this.#pump();
       await this.#untilQuiet();
       await this.#leased.lanes.settled();
+      if (!this.#pumping) return;
+      const failed = this.#unanswered.failedLook(this.#groups);
+      if (failed !== null) {
+        await this.#postponed.pause(outage.pauseMs(failed.error), clock);
+        continue;
+      }
+      outage.over();
       // What was due by then and was not taken here is somebody else's by now.
       this.#postponed.forgetUntil(now);
       const next = this.#postponed.earliest();
-      if (next === null || !this.#pumping) break;
+      if (next === null) return;
       await this.#postponed.until(next, this.#engine.services);
-      if (!this.#pumping) break;
     }
-    this.#pumping = this.#state === "running" || (before && this.#isOpen);
-    this.#perhapsOver();
-    return this.status;
   }
 
   /** Not stopped. */
@@ -328,8 +303,10 @@ class OutboxWorker implements Worker {
       rows = await this.#ask(group, limit);
       this.#pauseMs = 0;
       group.idle = rows.length < limit;
+      this.#unanswered.lookAnswered(group);
     } catch (error) {
       group.idle = true;
+      this.#unanswered.lookFailed(group, error);
       this.#emit({ type: "error", error });
       this.#pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(FIRST_PAUSE_MS, 2 * this.#pauseMs));
     } finally {
@@ -387,6 +364,7 @@ class OutboxWorker implements Worker {
     const definition = this.#definitions.get(record.action) as Definition;
     this.#running += 1;
     this.#postponed.begun(record.key);
+    this.#unanswered.intentBegun(record.key);
     const listener = {
       ended: (ending: Ending) => {
         // What nobody looks at takes no way round by way of the worker's own async context: it is in every job.
@@ -396,6 +374,7 @@ class OutboxWorker implements Worker {
         over();
       },
       crashed: (error: unknown) => {
+        this.#unanswered.intentCrashed(record.key, error);
         this.#scope.runInAsyncScope(this.#emit, this, { type: "error", error });
         this.#over();
         over();
@@ -508,8 +487,10 @@ class OutboxWorker implements Worker {
       this.#bells.watch([...this.#definitions.keys()], this.#settings.tenant);
       this.#arm();
     }
-    if (!this.#saidIdle) this.#emit({ type: "idle" });
-    this.#saidIdle = true;
+    if (this.#unanswered.failedLook(this.#groups) === null) {
+      if (!this.#saidIdle) this.#emit({ type: "idle" });
+      this.#saidIdle = true;
+    }
     this.#perhapsQuiet();
   }
 

@@ -69,8 +69,14 @@ export const localDisk: Disk = {
   realPath: realPathOf,
   makeFolder: makePrivateFolder,
   facts(path) {
-    const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-    return found === undefined ? null : factsFrom(found);
+    try {
+      const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+      return found === undefined ? null : factsFrom(found);
+    } catch (error) {
+      // A file stands where the path has a folder: there is no such file either. What makes it says why it cannot.
+      if ((error as NodeJS.ErrnoException).code === "ENOTDIR") return null;
+      throw error;
+    }
   },
   factsOf: (file) => factsFrom(fstatSync(file, { bigint: true })),
   open: (path, how, beside = path) =>

@@ -42,6 +42,12 @@ it("a schema that another program made anew is not taken for the ledger of a run
     lost,
   );
   await expect(old.store.lease({ limit: 1, holder: "h", leaseMs: 1_000, to: "claimed" })).rejects.toMatchObject(lost);
+  await expect(old.store.read(["nt1_x"])).rejects.toMatchObject(lost);
+  await expect(old.store.stats()).rejects.toMatchObject(lost);
+  await expect(old.store.list({ limit: 10 })).rejects.toMatchObject(lost);
+  await expect(old.store.sweep({ limit: 10 })).rejects.toMatchObject(lost);
+  await expect(old.store.inspect?.()).rejects.toMatchObject(lost);
+  await expect(old.store.quarantine?.("nt1_x")).rejects.toMatchObject(lost);
   expect(await next.once("send", ["d"], async () => ++effects)).toBe(3);
 });
 
@@ -53,4 +59,5 @@ it("the ledger that it was is served on, also when its id is read again", async 
   later();
   await Promise.all(["b", "c", "d"].map((id) => nt.once("send", [id], async () => ++effects)));
   expect(effects).toBe(4);
+  expect(await nt.store.stats()).toMatchObject({ total: 4 });
 });

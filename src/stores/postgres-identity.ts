@@ -1,7 +1,8 @@
 /**
  * Which ledger this is. A schema that was dropped and made anew by another program answers like a ledger in which nothing was
- * done yet, and every effect could happen again. So the ledger's id is read again before a write or a lease, at most every
- * few seconds: a statement of its own, because the statements that write have no room for it.
+ * done yet, and every effect could happen again. So the ledger's id is read again before any request, at most every few
+ * seconds: a statement of its own, because the statements that write have no room for it. Lists and counts are no exception: an
+ * alert on doubts must not stay quiet because they are gone.
  */
 import { performance } from "node:perf_hooks";
 import { NevertwiceError } from "../core/errors.ts";

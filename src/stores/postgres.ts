@@ -126,7 +126,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   read(keys: readonly string[]): Promise<(Stored | null)[]> {
-    return this.#do(({ run }) => this.#swaps.read(run, keys));
+    return this.#do((opened) => checked(opened, () => this.#swaps.read(opened.run, keys)));
   }
 
   write(puts: readonly Put[]): Promise<PutResult[]> {
@@ -134,10 +134,7 @@ class PostgresStore implements TransactionalStore<unknown> {
       if (puts.some(stampedTooEarly)) return this.#swaps.writeAllButEarly(run, puts);
       return puts.length <= STATEMENT_ROWS ? this.#swaps.write(run, puts) : this.#inParts(run, puts);
     };
-    const work = (opened: Opened) => {
-      const check = opened.identity.check(opened.driver);
-      return check === null ? swap(opened) : check.then(() => swap(opened));
-    };
+    const work = (opened: Opened) => checked(opened, () => swap(opened));
     return this.#do(work, (results) => {
       const wakes = this.#opened?.wakes;
       if (wakes?.waitedFor) for (const [i, put] of puts.entries()) if (results[i]?.ok) letGo(wakes, put);
@@ -196,7 +193,8 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   list(query: ListQuery): Promise<Page> {
-    return this.#do(async ({ survey }) => {
+    return this.#do(async ({ driver, identity, survey }) => {
+      await identity.check(driver);
       const confined = { ...query, ...this.#ownTenant(query.tenant) };
       const { text, values } = listStatement(this.#tables, confined, this.now());
       return pageOf(await survey.query(text, values), query, (row) => this.#swaps.seen(row));
@@ -204,15 +202,17 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   stats(query: StatsQuery = {}): Promise<LedgerStats> {
-    return this.#do(async ({ survey }) => {
+    return this.#do(async ({ driver, identity, survey }) => {
+      await identity.check(driver);
       const { tenant } = this.#ownTenant(query.tenant);
       return ledgerStats(survey, this.#tables, this.now(), tenant);
     });
   }
 
   sweep(query: SweepQuery): Promise<number> {
-    return this.#do(async ({ survey: run }) => {
+    return this.#do(async ({ driver, identity, survey: run }) => {
       checkLimit(query.limit, "sweep");
+      await identity.check(driver);
       const { tenant } = this.#ownTenant(query.tenant);
       if (query.thorough === true || this.#watchDue()) await this.#watchOldClaims(run);
       return this.#removeExpired(run, query, tenant);
@@ -274,7 +274,8 @@ class PostgresStore implements TransactionalStore<unknown> {
 
   #quarantine(key: string): Promise<Quarantined | null> {
     const decode = (row: Row) => this.#swaps.seen(row);
-    return this.#do(({ driver }) => quarantineRow(driver, { key, schema: this.#settings.schema, decode }));
+    const { schema } = this.#settings;
+    return this.#do((opened) => checked(opened, () => quarantineRow(opened.driver, { key, schema, decode })));
   }
 
   within(tx: unknown): TransactionView {
@@ -294,9 +295,10 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   inspect(): Promise<readonly Finding[]> {
-    return this.#do(async ({ run, wakes }) => {
-      const waiting = (await wakes?.described()) ?? "polling: the store does not listen";
-      return inspectServer(run, { tables: this.#tables, settings: this.#settings, waiting });
+    return this.#do(async (opened) => {
+      const waiting = (await opened.wakes?.described()) ?? "polling: the store does not listen";
+      const given = { tables: this.#tables, settings: this.#settings, waiting };
+      return checked(opened, () => inspectServer(opened.run, given));
     });
   }
 
@@ -390,6 +392,12 @@ class PostgresStore implements TransactionalStore<unknown> {
     if (asked !== undefined) throw configError(`this store is confined to the tenant ${JSON.stringify(tenant)}.`);
     return { tenant };
   }
+}
+
+/** In the ledger that this program began with: see postgres-identity.ts. */
+function checked<T>({ driver, identity }: Opened, work: () => Promise<T>): Promise<T> {
+  const check = identity.check(driver);
+  return check === null ? work() : check.then(work);
 }
 
 /** Records that are leased already are handed out even if the next statement fails: held back, nobody would run them. */

@@ -66,9 +66,25 @@ describe.each(Object.entries(REDIS_DRIVERS))("under a running program, through %
     expect(effects()).toBe(1);
     await expect(nt.store.write([insert("nt1_x")])).rejects.toMatchObject(LOST);
     await expect(nt.store.lease({ limit: 1, holder: "h", leaseMs: 1_000, to: "claimed" })).rejects.toMatchObject(LOST);
+    for (const [name, look] of looksAt(nt.store)) await expect(look(), name).rejects.toMatchObject(LOST);
     expect(await server.call("KEYS", "*")).toEqual([]);
   });
 });
+
+/** Everything that says something about the ledger as a whole. */
+function looksAt(store: Store): [string, () => Promise<unknown>][] {
+  return [
+    ["stats", () => store.stats()],
+    ["stats of a tenant", () => store.stats({ tenant: "acme" })],
+    ["list", () => store.list({ limit: 10 })],
+    ["list of one action", () => store.list({ limit: 10, action: "send", states: ["unknown"] })],
+    ["list of what has lapsed", () => store.list({ limit: 10, states: ["sent"], lapsed: true, order: "oldest" })],
+    ["sweep", () => store.sweep({ limit: 10 })],
+    ["a thorough sweep", () => store.sweep({ limit: 10, thorough: true })],
+    ["inspect", () => store.inspect?.() ?? Promise.resolve()],
+    ["quarantine", () => store.quarantine?.("nt1_x") ?? Promise.resolve()],
+  ];
+}
 
 describe("on one server", () => {
   it("data that comes back is served again, without a restart of the program", async () => {
@@ -79,6 +95,8 @@ describe("on one server", () => {
     await expect(store.write([insert("nt1_b")])).rejects.toMatchObject(LOST);
     await server.call("SWAPDB", "0", "1");
     expect(await store.write([insert("nt1_b")])).toMatchObject([{ ok: true }]);
+    expect(await store.stats()).toMatchObject({ total: 2 });
+    expect((await store.list({ limit: 10 })).items).toHaveLength(2);
   });
 
   it("a record that is absent because everything is gone is not answered as absent for long", async () => {
@@ -110,6 +128,8 @@ describe("on one server", () => {
     const index = new Names("nevertwice").index(bucketOf("nt1_a"));
     await server.call("DEL", index);
     await expect(store.write([insert("nt1_a")])).rejects.toThrow(`${index} is not what it was`);
+    await expect(store.stats()).rejects.toThrow(`${index} is not what it was`);
+    await expect(store.list({ limit: 10 })).rejects.toThrow(`${index} is not what it was`);
     await expect(storeOn({ url: server.url }).read(["nt1_a"])).rejects.toMatchObject(LOST);
   });
 

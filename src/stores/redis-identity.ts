@@ -5,6 +5,8 @@
  * part of the index and not a key of its own, because it must go wherever the index goes: with its slot to another node, and
  * away with it when the server evicts it.
  *
+ * Lists, counts and sweeps read the marks of all buckets with each request: a ledger that was lost is not counted as an empty one.
+ *
  * One key of the whole ledger keeps the name as well. A program that starts compares it with the marks, and so notices that a
  * part was lost while it was not running: one node of a cluster, one evicted index.
  */
@@ -101,6 +103,13 @@ export class RedisIdentity {
     if (mark === this.mark) return;
     this.#readAt = 0;
     throw ledgerLost(this.#link.where, index, this.#names.identity);
+  }
+
+  /** All buckets: for what says something about the ledger as a whole, which a lost one would answer as empty. */
+  async checkAll(): Promise<void> {
+    const marks = await marksOf(this.#link, this.#names.indexes);
+    const lost = this.#names.indexes.filter((_, bucket) => marks[bucket] !== this.mark);
+    if (lost.length > 0) throw ledgerLost(this.#link.where, lost.join(", "), this.#names.identity);
   }
 }
 

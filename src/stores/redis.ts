@@ -61,6 +61,7 @@ export function redisStore(options: RedisStoreOptions): Store {
 /** Everything that needs to know which server it is. */
 interface Parts {
   readonly link: RedisLink;
+  readonly identity: RedisIdentity;
   readonly rows: RedisRows;
   readonly pages: RedisPages;
   readonly due: RedisDue;
@@ -126,16 +127,24 @@ class RedisStore implements Store {
   }
 
   async list(query: ListQuery): Promise<Page> {
-    const { pages } = await this.#open();
-    return pages.list(query, this.instant());
+    const { pages, identity } = await this.#open();
+    const page = await pages.list(query, this.instant());
+    await identity.checkAll();
+    return page;
   }
 
   async stats(query: StatsQuery = {}): Promise<LedgerStats> {
-    return (await this.#open()).upkeep.stats(query);
+    const { upkeep, identity } = await this.#open();
+    const stats = await upkeep.stats(query);
+    // Read after the counts: what they are counts of was this ledger until now.
+    await identity.checkAll();
+    return stats;
   }
 
   async sweep(query: SweepQuery): Promise<number> {
-    return (await this.#open()).upkeep.sweep(query);
+    const { upkeep, identity } = await this.#open();
+    await identity.checkAll();
+    return upkeep.sweep(query);
   }
 
   watch(key: string, wake: () => void): () => void {
@@ -143,13 +152,15 @@ class RedisStore implements Store {
   }
 
   async inspect(): Promise<readonly Finding[]> {
-    const { link } = await this.#open();
+    const { link, identity } = await this.#open();
+    await identity.checkAll();
     const facts = await this.#askAgain(link);
     return findingsOf(facts, `${this.name}, by ${link.wire.driver}`, this.#options.allowUnsafe);
   }
 
   async quarantine(key: string): Promise<Quarantined | null> {
-    const { rows } = await this.#open();
+    const { rows, identity } = await this.#open();
+    await identity.checkAll();
     const aside = await rows.quarantine(key);
     return aside === null ? null : { key, keptIn: `the Redis key ${aside}` };
   }
@@ -211,7 +222,7 @@ class RedisStore implements Store {
     const rows = new RedisRows({ link, names, identity, now: () => this.now() });
     const upkeep = new RedisUpkeep(link, names);
     const due = new RedisDue({ link, names, identity, rows, upkeep, instant: () => this.instant() });
-    return { link, rows, upkeep, due, pages: new RedisPages(link, names, rows) };
+    return { link, identity, rows, upkeep, due, pages: new RedisPages(link, names, rows) };
   }
 
   #linkOver(wire: Wire): RedisLink {

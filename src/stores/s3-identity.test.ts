@@ -89,5 +89,15 @@ it("an emptied bucket stops the calls of a running program before their effect",
   );
   await expect(nt.once("send", ["y"], async () => ++effects)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
   expect(effects).toBe(1);
+  const looks: [string, () => Promise<unknown>][] = [
+    ["read", () => store.read(["nt1_y"])],
+    ["lease", () => store.lease({ limit: 1, holder: "h", leaseMs: 1_000, to: "claimed" })],
+    ["list", () => store.list({ limit: 10 })],
+    ["stats", () => store.stats()],
+    ["sweep", () => store.sweep({ limit: 10 })],
+    ["inspect", () => store.inspect?.() ?? Promise.resolve()],
+    ["quarantine", () => store.quarantine?.("nt1_y") ?? Promise.resolve()],
+  ];
+  for (const [name, look] of looks) await expect(look(), name).rejects.toThrow(/was emptied/);
   expect([...server.objects.keys()]).toEqual([]);
 });

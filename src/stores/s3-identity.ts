@@ -1,8 +1,8 @@
 /**
  * A ledger that was emptied or replaced under a running program must not be taken for one in which nothing was done yet.
  * An object beside the records names the ledger. It is created with the first use and read again, at most every few
- * seconds, before a record is inserted. An object store has no transactions: what is inserted between two reads is not
- * noticed.
+ * seconds, before any request: lists and counts of a lost ledger are refused like its writes. An object store has no
+ * transactions: what is inserted between two reads is not noticed.
  */
 import { randomUUID } from "node:crypto";
 import { NevertwiceError } from "../core/errors.ts";

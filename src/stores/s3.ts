@@ -133,14 +133,13 @@ class S3Store implements Store {
   }
 
   async read(keys: readonly string[]): Promise<(Stored | null)[]> {
-    await this.#open();
+    await this.#openChecked();
     return pooled(keys, async (key) => (await this.#look(key))?.stored ?? null);
   }
 
   async write(puts: readonly Put[]): Promise<PutResult[]> {
     if (puts.length === 0) return [];
-    await this.#open();
-    if (puts.some(({ expected }) => expected === null)) await this.#identity.check();
+    await this.#openChecked();
     const results = new Map<Put, PutResult>();
     for (const round of inRounds(puts)) {
       const done = await pooled(round, (put) => this.#swap(put));
@@ -152,7 +151,7 @@ class S3Store implements Store {
   }
 
   async lease(query: LeaseQuery): Promise<Stored[]> {
-    await this.#open();
+    await this.#openChecked();
     const at = this.instant();
     const { to, holder, leaseMs } = query;
     const due = dueRows(await this.#all({ damaged: (found) => query.damaged?.(found) }), query, at);
@@ -166,7 +165,7 @@ class S3Store implements Store {
   }
 
   async list(query: ListQuery): Promise<Page> {
-    await this.#open();
+    await this.#openChecked();
     const damaged: DamagedRecord[] = [];
     const rows = await this.#all({ keyPrefix: query.keyPrefix ?? "", damaged: (found) => damaged.push(found) });
     const page = pageOf(rows, query, this.instant());
@@ -175,13 +174,13 @@ class S3Store implements Store {
   }
 
   async stats(query: StatsQuery = {}): Promise<LedgerStats> {
-    await this.#open();
+    await this.#openChecked();
     return statsOf(await this.#all(), this.instant(), query);
   }
 
   /** Page by page, so that a bucket with more records than can be listed at once is swept too. */
   async sweep(query: SweepQuery): Promise<number> {
-    const { conditionalDelete } = await this.#open();
+    const { conditionalDelete } = await this.#openChecked();
     checkLimit(query.limit, "sweep");
     const { tenant, limit, thorough = false } = query;
     let after = thorough ? null : (this.#sweptTo.get(tenant) ?? null);
@@ -207,7 +206,7 @@ class S3Store implements Store {
   }
 
   async inspect(): Promise<readonly Finding[]> {
-    const { conditionalDelete } = await this.#open();
+    const { conditionalDelete } = await this.#openChecked();
     return [
       { name: "bucket", value: this.name, ok: true },
       { name: "endpoint", value: this.#place.base, ok: true },
@@ -235,7 +234,7 @@ class S3Store implements Store {
   }
 
   async quarantine(key: string): Promise<Quarantined | null> {
-    const { conditionalDelete } = await this.#open();
+    const { conditionalDelete } = await this.#openChecked();
     const name = this.#nameOf(key);
     const object = await this.#client.get(name);
     if (object === null) return null;
@@ -411,6 +410,13 @@ class S3Store implements Store {
       });
     }
     return this.#ready;
+  }
+
+  /** In the ledger that this program began with: see s3-identity.ts. */
+  async #openChecked(): Promise<{ conditionalDelete: boolean }> {
+    const opened = await this.#open();
+    await this.#identity.check();
+    return opened;
   }
 
   async #begin(): Promise<{ conditionalDelete: boolean }> {

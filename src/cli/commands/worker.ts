@@ -26,7 +26,10 @@ export const worker: Command = {
   flags: {
     only: { takes: "values", value: "actions", about: "only these actions of the module, with commas" },
     concurrency: { takes: "value", value: "n", about: "intents under way at once: 20 unless given" },
-    "until-idle": { takes: "nothing", about: "end when nothing is due any more" },
+    "until-idle": {
+      takes: "nothing",
+      about: "end when nothing is due any more; exit code 3 if the ledger does not answer",
+    },
   },
   operands: 1,
   operand: "module",
@@ -56,15 +59,19 @@ async function run(context: Context): Promise<number> {
     ...(concurrency !== undefined && { concurrency }),
     ...(tenant !== undefined && { tenant }),
   });
+  let ended = false;
   const view = new View(context, work, () => owner.store.stats(onlyOf(tenant ?? owner.tenant)));
   try {
     if (!args.on("json")) context.line(`worker on ${oneLine(owner.store.name)}: ${names.map(oneLine).join(", ")}`);
     await (args.on("until-idle") ? work.drain() : untilAsked(context, work));
+    ended = true;
     return work.status.failed > 0 || work.status.inDoubt > 0 ? EXIT.problem : EXIT.ok;
   } finally {
     view.close();
     await owner.close();
-    if (args.on("json")) context.json({ ...work.status });
+    // One document: where it did not end well, that is the error's.
+    if (args.on("json") && ended) context.json({ ...work.status });
+    else if (args.on("json")) context.note(`stopped: ${summary(work.status)}`);
     else context.line(`stopped: ${summary(work.status)}`);
   }
 }
