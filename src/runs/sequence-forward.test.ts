@@ -48,6 +48,44 @@ eachStore("a sequence whose list changes", (open) => {
     expect(sent).toEqual(["a", "b", "between", "c", "d"]);
   });
 
+  it("a step that was added in front too late is taken where a later release puts it at the end", async () => {
+    const bench = open();
+    const sent: string[] = [];
+    const first = release(bench.nt, sent, ["a", "b"]);
+    await first.sequence.start("ann", undefined);
+    await first.worker.drain();
+    await first.worker.stop();
+    const second = release(bench.another(), sent, ["g", "a", "b"]);
+    await second.sequence.start("ann", undefined);
+    const third = release(bench.another(), sent, ["a", "b", "g"]);
+    await third.sequence.start("ann", undefined);
+    await days(bench, third.worker, 12);
+    expect(sent).toEqual(["a", "b", "g"]);
+    expect((await third.sequence.status("ann")).state).toBe("done");
+  });
+
+  it("a doubt about a step that the list no longer has is named by status and restart", async () => {
+    const bench = open();
+    const sent: string[] = [];
+    const lost = () => {
+      throw new Error("no answer");
+    };
+    const first = release(bench.nt, sent, ["a", "b"], { run: lost, doubt: "hold" });
+    await first.sequence.start("ann", undefined);
+    await first.worker.drain();
+    await first.worker.stop();
+    const second = release(bench.another(), sent, ["b"]);
+    await days(bench, second.worker, 3);
+    const { state, steps } = await second.sequence.status("ann");
+    expect(state).toBe("held");
+    expect(steps).toContainEqual({ step: "a", outcome: expect.objectContaining({ status: "unknown" }) });
+    await expect(second.sequence.restart("ann", by)).rejects.toMatchObject({
+      code: "OUTCOME_UNKNOWN",
+      message: expect.stringMatching(/its step "a" is in doubt/),
+    });
+    expect(sent).toEqual([]);
+  });
+
   it("a step between, for a subject that is not started again, does not hold up the ones after it", async () => {
     const bench = open();
     const sent: string[] = [];

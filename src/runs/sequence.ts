@@ -175,8 +175,9 @@ class Drip<I, R> implements Sequence<I, R> {
       if (standing !== "passed") before = enqueued.state === "failed" ? standing : "waiting";
     }
     // Last: what the note names was surely queued. A start that breaks off before is made good by the next one.
-    const known = note.enrolled !== null && this.#list.every((step) => note.enrolled?.includes(step));
-    if (!known || (waits && !note.lasts)) await engine.during(() => this.#enrol(subject, tenant, swaps));
+    const queued = found.steps.filter(({ standing }, i) => i >= behind || standing !== "absent").map(({ step }) => step);
+    const known = note.enrolled !== null && queued.every((step) => note.enrolled?.includes(step));
+    if (!known || (waits && !note.lasts)) await engine.during(() => this.#enrol(subject, tenant, queued, swaps));
     return { created };
   }
 
@@ -240,8 +241,8 @@ class Drip<I, R> implements Sequence<I, R> {
     );
   }
 
-  #requireNoDoubt(subject: string, { steps }: Subject): void {
-    const held = steps.find(({ record }) => record?.state === "unknown");
+  #requireNoDoubt(subject: string, { steps, removed }: Subject): void {
+    const held = [...removed, ...steps].find(isInDoubt);
     if (held === undefined) return;
     throw new NevertwiceError(
       "OUTCOME_UNKNOWN",
@@ -265,7 +266,8 @@ class Drip<I, R> implements Sequence<I, R> {
   }
 
   #statusOf(subject: string, found: Subject): SubjectStatus<R> {
-    const steps = found.steps.map(({ step, key, record }) => ({
+    // A doubt holds up the steps after it, also where the list no longer has its step.
+    const steps = [...found.removed.filter(isInDoubt), ...found.steps].map(({ step, key, record }) => ({
       step,
       outcome: (record === null ? { status: "absent", key } : this.#services.engine.describe(record)) as
         | Outcome<R>
@@ -356,10 +358,13 @@ class Drip<I, R> implements Sequence<I, R> {
     });
   }
 
-  /** Without an end: the note is kept while a step of the subject waits. */
-  #enrol(subject: string, tenant: string, swaps: Swaps): Promise<void> {
+  /**
+   * Without an end: the note is kept while a step of the subject waits. A step that came too late for the subject is left out:
+   * named, it would count as settled and forgotten, also at another place in a later list.
+   */
+  #enrol(subject: string, tenant: string, queued: readonly string[], swaps: Swaps): Promise<void> {
     return writeSubjectNote(swaps, this.#noteOf(subject, tenant), ({ enrolled, stopped }) => ({
-      enrolled: withList(enrolled ?? [], this.#list),
+      enrolled: withList(enrolled ?? [], queued),
       signature: stopped,
       stopped: stopped !== null,
       keepMs: null,
@@ -425,7 +430,11 @@ export function sequenceAction(name: string): string {
   return entryAction("sequence", name);
 }
 
-function stateOf({ steps, behind, note }: Subject): SubjectStatus<unknown>["state"] {
+function isInDoubt({ record }: Known): boolean {
+  return record?.state === "unknown";
+}
+
+function stateOf({ steps, removed, behind, note }: Subject): SubjectStatus<unknown>["state"] {
   if (note.enrolled === null && steps.every(({ standing }) => standing === "absent")) return "absent";
   // What was not queued, or was passed, is not this subject's; without a note, what is missing is still to be queued.
   const own = steps.filter(({ standing }, i) => {
@@ -433,9 +442,10 @@ function stateOf({ steps, behind, note }: Subject): SubjectStatus<unknown>["stat
     return standing !== "passed" && standing !== "forgotten";
   });
   const states = own.map(({ record }) => record?.state);
-  const done = states.every((state) => state === "confirmed");
+  const isHeld = states.includes("unknown") || removed.some(isInDoubt);
+  const done = !isHeld && states.every((state) => state === "confirmed");
   if (done && (own.length > 0 || note.stopped === null)) return "done";
   if (note.stopped !== null) return "stopped";
-  if (states.includes("unknown")) return "held";
+  if (isHeld) return "held";
   return states.includes("failed") ? "failed" : "running";
 }
