@@ -175,7 +175,9 @@ class Drip<I, R> implements Sequence<I, R> {
       if (standing !== "passed") before = enqueued.state === "failed" ? standing : "waiting";
     }
     // Last: what the note names was surely queued. A start that breaks off before is made good by the next one.
-    const queued = found.steps.filter(({ standing }, i) => i >= behind || standing !== "absent").map(({ step }) => step);
+    const queued = found.steps
+      .filter(({ standing }, i) => i >= behind || standing !== "absent")
+      .map(({ step }) => step);
     const known = note.enrolled !== null && queued.every((step) => note.enrolled?.includes(step));
     if (!known || (waits && !note.lasts)) await engine.during(() => this.#enrol(subject, tenant, queued, swaps));
     return { created };
