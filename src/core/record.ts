@@ -89,6 +89,8 @@ export interface WorkTerms {
   readonly place?: number;
   /** The key of the record before it in its order: not begun until that one is settled. Absent: it is the first. */
   readonly after?: string;
+  /** Once failed it is kept without an end: it is forgotten only after it was done, or given another `keep`. */
+  readonly keptUntilDone?: boolean;
 }
 
 /**

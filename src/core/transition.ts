@@ -24,7 +24,7 @@ import {
   type WorkTerms,
 } from "./record.ts";
 import type { Refusal } from "./refusal.ts";
-import { longerKeep, retained } from "./retention.ts";
+import { hasNoEnd, longerKeep, retained } from "./retention.ts";
 
 /** What a record needs to begin. */
 export interface Intent {
@@ -498,7 +498,7 @@ function settled(
     // Settled: no window runs any more, and a shorter row stays on its page.
     firstSentMark: null,
     settledAt: at.now,
-    expiresAt: record.keepMs === null ? null : at.now + record.keepMs,
+    expiresAt: hasNoEnd(record, state, facts.error) ? null : at.now + (record.keepMs as number),
     doubted: false,
     final: facts.final ?? false,
     result: facts.result ?? null,

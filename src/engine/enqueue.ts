@@ -42,6 +42,13 @@ const OPTIONS = new Set("tx dueAt delay expires priority orderKey scope version 
 const HIGHEST_PRIORITY = 9;
 const LONGEST_ORDER_KEY = 1_024;
 
+const KEPT_UNTIL_DONE = Symbol("kept until done");
+
+/** Options for a part of something longer: once failed it is kept without an end, so that the rest never goes on without it. */
+export function keptUntilDone<O extends EnqueueOptions>(options: O): O {
+  return { ...options, [KEPT_UNTIL_DONE]: true };
+}
+
 /** What the options say, checked once for all intents of a call. */
 export interface Terms {
   readonly dueAt: number | null;
@@ -50,6 +57,7 @@ export interface Terms {
   readonly expiresMs: number | null;
   readonly priority: number;
   readonly orderKey: string | null;
+  readonly keptUntilDone: boolean;
 }
 
 export function readTerms(options: EnqueueOptions, action: string): Terms {
@@ -79,6 +87,7 @@ export function readTerms(options: EnqueueOptions, action: string): Terms {
     expiresMs: expires === undefined || expires instanceof Date ? null : durationMs(expires, where("expires")),
     priority,
     orderKey,
+    keptUntilDone: KEPT_UNTIL_DONE in options,
   };
 }
 
@@ -135,16 +144,17 @@ function knownUntil(intent: Intent, notAfter: number | undefined): Intent {
 
 /** A record of an order is inserted without a place; it gets one right after. */
 function workTerms(
-  { notAfter, expiresMs, priority }: Terms,
+  { notAfter, expiresMs, priority, keptUntilDone }: Terms,
   dueAt: number,
   line: string | undefined,
 ): WorkTerms | null {
   const until = notAfter ?? (expiresMs === null ? null : dueAt + expiresMs);
-  if (until === null && priority === 0 && line === undefined) return null;
+  if (until === null && priority === 0 && line === undefined && !keptUntilDone) return null;
   return {
     ...(until !== null && { notAfter: until }),
     ...(priority !== 0 && { priority }),
     ...(line !== undefined && { line }),
+    ...(keptUntilDone && { keptUntilDone }),
   };
 }
 

@@ -67,6 +67,7 @@ export function filledRecord(overrides: Partial<LedgerRecord> = {}): LedgerRecor
       line: "nt1_line",
       place: 1_750_000_000_007,
       after: "nt1_before",
+      keptUntilDone: true,
     },
     createdAt: 1_750_000_000_001,
     updatedAt: 1_750_000_000_002,
