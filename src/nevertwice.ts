@@ -30,6 +30,7 @@ import { SweepLoop } from "./engine/sweep-loop.ts";
 import { Sweeper, type SweepReport } from "./engine/sweeper.ts";
 import { checkTenantChoice, onlyOf, type TenantChoice, tenantOf } from "./engine/tenancy.ts";
 import { UnderWay } from "./engine/under-way.ts";
+import { UnguardedRuns } from "./engine/unguarded-runs.ts";
 import { Untold } from "./engine/untold.ts";
 import { openStore } from "./open-store.ts";
 import { createQueue, type QueueOptions, type WorkQueue } from "./outbox/work-queue.ts";
@@ -185,15 +186,18 @@ class Instance implements Nevertwice {
       random,
       damaged: (found) => damage.report(found),
     });
+    const payloads = new Payloads(seals);
+    const untold = new Untold(ledger, clock);
     this.#engine = new Engine({
       ledger,
       clock,
       random,
       events,
-      payloads: new Payloads(seals),
+      payloads,
       warnings,
       logger: options.logger ?? silentLogger,
-      untold: new Untold(ledger, clock),
+      untold,
+      unguarded: new UnguardedRuns({ ledger, clock, events, payloads, warnings, untold }),
       heart: new Heart(ledger, clock),
       newHolder: holderIds(),
       underWay: new UnderWay(),
@@ -367,7 +371,7 @@ class Instance implements Nevertwice {
   }
 
   async #close(): Promise<void> {
-    const { underWay, untold, clock } = this.#engine.services;
+    const { underWay, untold, unguarded, ledger, clock } = this.#engine.services;
     underWay.close();
     const loops = [...this.#loops, ...this.#workers, ...(this.#loop === null ? [] : [this.#loop])];
     await Promise.allSettled(loops.map((loop) => loop.stop()));
@@ -376,7 +380,10 @@ class Instance implements Nevertwice {
     await underWay.lateAnswers(clock);
     await this.#engine.idle();
     untold.stop();
+    // The last occasion: a store that was down is asked now, and not when its pause is over.
+    if (untold.size + unguarded.size > 0) await ledger.askNow();
     if (untold.size > 0) await untold.tick();
+    await unguarded.close();
     await this.store.close();
   }
 

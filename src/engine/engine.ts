@@ -4,13 +4,12 @@
  */
 import { isStoreDown } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { canCompare, differing, isComparable } from "../core/fingerprint.ts";
+import { canCompare, differing } from "../core/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import { backoffMs } from "../core/policy.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
-import { toStoredError } from "../core/stored-error.ts";
 import type { ResendPermit } from "../core/transition.ts";
 import { type Call, intentOf, queueAgainOf } from "./call.ts";
 import { Drive, type Driven, type Finish } from "./drive.ts";
@@ -20,7 +19,7 @@ import { type Flight, Flights } from "./flights.ts";
 import type { Applied, EventSource } from "./ledger.ts";
 import { askProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
-import { parseInput } from "./standard-schema.ts";
+import { differsFrom, inputToResend, sameBytes } from "./same-input.ts";
 import { swapsOf, turnOf } from "./turn.ts";
 import { runUnguarded } from "./unguarded.ts";
 import { WaitBudget } from "./wait-budget.ts";
@@ -74,6 +73,7 @@ export class Engine {
     const flight = this.#flights.get(call.key);
     if (flight !== undefined) return this.#join(call, flight).then(finish);
     this.requireOpen();
+    if (this.services.unguarded.has(call.key)) return this.#afterOutage(call).then(finish);
     const known = this.#replays.has(call.key) ? this.#replays.get(call.key, this.services.ledger.instant().now) : null;
     // Confirmed never changes: nothing to wait for, and nothing to ask.
     if (known !== null) return finish(this.#conflictWith(call, known) ?? this.#answer(call, known.record));
@@ -114,6 +114,8 @@ export class Engine {
 
   /** Another tenant's record is a miss: a key that got about opens nothing. Who has no tenant (""), sees all. */
   async find(key: string, tenant: string): Promise<Stored | null> {
+    const { unguarded } = this.services;
+    if (unguarded.has(key)) await unguarded.write(key);
     const stored = await this.services.ledger.read(key);
     return stored !== null && tenant !== "" && stored.record.tenant !== tenant ? null : stored;
   }
@@ -132,6 +134,35 @@ export class Engine {
     // A caller of this process is at it already, with patience of its own.
     if (this.#flights.get(call.key) !== undefined) return this.describe(stored.record) as Outcome<unknown>;
     return this.#flying(call, () => this.#turns(call, stored, false, new WaitBudget(this.services, 0), true));
+  }
+
+  /** This process has run it while the store was down: the ledger is told before it is asked. */
+  #afterOutage(call: Call): Promise<Outcome<unknown>> {
+    return this.#flying(call, async () => {
+      const { unguarded, ledger, clock, underWay } = this.services;
+      const budget = this.#budget(call, { at: clock.monotonic(), inside: underWay.inside });
+      try {
+        await unguarded.write(call.key);
+      } catch (error) {
+        if (!call.definition.policy.failOpen || !isStoreDown(error)) throw error;
+        return this.#duringOutage(call, this.services.newHolder());
+      }
+      return this.#turns(call, await ledger.read(call.key), true, budget);
+    });
+  }
+
+  /** By the same rules as with the ledger, as far as this process knows. */
+  #duringOutage(call: Call, holder: string): Outcome<unknown> | Promise<Outcome<unknown>> {
+    const { unguarded, ledger } = this.services;
+    const record = unguarded.recordOf(call.key);
+    if (record === null) return runUnguarded(this.services, call, holder);
+    const differs = this.#differsFrom(call, record);
+    if (differs !== null) return this.#conflict(call, differs);
+    const sameInput = record.state === "unknown" && sameBytes(this.services, call, record);
+    const situation = { policy: call.definition.policy, at: ledger.instant(), newRound: true, sameBytes: sameInput };
+    const step = nextStep(record, situation).do;
+    if (step === "claim" || step === "resend") return runUnguarded(this.services, call, holder);
+    return this.#answer(call, record);
   }
 
   async #flying(call: Call, work: () => Promise<Outcome<unknown>>): Promise<Outcome<unknown>> {
@@ -223,20 +254,25 @@ export class Engine {
   }
 
   /** Whether the store may guard such an action is asked first; once it may, there is nothing to wait for. */
-  #applyClaim(call: Call, stored: Stored | null, newRound: boolean): Promise<Applied> {
+  #applyClaim(
+    call: Call,
+    stored: Stored | null,
+    newRound: boolean,
+    holder = this.services.newHolder(),
+  ): Promise<Applied> {
     const { ledger } = this.services;
     const admission = ledger.admits(call.definition.policy.doubt.kind);
     // By flights, not by attempts under way: of a burst in one tick no attempt has begun yet.
     const place = stored?.record.terms?.place;
-    if (admission === null) return ledger.apply(stored, this.#claimOf(call, newRound, place), this.#flights.lone);
-    return admission.then(() => ledger.apply(stored, this.#claimOf(call, newRound, place)));
+    const claim = this.#claimOf(call, newRound, holder, place);
+    if (admission === null) return ledger.apply(stored, claim, this.#flights.lone);
+    return admission.then(() => ledger.apply(stored, claim));
   }
 
   /** `place`: where its turn in its order has come. */
-  #claimOf(call: Call, newRound: boolean, place: number | undefined): EventSource {
-    const { payloads, newHolder } = this.services;
+  #claimOf(call: Call, newRound: boolean, holder: string, place: number | undefined): EventSource {
+    const { payloads } = this.services;
     const { definition } = call;
-    const holder = newHolder();
     return (current) => {
       // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
       if (current !== null && this.#differsFrom(call, current) !== null) return null;
@@ -291,12 +327,12 @@ export class Engine {
   async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     const at = this.services.ledger.instant();
     const inDoubt = stored?.record.state === "unknown" ? stored.record : null;
-    const sameBytes = inDoubt !== null && this.#sameBytes(call, inDoubt);
+    const sameInput = inDoubt !== null && sameBytes(this.services, call, inDoubt);
     const step: Step = nextStep(stored?.record ?? null, {
       policy: call.definition.policy,
       at,
       newRound: fresh,
-      sameBytes,
+      sameBytes: sameInput,
     });
     switch (step.do) {
       case "answer":
@@ -345,14 +381,15 @@ export class Engine {
   }
 
   async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
+    const holder = this.services.newHolder();
     try {
-      const applied = await this.#applyClaim(call, stored, fresh);
+      const applied = await this.#applyClaim(call, stored, fresh, holder);
       if (!applied.ok) return { stored: applied.stored, fresh };
       const end = await execute(this.services, { call, stored: applied.stored, input: call.input });
       return this.#after(call, end, budget);
     } catch (error) {
       if (call.definition.policy.failOpen && isStoreDown(error))
-        return { outcome: await runUnguarded(this.services, call) };
+        return { outcome: await this.#duringOutage(call, holder) };
       throw error;
     }
   }
@@ -374,7 +411,8 @@ export class Engine {
       newRound: fresh,
     });
     if (!applied.ok) return { stored: applied.stored, fresh };
-    const input = permit.because === "provider-key" ? await this.#inputToResend(call, applied.stored) : call.input;
+    const input =
+      permit.because === "provider-key" ? await inputToResend(this.services, call, applied.stored) : call.input;
     return this.#after(call, await execute(this.services, { call, stored: applied.stored, input }), budget);
   }
 
@@ -457,52 +495,13 @@ export class Engine {
     return differs === null ? null : this.#conflict(call, differs);
   }
 
-  /** The guarded fields that make the record another input's; null: it is ours to go on with. */
   #differsFrom(call: Call, record: LedgerRecord): readonly string[] | null {
-    if (expired(record, this.services.ledger.instant().now)) return null;
-    if (!canCompare(record.fingerprint, call.print) && isSafeUncompared(record, call)) return null;
-    const { guarded } = differing(record.fingerprint, call.print, call.definition.free);
-    // Known not to have happened, and nobody is at it: the corrected input may go ahead.
-    if (guarded.length === 0 || (record.state === "failed" && !record.final)) return null;
-    return guarded;
+    return differsFrom(call, record, this.services.ledger.instant().now);
   }
 
   #conflict(call: Call, differs: readonly string[]): Outcome<unknown> {
     this.services.events.emit({ type: "conflict", action: call.definition.name, key: call.key, differs });
     return { status: "conflict", key: call.key, differs };
-  }
-
-  /** A resend under the provider's key must carry the bytes of the first send, reworded free fields or not. */
-  #sameBytes(call: Call, record: LedgerRecord): boolean {
-    const { payloads } = this.services;
-    if (call.definition.prepare && payloads.loadDraft(record, true).omitted !== undefined) return false;
-    if (record.input !== null && payloads.load(record, "input").omitted === undefined) return true;
-    // Not stored, or sealed for others: only this call's own input is left, and it must be known to be the same.
-    return (
-      isComparable(record.fingerprint) &&
-      canCompare(record.fingerprint, call.print) &&
-      differing(record.fingerprint, call.print, call.definition.free).free.length === 0
-    );
-  }
-
-  /** An input that cannot be had any more (the schema has changed) gives the claim back: the doubt is what it was. */
-  async #inputToResend(call: Call, stored: Stored): Promise<unknown> {
-    try {
-      return await this.#originalInput(call, stored.record);
-    } catch (error) {
-      const { fence, holder } = stored.record;
-      const hold = { fence, holder: holder as string };
-      const event = { type: "not-sent", hold, error: toStoredError(error), retryAt: null, final: false } as const;
-      await this.services.ledger.apply(stored, event);
-      throw error;
-    }
-  }
-
-  async #originalInput(call: Call, record: LedgerRecord): Promise<unknown> {
-    if (differing(record.fingerprint, call.print, call.definition.free).free.length === 0) return call.input;
-    const given = this.services.payloads.load(record, "input").value;
-    const { schema, name } = call.definition;
-    return schema === undefined ? given : parseInput(schema, given, name);
   }
 
   #emitUnknown(record: LedgerRecord): void {
@@ -514,15 +513,6 @@ export class Engine {
 /** An outcome as it is. */
 export function asItIs(outcome: Outcome<unknown>): Outcome<unknown> {
   return outcome;
-}
-
-/**
- * The record's digests belong to an encryption key that is not given. Answers that run nothing and show no result need
- * no comparison: a result that is sealed, and a doubt that this call will not run again with its own input.
- */
-function isSafeUncompared({ state, result }: LedgerRecord, { definition }: Call): boolean {
-  if (state === "confirmed") return result !== null && !("json" in result);
-  return (state === "sent" || state === "unknown") && definition.policy.doubt.kind !== "retry";
 }
 
 /** When a call was made, and whether inside an attempt of this instance. */

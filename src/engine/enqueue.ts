@@ -106,6 +106,9 @@ export async function enqueue(
 ): Promise<Enqueued<unknown>> {
   await requireStorableInput(call, secret);
   const { ledger } = engine.services;
+  const { unguarded } = engine.services;
+  if (view !== null) unguarded.requireWritten(call.key, `${call.definition.name}.enqueue`);
+  else if (unguarded.has(call.key)) await unguarded.write(call.key);
   const admission = ledger.admits(call.definition.policy.doubt.kind);
   if (admission !== null) await admission;
   const line = terms.orderKey === null ? undefined : lineFor(call, terms.orderKey, secret);

@@ -6,6 +6,7 @@ import { formatDuration } from "../core/duration.ts";
 import {
   configError,
   isNevertwiceError,
+  isStoreUnavailable,
   NevertwiceError,
   type PutOff,
   putOffMark,
@@ -20,7 +21,7 @@ import { type Hold, type LedgerEvent, transition } from "../core/transition.ts";
 import { isUnclassified, unclassifiedWarning } from "../core/way-out.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
-import { type AttemptContext, type Context, contextOf, type Logger, runAs } from "./context.ts";
+import { type AttemptContext, type Context, contextOf, type Logger, startAs } from "./context.ts";
 import type { Events, Warnings } from "./events.ts";
 import type { Applied, Applying, Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
@@ -28,6 +29,7 @@ import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "
 import { warnOfLostResult, warnOfOddResult } from "./result-warnings.ts";
 import { sameEffect } from "./same-effect.ts";
 import type { UnderWay } from "./under-way.ts";
+import type { UnguardedRuns } from "./unguarded-runs.ts";
 import type { Untold } from "./untold.ts";
 import { verdictOn } from "./verdict.ts";
 
@@ -55,6 +57,7 @@ export interface ExecutionServices {
   readonly warnings: Warnings;
   readonly logger: Logger;
   readonly untold: Untold;
+  readonly unguarded: UnguardedRuns;
   readonly heart: Heart;
   readonly underWay: UnderWay;
 }
@@ -154,7 +157,7 @@ class Execution implements Watcher<unknown>, Applying {
     const { timeoutMs } = this.#call.definition.policy;
     this.#pulse.limit(timeoutMs);
     const context = this.#context();
-    const ended = await this.#pulse.race(begin(context, prepare, this.#input, context));
+    const ended = await this.#pulse.race(startAs(context, prepare, this.#input, context));
     if (ended.kind === "threw") return { end: await this.#beforeMark(ended.error) };
     if (ended.kind === "timeout") return { end: await this.#notSent(this.#timeoutError("prepare"), null) };
     if (ended.kind === "lease-lost") return { end: await this.#tooLate() };
@@ -204,7 +207,7 @@ class Execution implements Watcher<unknown>, Applying {
 
   #effect(draft: unknown, at = this.#services.ledger.instant()): void {
     const context = this.#context(at);
-    this.#work = begin(context, this.#call.definition.run, this.#input, context, draft);
+    this.#work = startAs(context, this.#call.definition.run, this.#input, context, draft);
     this.#pulse.watch(this.#work, this);
   }
 
@@ -292,12 +295,14 @@ class Execution implements Watcher<unknown>, Applying {
   failed(error: unknown): void {
     const { ledger, events, untold } = this.#services;
     const { key, definition } = this.#call;
-    if (!storeIsDown(error) || this.#told === null) {
+    if (!isStoreUnavailable(error) || this.#told === null) {
       this.#ending.crashed(error);
       return;
     }
     events.emit({ type: "confirm_delayed", action: definition.name, key });
     untold.add({ key, event: this.#told });
+    const change = transition(this.#record, this.#told, ledger.instant());
+    if (change.ok) this.#remember(change.record, this.#value);
     this.#ending.ended(this.#done(this.#value, ledger.instant().now, null));
   }
 
@@ -348,7 +353,7 @@ class Execution implements Watcher<unknown>, Applying {
         await this.#doubt("run returned without ctx.sent(), so the effect may have happened unmarked", null);
     } catch (error) {
       // Not to be taken for a store that was down before the effect, which an action may answer by running it.
-      if (!storeIsDown(error)) throw error;
+      if (!isStoreUnavailable(error)) throw error;
     }
     throw configError(
       `${this.#call.definition.name}: mark is "manual" and run returned without ctx.sent(). Call \`await ctx.sent()\` right before the effect; this attempt (${this.#call.key}) is held as unknown until somebody resolves it.`,
@@ -437,11 +442,19 @@ class Execution implements Watcher<unknown>, Applying {
       const applied = await ledger.apply(this.#pulse.stored, event);
       return applied.ok ? applied.stored : { moved: applied.stored };
     } catch (error) {
-      if (!storeIsDown(error)) throw error;
+      if (!isStoreUnavailable(error)) throw error;
       untold.add({ key: this.#call.key, event });
       const change = transition(this.#record, event, ledger.instant());
-      return change.ok ? { record: change.record, version: this.#pulse.stored.version } : { moved: this.#pulse.stored };
+      if (!change.ok) return { moved: this.#pulse.stored };
+      this.#remember(change.record);
+      return { record: change.record, version: this.#pulse.stored.version };
     }
+  }
+
+  /** Where the next call would run without the ledger, it has to know of this one. */
+  #remember(record: LedgerRecord, value?: unknown): void {
+    if (!this.#call.definition.policy.failOpen) return;
+    this.#services.unguarded.remember({ call: this.#call, record, value, claimed: true });
   }
 
   #leaseLost(): void {
@@ -513,17 +526,4 @@ class Execution implements Watcher<unknown>, Applying {
 /** Without `mark: "manual"` the claim was the mark. */
 async function marked(): Promise<void> {}
 
-export function storeIsDown(error: unknown): boolean {
-  return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
-}
-
 const NO_WORK: Promise<unknown> = Promise.resolve();
-
-/** A promise of the work, whatever it is made of; a native one is passed on as it is. */
-function begin<A extends unknown[], T>(context: Context, work: (...args: A) => T | Promise<T>, ...args: A): Promise<T> {
-  try {
-    return Promise.resolve(runAs(context, work, ...args));
-  } catch (error) {
-    return Promise.reject(error);
-  }
-}

@@ -15,6 +15,12 @@ export function sameEffect(first: unknown, second: unknown): boolean {
   }
 }
 
+/** Both have the provider's own id, and it is the same: surely one effect. */
+export function hasSameId(first: unknown, second: unknown): boolean {
+  const id = idOf(first);
+  return id !== undefined && id === idOf(second);
+}
+
 function idOf(result: unknown): string | undefined {
   if (typeof result === "string") return result;
   if (typeof result !== "object" || result === null) return undefined;

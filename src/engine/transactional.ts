@@ -25,6 +25,7 @@ export function runInTransaction(engine: Engine, call: Call, tx: unknown): Promi
 
 async function runWithin(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
   const view = viewOf(engine, call.definition.name, tx);
+  engine.services.unguarded.requireWritten(call.key, call.definition.name);
   const [stored = null] = await view.read([call.key]);
   const standing = standingOutcome(engine, call, stored);
   if (standing !== null) return standing;

@@ -1,5 +1,5 @@
 /** A record as a worker got it: whether it may begin, and how it ends. */
-import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { isNevertwiceError, isStoreUnavailable, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { LaneAnswer, Limit } from "../core/limit.ts";
 import { expiredError } from "../core/queued.ts";
 import { type LedgerRecord, leaseAlive } from "../core/record.ts";
@@ -12,7 +12,7 @@ import { type Call, type CallDefaults, printOf } from "../engine/call.ts";
 import { sleep } from "../engine/clock.ts";
 import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
-import { type End, type Ending as ExecutionEnding, executeThen, storeIsDown } from "../engine/execution.ts";
+import { type End, type Ending as ExecutionEnding, executeThen } from "../engine/execution.ts";
 import type { Applied } from "../engine/ledger.ts";
 import { isInputMissing, missingInput } from "../engine/missing-input.ts";
 import { parseInput } from "../engine/standard-schema.ts";
@@ -58,8 +58,12 @@ export function runLeasedThen(
   listener: LeasedListener,
 ): void {
   const { schema, limit } = definition;
+  const { unguarded, ledger } = services.engine.services;
   const readied = inputOf(services, stored);
-  if ("lacks" in readied) tell(listener, leaveToOthers(services, stored, readied.lacks));
+  // A call of this process runs it without the ledger, or has: that is written first.
+  if (unguarded.has(stored.record.key))
+    tell(listener, giveBack(services, stored, ledger.instant().now + UNGUARDED_PAUSE_MS));
+  else if ("lacks" in readied) tell(listener, leaveToOthers(services, stored, readied.lacks));
   else if ("why" in readied) tell(listener, parkLeased(services, stored, readied.error, readied.why));
   else if (schema !== undefined) tell(listener, runParsed(services, definition, stored, readied.value));
   else {
@@ -91,7 +95,7 @@ function markThenRun(services: LeasedServices, call: Call, leased: Stored, liste
     // A promise of the worker's: the effect runs in the worker's async context, not in that of who shared the write.
     mark(services, call, leased).then(run, (error: unknown) => {
       // Written or not, and only the answer is missing: nothing was begun under it.
-      if (storeIsDown(error)) giveBackLater(services, leased);
+      if (isStoreUnavailable(error)) giveBackLater(services, leased);
       listener.crashed(error);
     });
   }
@@ -291,11 +295,12 @@ export async function giveBack(services: LeasedServices, stored: Stored, dueAt: 
     const applied = await services.engine.services.ledger.apply(stored, event);
     return applied.ok ? { as: "given-back", at: dueAt, soon, stored: applied.stored } : { as: "moved" };
   } catch (error) {
-    if (storeIsDown(error)) giveBackLater(services, stored);
+    if (isStoreUnavailable(error)) giveBackLater(services, stored);
     throw error;
   }
 }
 
+const UNGUARDED_PAUSE_MS = 1_000;
 const LEFT_TO_OTHERS_MS = 30_000;
 
 /** Processes are given a new key one after the other: what this one cannot open, another one can. */
