@@ -21,7 +21,7 @@ import { type Hold, type LedgerEvent, transition } from "../core/transition.ts";
 import { isUnclassified, unclassifiedWarning } from "../core/way-out.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
-import { type AttemptContext, type Context, contextOf, type Logger, startAs } from "./context.ts";
+import { type AttemptContext, contextOf, type Logger, startAs } from "./context.ts";
 import type { Events, Warnings } from "./events.ts";
 import type { Applied, Applying, Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
