@@ -9,7 +9,7 @@ import { quietInMs, windowOver } from "./doubt-time.ts";
 import { note } from "./history.ts";
 import { keepFrom } from "./keep.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
-import { bringForward, giveBack, queueExisting, withoutDeadline } from "./queued.ts";
+import { bringForward, giveBack, queueExisting, withEnd, withoutDeadline, withoutEnd } from "./queued.ts";
 import {
   expired,
   type Fingerprint,
@@ -100,6 +100,8 @@ export type LedgerEvent =
       readonly retryAt: number | null;
       /** Refused for good. */
       readonly final: boolean;
+      /** Queued work: when its tries end. */
+      readonly givesUpAt?: number;
     }
   /** Handed back without having been begun: the attempt does not count. `yieldsPlace`: it goes to the end of its order. */
   | { readonly type: "give-back"; readonly hold: Hold; readonly dueAt: number; readonly yieldsPlace?: boolean }
@@ -270,7 +272,8 @@ function surelyNotSent(current: LedgerRecord, event: EventOf<"not-sent">, at: In
   if (event.retryAt === null) {
     return accept(settled(current, "failed", at, { error: event.error, final: event.final }), entry);
   }
-  return accept({ ...idle(current, at, event.retryAt), error: event.error }, entry);
+  const terms = withEnd(current.terms, event.givesUpAt);
+  return accept({ ...idle(current, at, event.retryAt), terms, error: event.error }, entry);
 }
 
 /** A resend that was not sent, or was refused, leaves the attempt before it as doubtful as it was. */
@@ -320,7 +323,10 @@ function resolve(current: LedgerRecord, event: EventOf<"resolve">, at: Instant):
         note(current, event_, "confirmed", at, event),
       );
     case "not-done":
-      return accept({ ...idle(current, at, at.now), tries: 0 }, note(current, event_, "pending", at, event));
+      return accept(
+        { ...withoutEnd(idle(current, at, at.now)), tries: 0 },
+        note(current, event_, "pending", at, event),
+      );
     case "failed": {
       const error: StoredError = { name: "Resolved", message: event.reason };
       return accept(settled(current, "failed", at, { error, final: true }), note(current, event_, "failed", at, event));

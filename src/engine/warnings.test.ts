@@ -71,7 +71,7 @@ describe("warnings", () => {
     const { nt, warned } = listening();
     nt.action("charge_card", { keep: "1d", run });
     nt.action("refund", { keep: keepFor.payment, run });
-    nt.action("digest", { keep: keepFor.mail, run });
+    nt.action("digest", { keep: keepFor.frequent, run });
     nt.action("tick", { keep: keepFor.scheduled("1h"), retry: { attempts: 1 }, run });
     expect(warned.map((one) => [one.code, one.action])).toEqual([["KEEP_SHORT_FOR_MONEY", "charge_card"]]);
   });

@@ -45,7 +45,7 @@ export interface StepsOf extends StepsOwner {
   hasEnded(): boolean;
 }
 
-const OPTIONS = new Set("keep lease timeout wait doubt retry whenStoreDown classify".split(" "));
+const OPTIONS = new Set("effect keep lease timeout wait doubt retry whenStoreDown classify".split(" "));
 const MOST_STEPS = 10_000;
 /** The run whose step is at work here. */
 const insideStepOf = new AsyncLocalStorage<string>();
