@@ -408,8 +408,8 @@ class Instance implements Nevertwice {
     if (this.#lookedAt.has(name)) return;
     this.#lookedAt.add(name);
     const warn = (refusal: string | null) => {
-      const unfit = unfitForMoney(this.store, refusal, name);
-      if (unfit !== null) this.#engine.services.warnings.warn(unfit.code, name, unfit.message);
+      const message = unfitForMoney(this.store, refusal, name);
+      if (message !== null) this.#engine.services.warnings.warn("STORE_UNFIT_FOR_MONEY", name, message);
     };
     if (this.store.refuses === undefined) warn(null);
     else this.store.refuses({ doubt: "hold" }).then(warn, () => this.#lookedAt.delete(name));

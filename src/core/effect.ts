@@ -65,7 +65,7 @@ const PRESETS: Readonly<Record<Effect, Preset>> = {
   post: { keep: "30d", leastKeep: "7d", doubt: "hold", queuedFor: "24h", timeout: "5m" },
 };
 
-export const EFFECTS = Object.keys(PRESETS) as readonly Effect[];
+const EFFECTS = Object.keys(PRESETS) as readonly Effect[];
 
 /** Null: no kind was given. */
 export function presetOf(effect: Effect | undefined, where: string): Preset | null {
@@ -105,7 +105,7 @@ export function refuseContradiction(effect: Effect | undefined, doubt: unknown, 
 }
 
 export interface EffectWarning {
-  readonly code: "KEEP_SHORT_FOR_EFFECT" | "FAIL_OPEN_FOR_MONEY" | "STORE_UNFIT_FOR_MONEY";
+  readonly code: "KEEP_SHORT_FOR_EFFECT" | "FAIL_OPEN_FOR_MONEY";
   readonly message: string;
 }
 
@@ -139,7 +139,7 @@ export function unfitForMoney(
   store: { readonly name: string; readonly traits: Pick<StoreTraits, "survives"> },
   refusal: string | null,
   action: string,
-): EffectWarning | null {
+): string | null {
   const why =
     store.traits.survives === "nothing"
       ? "it forgets everything when the process ends"
@@ -147,8 +147,5 @@ export function unfitForMoney(
         ? null
         : `it may lose a claim that it acknowledged (${refusal})`;
   if (why === null) return null;
-  return {
-    code: "STORE_UNFIT_FOR_MONEY",
-    message: `action ${action}: its effect is "payment" and the ledger is the ${store.name} store: ${why}, and then a repeat pays again. Use SQLite or Postgres for payments; another store may guard the rest.`,
-  };
+  return `action ${action}: its effect is "payment" and the ledger is the ${store.name} store: ${why}, and then a repeat pays again. Use SQLite or Postgres for payments; another store may guard the rest.`;
 }

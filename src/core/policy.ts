@@ -161,13 +161,26 @@ function leaseAround(timeoutMs: number | undefined, usualMs: number): number {
   return Math.max(usualMs, Math.ceil((timeoutMs ?? 0) * 1.2));
 }
 
-/** A part of something that is leased has the same lease, unless it has its own or a timeout that needs a longer one. */
+/** A part of something longer is kept as long as that, or as its kind of effect needs. Undefined: it has no kind. */
+export function inheritedKeep(
+  effect: Effect | undefined,
+  keepMs: number | null,
+  where: string,
+): number | null | undefined {
+  const preset = presetOf(effect, where);
+  return preset === null ? undefined : longerKeep(keepMs, resolveKeep(preset.keep, where));
+}
+
+/** A part of something that is leased has the same lease, unless it has its own, or a timeout or an effect that needs a longer one. */
 export function inheritedLease(
-  { lease, timeout }: { readonly lease?: Duration; readonly timeout?: Duration },
+  { lease, timeout, effect }: { readonly lease?: Duration; readonly timeout?: Duration; readonly effect?: Effect },
   leaseMs: number,
   where: string,
 ): Duration {
   if (lease !== undefined) return lease;
+  const preset = presetOf(effect, where);
+  if (preset !== null)
+    return Math.max(leaseMs, resolveLease(timeout === undefined ? {} : { timeout }, where, preset).leaseMs);
   return leaseAround(timeout === undefined ? undefined : durationMs(timeout, `${where}: timeout`), leaseMs);
 }
 

@@ -77,11 +77,11 @@ describe("B6 the next try of a record", () => {
   it("its last try is made when the time is over, and then it is given up, truthfully", () => {
     const record = queued({ tries: 80, terms: { givesUpAt: NOW + MINUTE } });
     expect(nextTry(of(), record, at())).toEqual({ at: NOW + MINUTE, givesUpAt: NOW + MINUTE });
-    const { at: next, because } = nextTry(of(), { ...record, tries: 81 }, at(NOW + MINUTE));
+    const { at: next, because } = nextTry(of(), { ...record, tries: 81, attempt: 90 }, at(NOW + MINUTE));
     expect(next).toBeNull();
-    expect(because).toBe("given up: it was tried 81 times in 3d");
+    expect(because).toBe("given up after 3d of tries, at attempt 90");
     expect(givenUp({ name: "Error", message: "connect ECONNREFUSED" }, because).message).toBe(
-      "connect ECONNREFUSED (given up: it was tried 81 times in 3d)",
+      "connect ECONNREFUSED (given up after 3d of tries, at attempt 90)",
     );
   });
 

@@ -45,7 +45,7 @@ export interface RetryPolicies extends RetryPolicy {
 
 const MAX_ATTEMPTS = 1_000;
 const DIRECT_ATTEMPTS = 5;
-export const QUEUED_FOR = "3d";
+const QUEUED_FOR = "3d";
 
 const QUEUED = ["attempts", "backoff", "max", "for"];
 const ALL = [...QUEUED, "queued"];
@@ -115,7 +115,7 @@ function checkNames(options: object, known: readonly string[], where: string): v
   if (wrong !== undefined) throw noSuchOption(where, wrong, known);
 }
 
-type Tried = Pick<LedgerRecord, "queued" | "tries" | "terms" | "history">;
+type Tried = Pick<LedgerRecord, "queued" | "attempt" | "tries" | "terms" | "history">;
 
 /** What the record goes by: a worker sees to it, or only calls do. */
 export function retryOf(policies: RetryPolicies, { queued }: Pick<LedgerRecord, "queued">): RetryPolicy {
@@ -202,8 +202,8 @@ function endOf({ forMs, forByDefault }: RetryPolicy, { terms }: Tried, now: numb
   return terms?.givesUpAt ?? now + forMs;
 }
 
-function gaveUp({ forMs }: RetryPolicy, { tries }: Tried): string {
-  return `given up: it was tried ${tries} ${tries === 1 ? "time" : "times"} in ${formatDuration(forMs ?? 0)}`;
+function gaveUp({ forMs }: RetryPolicy, { attempt }: Tried): string {
+  return `given up after ${formatDuration(forMs ?? 0)} of tries, at attempt ${attempt}`;
 }
 
 function askedToWait(until: number, givesUpAt: number): string {
