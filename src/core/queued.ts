@@ -105,8 +105,12 @@ export function withoutDeadline(record: LedgerRecord): LedgerRecord {
   return withoutEnd({ ...record, terms });
 }
 
-/** A new round of tries has all of its time. */
-export function withoutEnd(record: LedgerRecord): LedgerRecord {
+/** Tried from the beginning, with all of its time. */
+export function inNewRound(record: LedgerRecord): LedgerRecord {
+  return { ...withoutEnd(record), tries: 0 };
+}
+
+function withoutEnd(record: LedgerRecord): LedgerRecord {
   if (record.terms?.givesUpAt === undefined) return record;
   const { givesUpAt: _over, ...terms } = record.terms;
   return { ...record, terms: Object.keys(terms).length === 0 ? null : terms };

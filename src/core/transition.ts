@@ -9,7 +9,7 @@ import { quietInMs, windowOver } from "./doubt-time.ts";
 import { note } from "./history.ts";
 import { keepFrom } from "./keep.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
-import { bringForward, giveBack, queueExisting, withEnd, withoutDeadline, withoutEnd } from "./queued.ts";
+import { bringForward, giveBack, inNewRound, queueExisting, withEnd, withoutDeadline } from "./queued.ts";
 import {
   expired,
   type Fingerprint,
@@ -323,10 +323,7 @@ function resolve(current: LedgerRecord, event: EventOf<"resolve">, at: Instant):
         note(current, event_, "confirmed", at, event),
       );
     case "not-done":
-      return accept(
-        { ...withoutEnd(idle(current, at, at.now)), tries: 0 },
-        note(current, event_, "pending", at, event),
-      );
+      return accept(inNewRound(idle(current, at, at.now)), note(current, event_, "pending", at, event));
     case "failed": {
       const error: StoredError = { name: "Resolved", message: event.reason };
       return accept(settled(current, "failed", at, { error, final: true }), note(current, event_, "failed", at, event));

@@ -13,7 +13,7 @@ import {
 } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { LedgerRecord } from "../core/record.ts";
-import { givenUp, nextTry } from "../core/retry.ts";
+import { givenUp, type NextTry, nextTry } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Hold, type LedgerEvent, transition } from "../core/transition.ts";
@@ -32,6 +32,7 @@ import type { Untold } from "./untold.ts";
 import { verdictOn } from "./verdict.ts";
 
 type NotSent = Extract<LedgerEvent, { readonly type: "not-sent" }>;
+type Failure = Pick<NotSent, "retryAt" | "final" | "givesUpAt"> & Pick<NextTry, "because">;
 
 export type End =
   | { readonly kind: "done"; readonly outcome: Outcome<unknown>; readonly stored: Stored | null }
@@ -397,15 +398,11 @@ class Execution implements Watcher<unknown>, Applying {
   #notSent(error: unknown, retryAfterMs: number | null): Promise<End> {
     const { ledger, random } = this.#services;
     const { now } = ledger.instant();
-    const { at, because, ...end } = nextTry(this.#call.definition.policy, this.#record, { now, retryAfterMs, random });
-    return this.#settleFailed(error, { retryAt: at, final: false, ...end }, because);
+    const { at, ...next } = nextTry(this.#call.definition.policy, this.#record, { now, retryAfterMs, random });
+    return this.#settleFailed(error, { retryAt: at, final: false, ...next });
   }
 
-  async #settleFailed(
-    error: unknown,
-    how: Pick<NotSent, "retryAt" | "final" | "givesUpAt">,
-    because?: string,
-  ): Promise<End> {
+  async #settleFailed(error: unknown, { because, ...how }: Failure): Promise<End> {
     const { retryAt, final } = how;
     const shown = givenUp(toStoredError(error), because);
     const event = { type: "not-sent", hold: this.#pulse.hold, error: shown, ...how } as const;
