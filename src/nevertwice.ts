@@ -3,11 +3,12 @@
 import { randomBytes } from "node:crypto";
 import type { Duration } from "./core/duration.ts";
 import { durationMs } from "./core/duration.ts";
+import { movesMoney, unfitForMoney, withEffect } from "./core/effect.ts";
 import { configError, noSuchOption } from "./core/errors.ts";
 import { requireGiven } from "./core/given-option.ts";
 import { checkSecret } from "./core/key.ts";
 import type { Absent, Outcome } from "./core/outcome.ts";
-import { type PolicyOptions, policyWarnings } from "./core/policy.ts";
+import { type PolicyOptions, policyWarnings, shortLease } from "./core/policy.ts";
 import { redact } from "./core/redact.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
 import type { Store } from "./core/store.ts";
@@ -155,6 +156,8 @@ class Instance implements Nevertwice {
   readonly #defaults: CallDefaults;
   readonly #definitions = new Map<string, Definition>();
   readonly #adHoc = new Set<string>();
+  /** Payments for which the store was looked at. */
+  readonly #lookedAt = new Set<string>();
   readonly #sweeper: Sweeper;
   readonly #loop: SweepLoop | null;
   readonly #services;
@@ -198,7 +201,10 @@ class Instance implements Nevertwice {
       logger: options.logger ?? silentLogger,
       untold,
       unguarded: new UnguardedRuns({ ledger, clock, events, payloads, warnings, untold }),
-      heart: new Heart(ledger, clock),
+      heart: new Heart(ledger, clock, (action, times) => {
+        const message = shortLease(action, { ...times, because: "the event loop was blocked" });
+        if (message !== null) warnings.warn("LEASE_SHORT", action, message);
+      }),
       newHolder: holderIds(),
       underWay: new UnderWay(),
     });
@@ -226,10 +232,13 @@ class Instance implements Nevertwice {
     const definition = defineAction(name, options);
     this.#requireFreeName(name);
     this.#definitions.set(name, definition);
-    for (const warning of policyWarnings(definition.policy, name)) {
-      this.#engine.services.warnings.warn(warning.code, name, warning.message);
-    }
-    const action = createAction<I, R>(definition, this.#services);
+    this.#warnOf(definition);
+    const used = () => {
+      this.#used();
+      this.#lookAtStore(definition);
+    };
+    const services = movesMoney(definition.policy.effect) ? { ...this.#services, used } : this.#services;
+    const action = withEffect(createAction<I, R>(definition, services), definition.policy.effect);
     // So that the command, given an action, finds the instance it belongs to.
     Object.defineProperty(action, OWNER, { value: this });
     Object.defineProperty(action, PAST, { value: pastOf(definition, this.#services) });
@@ -392,9 +401,25 @@ class Instance implements Nevertwice {
     if (this.#adHoc.has(definition.name)) return;
     if (this.#adHoc.size >= MOST_AD_HOC) this.#adHoc.clear();
     this.#adHoc.add(definition.name);
-    for (const warning of policyWarnings(definition.policy, definition.name)) {
-      this.#engine.services.warnings.warn(warning.code, definition.name, warning.message);
-    }
+    this.#warnOf(definition);
+    if (movesMoney(definition.policy.effect)) this.#lookAtStore(definition);
+  }
+
+  #warnOf({ policy, name }: Definition): void {
+    for (const { code, message } of policyWarnings(policy, name))
+      this.#engine.services.warnings.warn(code, name, message);
+  }
+
+  /** At the first use, since some stores have to ask their server. One that does not answer says so to the call itself. */
+  #lookAtStore({ name }: Definition): void {
+    if (this.#lookedAt.has(name)) return;
+    this.#lookedAt.add(name);
+    const warn = (refusal: string | null) => {
+      const message = unfitForMoney(this.store, refusal, name);
+      if (message !== null) this.#engine.services.warnings.warn("STORE_UNFIT_FOR_MONEY", name, message);
+    };
+    if (this.store.refuses === undefined) warn(null);
+    else this.store.refuses({ doubt: "hold" }).then(warn, () => this.#lookedAt.delete(name));
   }
 }
 

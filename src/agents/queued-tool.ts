@@ -3,6 +3,7 @@
  * touch it. A worker runs the action later, without the agent's process or its framework: so it is an action that is
  * handed over here, not a handler.
  */
+import { effectOf } from "../core/effect.ts";
 import { configError, isNevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { State } from "../core/record.ts";
@@ -52,7 +53,7 @@ export function queuedTool<I, R, X = unknown>(
   if (wrong !== undefined) {
     throw noSuchOption("queuedTool", wrong, OPTIONS);
   }
-  requireWhose(options, "queuedTool");
+  requireWhose({ ...options, effect: effectOf(action) }, `queuedTool(${JSON.stringify(action.actionName)})`);
   const { name = action.actionName, statusTool } = options;
   const telling = { tool: name, statusTool };
   const answer = async (input: I, extra: X): Promise<QueuedAnswer<R>> => {

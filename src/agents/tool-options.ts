@@ -1,4 +1,5 @@
 /** The options of a guarded tool: the words of an action, and what only tools have. */
+import { movesMoney } from "../core/effect.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
 import type { KeyOption } from "../core/key-parts.ts";
@@ -68,7 +69,7 @@ export type AnyInput = Readonly<Record<string, unknown>>;
 export type AnyToolOptions = ToolOptions<any, any>;
 
 const GUARD = ["scope", "tenant", "statusTool"] as const;
-const POLICY = ["keep", "lease", "timeout", "wait", "doubt", "retry", "whenStoreDown"] as const;
+const POLICY = ["effect", "keep", "lease", "timeout", "wait", "doubt", "retry", "whenStoreDown"] as const;
 const TOOL = [...POLICY, "key", "free", "action", "readOnly", "errors", "classify"] as const;
 const MEANINGS: ReadonlySet<unknown> = new Set(["doubt", "not-done", "answer"]);
 
@@ -97,11 +98,26 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
 }
 
 /** Whose intents a tool's calls are: an option that is there and undefined would make them everybody's. */
-export function requireWhose(options: GuardOptions<never>, where: string): void {
+export function requireWhose(options: GuardOptions<never> & { readonly effect?: unknown }, where: string): void {
   requireGiven(where, options, ["tenant"]);
+  if (!("scope" in options)) requireNoMoney(options, where);
   if (!("scope" in options) || options.scope !== undefined) return;
   throw configError(
     `${where}: scope is undefined. The variable it comes from may not be set. Give the id of the run, session or thread, a function of the call, or null where an intent happens once in any of them; or leave the option out.`,
+  );
+}
+
+/**
+ * A wrapper's own scope would make a payment another one in the next session. Whether that is meant is for the tool's author
+ * to say.
+ */
+export function requireNoMoney(
+  { effect, readOnly }: { readonly effect?: unknown; readonly readOnly?: boolean | undefined },
+  where: string,
+): void {
+  if (!movesMoney(effect) || readOnly === true) return;
+  throw configError(
+    `${where}: effect is "payment", and scope is not given. The same payment in another scope is another payment, so say which: scope: null where it is made once in any session, the id of the order, customer or conversation, or a function of the call.`,
   );
 }
 
@@ -135,7 +151,13 @@ export function checkToolsOptions(options: object, where: string): void {
     throw configError(`${where}: tools takes a record of options by the tool's name: { send_mail: { key: ["to"] } }.`);
   }
   for (const [name, value] of Object.entries({ ...tools, ...(otherTools !== undefined && { otherTools }) })) {
-    if (value === false || isPlain(value)) continue;
+    if (value === false) continue;
+    if (isPlain(value)) {
+      const whose = { ...value, ...options };
+      if (!("scope" in whose))
+        requireNoMoney(value, `${where}: ${name === "otherTools" ? name : `tool ${JSON.stringify(name)}`}`);
+      continue;
+    }
     throw configError(
       `${where}: the options of ${JSON.stringify(name)} are ${JSON.stringify(value)}; give an object such as { key: ["to"] }, or false for a tool that is left alone.`,
     );

@@ -22,6 +22,7 @@ export function recordJson(record: LedgerRecord, at: Instant) {
     createdAt: record.createdAt,
     updatedAt: record.updatedAt,
     dueAt: record.dueAt,
+    givesUpAt: record.terms?.givesUpAt ?? null,
     doubtSince: record.doubtSince,
     why: record.why,
     settledAt: record.settledAt,

@@ -81,6 +81,8 @@ export const HISTORY_LIMIT = 30;
 export interface WorkTerms {
   /** Not to be begun after this (epoch ms): then it fails as expired. */
   readonly notAfter?: number;
+  /** Its tries end here (epoch ms). Absent: it has not failed yet, or its number of tries is the only bound. */
+  readonly givesUpAt?: number;
   /** It goes ahead of work that became due up to this many steps before it (PRIORITY_STEP_MS). */
   readonly priority?: number;
   /** The order it belongs to, by the key of the order's note. */

@@ -8,7 +8,7 @@
 import { quietInMs, windowOver } from "./doubt-time.ts";
 import { note } from "./history.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
-import { bringForward, giveBack, queueExisting, withoutDeadline } from "./queued.ts";
+import { bringForward, giveBack, inNewRound, queueExisting, withEnd, withoutDeadline } from "./queued.ts";
 import {
   expired,
   type Instant,
@@ -93,6 +93,8 @@ export type LedgerEvent =
       readonly retryAt: number | null;
       /** Refused for good. */
       readonly final: boolean;
+      /** Queued work: when its tries end. */
+      readonly givesUpAt?: number;
     }
   /** Handed back without having been begun: the attempt does not count. `yieldsPlace`: it goes to the end of its order. */
   | { readonly type: "give-back"; readonly hold: Hold; readonly dueAt: number; readonly yieldsPlace?: boolean }
@@ -271,7 +273,8 @@ function surelyNotSent(current: LedgerRecord, event: EventOf<"not-sent">, at: In
   if (event.retryAt === null) {
     return accept(settled(current, "failed", at, { error: event.error, final: event.final }), entry);
   }
-  return accept({ ...idle(current, at, event.retryAt), error: event.error }, entry);
+  const terms = withEnd(current.terms, event.givesUpAt);
+  return accept({ ...idle(current, at, event.retryAt), terms, error: event.error }, entry);
 }
 
 /** A resend that was not sent, or was refused, leaves the attempt before it as doubtful as it was. */
@@ -321,7 +324,7 @@ function resolve(current: LedgerRecord, event: EventOf<"resolve">, at: Instant):
         note(current, event_, "confirmed", at, event),
       );
     case "not-done":
-      return accept({ ...idle(current, at, at.now), tries: 0 }, note(current, event_, "pending", at, event));
+      return accept(inNewRound(idle(current, at, at.now)), note(current, event_, "pending", at, event));
     case "failed": {
       const error: StoredError = { name: "Resolved", message: event.reason };
       return accept(settled(current, "failed", at, { error, final: true }), note(current, event_, "failed", at, event));

@@ -79,7 +79,7 @@ export function runOfTool<F extends object>(run: F): F {
 }
 
 const KNOWN = new Set(
-  "input key free keep lease timeout wait doubt retry prepare run mark classify limit whenStoreDown".split(" "),
+  "input key free effect keep lease timeout wait doubt retry prepare run mark classify limit whenStoreDown".split(" "),
 );
 
 export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R, D>): Definition {

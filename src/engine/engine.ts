@@ -7,8 +7,8 @@ import { NevertwiceError } from "../core/errors.ts";
 import { canCompare, differing } from "../core/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
-import { backoffMs } from "../core/policy.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
+import { backoffMs, hasTriesLeft, mayResend } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import type { ResendPermit } from "../core/transition.ts";
 import { type Call, intentOf, queueAgainOf } from "./call.ts";
@@ -433,7 +433,7 @@ export class Engine {
       case "unknown": {
         const { tries } = end.stored.record;
         const pauseMs = backoffMs(policy, tries, null, this.services.random);
-        const settling = policy.doubt.kind !== "hold" && tries < policy.attempts;
+        const settling = policy.doubt.kind !== "hold" && mayResend(policy, end.stored.record);
         if (settling && (await budget.pause(pauseMs))) return { stored: end.stored, fresh: false };
         return { outcome: withCause(this.describe(end.stored.record) as Outcome<unknown>, end.error) };
       }
@@ -446,10 +446,11 @@ export class Engine {
     const answer = await askProbe(this.services, call, record);
     if (answer.as === "unknown") return { outcome: this.#answer(call, record) };
     const bound = { tenant: record.tenant, key: record.key, fence: record.fence };
+    const { now } = ledger.instant();
     const fact =
       answer.as === "done"
         ? { as: "done" as const, result: payloads.store(answer.result, "result", 1 << 20, bound) }
-        : { as: "not-done" as const, noneLeft: !fresh && record.tries >= call.definition.policy.attempts };
+        : { as: "not-done" as const, noneLeft: !fresh && !hasTriesLeft(call.definition.policy, record, now) };
     const applied = await ledger.apply(stored, { type: "probed", fence: record.fence, quietForMs, answer: fact });
     if (applied.ok)
       events.emit({ type: "settled", action: record.action, key: record.key, as: answer.as, how: "probe" });

@@ -13,8 +13,8 @@ import {
   rejectedMark,
 } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
-import { backoffMs } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
+import { givenUp, type NextTry, nextTry } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Hold, type LedgerEvent, transition } from "../core/transition.ts";
@@ -34,6 +34,7 @@ import type { Untold } from "./untold.ts";
 import { verdictOn } from "./verdict.ts";
 
 type NotSent = Extract<LedgerEvent, { readonly type: "not-sent" }>;
+type Failure = Pick<NotSent, "retryAt" | "final" | "givesUpAt"> & Pick<NextTry, "because">;
 
 export type End =
   | { readonly kind: "done"; readonly outcome: Outcome<unknown>; readonly stored: Stored | null }
@@ -400,17 +401,16 @@ class Execution implements Watcher<unknown>, Applying {
   }
 
   #notSent(error: unknown, retryAfterMs: number | null): Promise<End> {
-    const { policy } = this.#call.definition;
-    const { tries } = this.#record;
-    if (tries >= policy.attempts) return this.#settleFailed(error, { retryAt: null, final: false });
     const { ledger, random } = this.#services;
-    const retryAt = ledger.instant().now + backoffMs(policy, tries, retryAfterMs, random);
-    return this.#settleFailed(error, { retryAt, final: false });
+    const { now } = ledger.instant();
+    const { at, ...next } = nextTry(this.#call.definition.policy, this.#record, { now, retryAfterMs, random });
+    return this.#settleFailed(error, { retryAt: at, final: false, ...next });
   }
 
-  async #settleFailed(error: unknown, how: Pick<NotSent, "retryAt" | "final">): Promise<End> {
+  async #settleFailed(error: unknown, { because, ...how }: Failure): Promise<End> {
     const { retryAt, final } = how;
-    const event = { type: "not-sent", hold: this.#pulse.hold, error: toStoredError(error), ...how } as const;
+    const shown = givenUp(toStoredError(error), because);
+    const event = { type: "not-sent", hold: this.#pulse.hold, error: shown, ...how } as const;
     const stored = await this.#tell(event);
     if ("moved" in stored) return { kind: "moved", stored: stored.moved };
     if (stored.record.state === "unknown") return { kind: "unknown", stored, error };

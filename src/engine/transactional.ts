@@ -9,6 +9,7 @@ import { configError, NevertwiceError } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { nextStep } from "../core/plan.ts";
+import { shortLease } from "../core/policy.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored, TransactionalStore, TransactionView } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
@@ -120,7 +121,14 @@ async function claimRunConfirm(
     newRound: true,
     ...(stored?.record.terms?.place !== undefined && { place: stored.record.terms.place }),
   });
+  const { clock, warnings } = engine.services;
+  const beganAt = clock.monotonic();
   const result = await runEffect(engine, call, claimed.record);
+  const silentMs = clock.monotonic() - beganAt;
+  const { leaseMs } = definition.policy;
+  const because = "it ran inside the caller's transaction";
+  const message = shortLease(definition.name, { leaseMs, silentMs, because });
+  if (message !== null) warnings.warn("LEASE_SHORT", definition.name, message);
   const { tenant, fence, holder, attempt } = claimed.record;
   const confirmed = await swap(engine, view, claimed, {
     type: "confirm",

@@ -347,9 +347,11 @@ export async function parkLeased(
 }
 
 /** Why it is too late to begin; null: it is not. */
-export function staleSince({ terms }: LedgerRecord, now: number): Error | null {
+export function staleSince({ terms, history }: LedgerRecord, now: number): Error | null {
   if (terms?.notAfter === undefined || terms.notAfter > now) return null;
-  return new Error(`expired: it was not to be begun after ${new Date(terms.notAfter).toISOString()}`);
+  const last = history.findLast(({ event }) => event === "not-sent")?.error;
+  const tried = last === undefined ? "" : `; its last try failed: ${last}`;
+  return new Error(`expired: it was not to be begun after ${new Date(terms.notAfter).toISOString()}${tried}`);
 }
 
 function unreadable({ action, key }: LedgerRecord, omitted: string): NevertwiceError {

@@ -10,7 +10,7 @@ import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, isNevertwiceError, messageOf, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import { backoffMs, type RetryOptions } from "../core/policy.ts";
+import { givenUp, nextTry, type RetryOptions } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Action, type ActionServices, createAction } from "../engine/action.ts";
@@ -350,12 +350,14 @@ class TakenTask<I, R> implements Task<I, R> {
     const { engine } = this.#services;
     const { ledger, random, events } = engine.services;
     const { policy, name } = this.#definition;
-    const { tries, attempt } = this.#pulse.stored.record;
-    const again = !final && tries < policy.attempts;
-    const retryAt = again ? ledger.instant().now + backoffMs(policy, tries, null, random) : null;
-    const event = { type: "not-sent", hold: this.#pulse.hold, error: toStoredError(error), retryAt, final } as const;
+    const { record } = this.#pulse.stored;
+    const { now } = ledger.instant();
+    const next = final ? { at: null } : nextTry(policy, record, { now, retryAfterMs: null, random });
+    const { at: retryAt, because, ...end } = next;
+    const shown = givenUp(toStoredError(error), because);
+    const event = { type: "not-sent", hold: this.#pulse.hold, error: shown, retryAt, final, ...end } as const;
     const applied = await ledger.apply(this.#pulse.stored, event);
-    if (applied.ok) events.emit({ type: "failed", action: name, key: this.key, attempt, final });
+    if (applied.ok) events.emit({ type: "failed", action: name, key: this.key, attempt: record.attempt, final });
     if (applied.stored === null) throw this.#lost();
     return engine.describe(applied.stored.record) as Outcome<R> | Absent;
   }

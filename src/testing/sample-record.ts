@@ -63,6 +63,7 @@ export function filledRecord(overrides: Partial<LedgerRecord> = {}): LedgerRecor
     queued: true,
     terms: {
       notAfter: 1_750_000_000_009,
+      givesUpAt: 1_750_000_000_011,
       priority: 3,
       line: "nt1_line",
       place: 1_750_000_000_007,

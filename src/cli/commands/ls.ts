@@ -1,4 +1,5 @@
 import { isNevertwiceError } from "../../core/errors.ts";
+import { nearest } from "../../core/nearest.ts";
 import { STATES, type State } from "../../core/record.ts";
 import { instantOf, type Page, type Store, type Stored } from "../../core/store.ts";
 import { isUnclassified, wayOut } from "../../core/way-out.ts";
@@ -8,7 +9,6 @@ import { type DoubtFilter, doubts, splitCursor } from "../doubts.ts";
 import { EXIT, UsageError } from "../exit.ts";
 import { age, plural, shellWord, shortKey } from "../format.ts";
 import { ledgerJson, noLedgerYet } from "../ledger.ts";
-import { nearest } from "../nearest.ts";
 import { recordJson } from "../record-json.ts";
 import { HELD, heldBy, heldWords, type ListedStep } from "../run-steps.ts";
 import { actionLabel, markOf, paintState, remarkOf, standingOf } from "../standing.ts";

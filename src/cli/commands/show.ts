@@ -102,6 +102,8 @@ function facts(context: Context, record: LedgerRecord, at: Instant, holding: rea
     ...optional("holder", holderWords(record, at)),
     ["created", time(record.createdAt)],
     ...when("due", record.dueAt),
+    ...when("gives up", record.state === "confirmed" ? null : (record.terms?.givesUpAt ?? null)),
+    ...when("expires", record.state === "confirmed" ? null : (record.terms?.notAfter ?? null)),
     ...sentTimes(record).flatMap(([name, ms]) => when(name, ms)),
     ...when("in doubt", record.doubtSince),
     ...when("settled", record.settledAt),

@@ -72,7 +72,7 @@ function words(outcome: Outcome<unknown> | Absent, record: LedgerRecord, { now }
     case "in_flight":
       return `since ${moment(outcome.since, now)}, attempt ${record.attempt}`;
     case "queued":
-      return `due ${moment(outcome.dueAt, now)}`;
+      return `due ${moment(outcome.dueAt, now)}${outcome.givesUpAt === undefined ? "" : `; gives up ${moment(outcome.givesUpAt, now)}`}`;
     case "failed":
       return `${outcome.final ? "refused for good" : "the next call may try again"}; ${oneLine(toStoredError(outcome.error).message)}`;
     case "unknown":
