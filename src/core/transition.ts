@@ -6,7 +6,7 @@
  * attempt's refusal says nothing about the attempt that followed it.
  */
 import { quietInMs, windowOver } from "./doubt-time.ts";
-import { note } from "./history.ts";
+import { actedBy, note } from "./history.ts";
 import { keepFrom } from "./keep.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
 import { bringForward, giveBack, queueExisting, withoutDeadline } from "./queued.ts";
@@ -33,6 +33,8 @@ export interface Intent {
   readonly action: string;
   readonly version: number;
   readonly scope: string | null;
+  /** Who means it; not part of the key. */
+  readonly agent?: string | null;
   readonly fingerprint: Fingerprint;
   readonly input: Payload | null;
   readonly keepMs: number | null;
@@ -82,6 +84,8 @@ export type LedgerEvent =
       readonly holder: string;
       readonly leaseMs: number;
       readonly newRound: boolean;
+      /** Who sends it again; null: somebody without a name. Not given: whoever did before. */
+      readonly agent?: string | null;
     }
   | {
       readonly type: "mark";
@@ -91,7 +95,15 @@ export type LedgerEvent =
       readonly draft: Payload | null;
     }
   | { readonly type: "heartbeat"; readonly hold: Hold; readonly leaseMs: number }
-  | { readonly type: "confirm"; readonly hold: Hold; readonly result: Payload | null }
+  | {
+      readonly type: "confirm";
+      readonly hold: Hold;
+      readonly result: Payload | null;
+      /** The provider's own id of the effect. */
+      readonly providerId?: string | null;
+      /** Who did it, where that need not be the record's agent: a task is done by whoever took it. */
+      readonly agent?: string | null;
+    }
   | {
       readonly type: "not-sent";
       readonly hold: Hold;
@@ -100,6 +112,7 @@ export type LedgerEvent =
       readonly retryAt: number | null;
       /** Refused for good. */
       readonly final: boolean;
+      readonly agent?: string | null;
     }
   /** Handed back without having been begun: the attempt does not count. `yieldsPlace`: it goes to the end of its order. */
   | { readonly type: "give-back"; readonly hold: Hold; readonly dueAt: number; readonly yieldsPlace?: boolean }
@@ -112,7 +125,7 @@ export type LedgerEvent =
       readonly fence: number;
       readonly quietForMs: number;
       readonly answer:
-        | { readonly as: "done"; readonly result: Payload | null }
+        | { readonly as: "done"; readonly result: Payload | null; readonly providerId?: string | null }
         /** `noneLeft`: all tries are used up, so it is a dead letter. */
         | { readonly as: "not-done"; readonly noneLeft?: boolean };
     }
@@ -120,6 +133,7 @@ export type LedgerEvent =
       readonly type: "resolve";
       readonly as: "done" | "not-done" | "failed";
       readonly result: Payload | null;
+      readonly providerId?: string | null;
       readonly by: string;
       readonly reason: string;
     }
@@ -203,8 +217,8 @@ function claim(current: LedgerRecord | null, event: EventOf<"claim">, at: Instan
   if (blocked !== null) return refuse(blocked);
   if (event.intent !== undefined && isOutOfTurn(current, event.place)) return refuse("not-its-turn");
   // Nothing has left the house under this record, so the newer input (a reworded body, say) is the one to send.
-  const renewed = event.intent === undefined ? current : renew(current, event.intent, at);
-  return accept(take(renewed, event, at));
+  if (event.intent === undefined) return accept(take(current, event, at));
+  return accept(take(actedBy(renew(current, event.intent, at), event.intent.agent ?? null, at), event, at));
 }
 
 function claimRefusal(current: LedgerRecord, at: Instant): Refusal | null {
@@ -229,7 +243,11 @@ function resend(current: LedgerRecord, event: EventOf<"resend">, at: Instant): C
   if (event.permit.because === "provider-key" && windowOver(current, event.permit.windowMs, at)) {
     return refuse("window-over");
   }
-  const record = { ...take(current, { ...event, to: "sent" }, at), doubted: true };
+  const record = {
+    ...take(current, { ...event, to: "sent" }, at),
+    doubted: true,
+    agent: event.agent === undefined ? current.agent : event.agent,
+  };
   return accept(record, note(current, "resend", "sent", at));
 }
 
@@ -258,12 +276,13 @@ function confirm(current: LedgerRecord, event: EventOf<"confirm">, at: Instant):
   // A fence that this record never handed out is not evidence about this intent.
   if (event.hold.fence < 1 || event.hold.fence > current.fence) return refuse("stale");
   const late = (current.state !== "sent" && current.state !== "claimed") || !holds(current, event.hold);
-  const record = settled(current, "confirmed", at, { result: event.result, error: null });
+  const record = settled(actedBy(current, event.agent, at), "confirmed", at, { ...evidence(event), error: null });
   return accept(record, late ? note(current, "late-success", "confirmed", at) : null);
 }
 
-function surelyNotSent(current: LedgerRecord, event: EventOf<"not-sent">, at: Instant): Change {
-  if ((current.state !== "claimed" && current.state !== "sent") || !holds(current, event.hold)) return refuse("stale");
+function surelyNotSent(before: LedgerRecord, event: EventOf<"not-sent">, at: Instant): Change {
+  if ((before.state !== "claimed" && before.state !== "sent") || !holds(before, event.hold)) return refuse("stale");
+  const current = actedBy(before, event.agent, at);
   if (current.doubted) return stillInDoubt(current, event, at);
   const to = event.retryAt === null ? "failed" : "pending";
   const entry = note(current, event.final ? "rejected" : "not-sent", to, at, { error: event.error.message });
@@ -300,7 +319,7 @@ function probed(current: LedgerRecord, event: EventOf<"probed">, at: Instant): C
   if (current.fence !== event.fence) return refuse("stale");
   if (quietInMs(current, event.quietForMs, at) > 0) return refuse("too-early");
   if (event.answer.as === "done") {
-    const record = settled(current, "confirmed", at, { result: event.answer.result, error: null });
+    const record = settled(current, "confirmed", at, { ...evidence(event.answer), error: null });
     return accept(record, note(current, "probed-done", "confirmed", at));
   }
   if (event.answer.noneLeft !== true)
@@ -316,7 +335,7 @@ function resolve(current: LedgerRecord, event: EventOf<"resolve">, at: Instant):
   switch (event.as) {
     case "done":
       return accept(
-        settled(current, "confirmed", at, { result: event.result, error: null }),
+        settled(current, "confirmed", at, { ...evidence(event), error: null }),
         note(current, event_, "confirmed", at, event),
       );
     case "not-done":
@@ -389,6 +408,7 @@ function begin(intent: Intent, replaced: LedgerRecord | null, at: Instant, by: T
     action: intent.action,
     version: intent.version,
     scope: intent.scope,
+    agent: intent.agent ?? null,
     state: by === null ? "pending" : by.to,
     attempt: tries,
     fence: (replaced?.fence ?? 0) + tries,
@@ -412,6 +432,7 @@ function begin(intent: Intent, replaced: LedgerRecord | null, at: Instant, by: T
     final: false,
     draft: null,
     result: null,
+    providerId: null,
     error: null,
     history: NO_HISTORY,
     fingerprint: intent.fingerprint,
@@ -479,7 +500,7 @@ function settled(
   record: LedgerRecord,
   state: "confirmed" | "failed",
   at: Instant,
-  facts: { result?: Payload | null; error: StoredError | null; final?: boolean },
+  facts: { result?: Payload | null; providerId?: string | null; error: StoredError | null; final?: boolean },
 ): LedgerRecord {
   // Failed means surely not sent: a later try starts the provider's window, and its draft, afresh.
   const unsent = state === "failed";
@@ -502,8 +523,13 @@ function settled(
     doubted: false,
     final: facts.final ?? false,
     result: facts.result ?? null,
+    providerId: facts.providerId ?? null,
     error: facts.error,
   };
+}
+
+function evidence({ result, providerId = null }: { result: Payload | null; providerId?: string | null }) {
+  return { result, providerId };
 }
 
 function accept(record: LedgerRecord, entry: HistoryEntry | null = null): Change {

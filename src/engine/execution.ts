@@ -21,9 +21,10 @@ import { isUnclassified, unclassifiedWarning } from "../core/way-out.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
 import { type AttemptContext, type Context, contextOf, type Logger, runAs } from "./context.ts";
-import type { Events, Warnings } from "./events.ts";
+import { by, type Events, type Warnings } from "./events.ts";
 import type { Applied, Applying, Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
+import type { ProviderIds } from "./provider-ids.ts";
 import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./pulse.ts";
 import { warnOfLostResult, warnOfOddResult } from "./result-warnings.ts";
 import { sameEffect } from "./same-effect.ts";
@@ -51,6 +52,7 @@ export interface ExecutionServices {
   readonly clock: Clock;
   readonly random: () => number;
   readonly payloads: Payloads;
+  readonly providerIds: ProviderIds;
   readonly events: Events;
   readonly warnings: Warnings;
   readonly logger: Logger;
@@ -263,7 +265,7 @@ class Execution implements Watcher<unknown>, Applying {
     try {
       warnOfOddResult(this.#services.warnings, this.#call.definition.name, value);
       this.#value = value;
-      this.#told = { type: "confirm", hold: this.#pulse.hold, result: this.#resultPayload(value) };
+      this.#told = { type: "confirm", hold: this.#pulse.hold, ...this.#evidence(value) };
       const { ledger, heart } = this.#services;
       // With no other attempt under way there is nobody to share the commit with.
       ledger.applyThen(this.#pulse.stored, this.#told, this, heart.still);
@@ -282,7 +284,7 @@ class Execution implements Watcher<unknown>, Applying {
     if (events.watched) {
       const { attempt, key } = this.#record;
       const ms = clock.monotonic() - this.#pulse.beganAt;
-      events.emit({ type: "executed", action: this.#call.definition.name, key, attempt, ms });
+      events.emit({ type: "executed", action: this.#call.definition.name, key, ...by(this.#record), attempt, ms });
     }
     const { record } = applied.stored;
     this.#ending.ended(this.#done(this.#value, record.settledAt ?? record.updatedAt, applied.stored));
@@ -296,7 +298,7 @@ class Execution implements Watcher<unknown>, Applying {
       this.#ending.crashed(error);
       return;
     }
-    events.emit({ type: "confirm_delayed", action: definition.name, key });
+    events.emit({ type: "confirm_delayed", action: definition.name, key, ...by(this.#record) });
     untold.add({ key, event: this.#told });
     this.#ending.ended(this.#done(this.#value, ledger.instant().now, null));
   }
@@ -307,6 +309,13 @@ class Execution implements Watcher<unknown>, Applying {
       kind: "done",
       outcome: { status: "done", key: this.#call.key, result, replayed: false, attempt, at },
       stored,
+    };
+  }
+
+  #evidence(value: unknown) {
+    return {
+      result: this.#resultPayload(value),
+      providerId: this.#services.providerIds.of(this.#call.definition, value),
     };
   }
 
@@ -326,7 +335,7 @@ class Execution implements Watcher<unknown>, Applying {
     const record = stored?.record;
     const first = record ? payloads.load(record, "result").value : undefined;
     if (record?.state === "confirmed" && !sameEffect(first, value)) {
-      events.emit({ type: "duplicate_detected", action: definition.name, key });
+      events.emit({ type: "duplicate_detected", action: definition.name, key, ...by(this.#record) });
     }
     const at = record?.settledAt ?? this.#services.ledger.instant().now;
     const known = record?.state === "confirmed";
@@ -410,7 +419,15 @@ class Execution implements Watcher<unknown>, Applying {
     if ("moved" in stored) return { kind: "moved", stored: stored.moved };
     if (stored.record.state === "unknown") return { kind: "unknown", stored, error };
     const { key, definition } = this.#call;
-    this.#services.events.emit({ type: "failed", action: definition.name, key, attempt: this.#record.attempt, final });
+    const { attempt } = this.#record;
+    this.#services.events.emit({
+      type: "failed",
+      action: definition.name,
+      key,
+      ...by(this.#record),
+      attempt,
+      final,
+    });
     return { kind: "failed", stored, error, final, retryAt };
   }
 
@@ -423,7 +440,15 @@ class Execution implements Watcher<unknown>, Applying {
     });
     if ("moved" in stored) return { kind: "moved", stored: stored.moved };
     const { key, definition } = this.#call;
-    this.#services.events.emit({ type: "unknown", action: definition.name, key, attempt: this.#record.attempt, why });
+    const { attempt } = this.#record;
+    this.#services.events.emit({
+      type: "unknown",
+      action: definition.name,
+      key,
+      ...by(this.#record),
+      attempt,
+      why,
+    });
     this.#warnOfUnclassified(why);
     return { kind: "unknown", stored, error };
   }
@@ -446,7 +471,14 @@ class Execution implements Watcher<unknown>, Applying {
 
   #leaseLost(): void {
     const { key, definition } = this.#call;
-    this.#services.events.emit({ type: "lease_lost", action: definition.name, key, attempt: this.#record.attempt });
+    const { attempt } = this.#record;
+    this.#services.events.emit({
+      type: "lease_lost",
+      action: definition.name,
+      key,
+      ...by(this.#record),
+      attempt,
+    });
   }
 
   /** F26: the caller has gone, the answer came after all. */
@@ -456,10 +488,18 @@ class Execution implements Watcher<unknown>, Applying {
     const hold: Hold = this.#pulse.hold;
     const tell = async (value: unknown) => {
       const current = await ledger.read(key);
-      const applied = await ledger.apply(current, { type: "confirm", hold, result: this.#resultPayload(value) });
-      if (applied.ok) events.emit({ type: "settled", action: definition.name, key, as: "done", how: "late-success" });
+      const applied = await ledger.apply(current, { type: "confirm", hold, ...this.#evidence(value) });
+      if (applied.ok)
+        events.emit({
+          type: "settled",
+          action: definition.name,
+          key,
+          ...by(this.#record),
+          as: "done",
+          how: "late-success",
+        });
       else if (applied.stored && !sameEffect(payloads.load(applied.stored.record, "result").value, value)) {
-        events.emit({ type: "duplicate_detected", action: definition.name, key });
+        events.emit({ type: "duplicate_detected", action: definition.name, key, ...by(this.#record) });
       }
     };
     // A late failure proves nothing, and a store that is down leaves the doubt standing, where a person sees it.

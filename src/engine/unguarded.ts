@@ -3,13 +3,14 @@ import type { Outcome } from "../core/outcome.ts";
 import type { Call } from "./call.ts";
 import { contextOf, runAs } from "./context.ts";
 import { withCause } from "./error-memory.ts";
+import { by } from "./events.ts";
 import type { ExecutionServices } from "./execution.ts";
 import { verdictOn } from "./verdict.ts";
 
 export async function runUnguarded(services: ExecutionServices, call: Call): Promise<Outcome<unknown>> {
   const { events, ledger } = services;
   const { definition, key, tenant, input } = call;
-  events.emit({ type: "bypassed", action: definition.name, key });
+  events.emit({ type: "bypassed", action: definition.name, key, ...by(call) });
   const { signal } = new AbortController();
   const pulse = { signal, ended: false };
   const context = contextOf({

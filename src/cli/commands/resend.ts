@@ -2,6 +2,7 @@ import { isNevertwiceError, messageOf } from "../../core/errors.ts";
 import type { Absent, Outcome } from "../../core/outcome.ts";
 import type { LedgerRecord } from "../../core/record.ts";
 import { instantOf } from "../../core/store.ts";
+import { AGENT, agentOf } from "../agent-flag.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, ProblemError, UsageError } from "../exit.ts";
 import { findRecord } from "../find-record.ts";
@@ -22,6 +23,7 @@ export const resend: Command = {
     "Has the effect again, with the stored input, under the key of the next version. That key is derived by the action's own code, so the module that defines the action is loaded and its action.resend() is called; the store is the one the module's nevertwice() uses. Nothing is sent while the latest version is in flight or in doubt.",
   flags: {
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
+    agent: AGENT,
     ...SIGNATURE_FLAGS,
   },
   operands: 1,
@@ -44,7 +46,7 @@ async function run(context: Context): Promise<number> {
   const action = await loadAction(file, record.action, io.cwd, kindError(context, record));
   const input = storedInput(record);
   await requireSameLedger(context, action, record, input, file);
-  const options = { ...identityOf(record), ...signature };
+  const options = { ...identityOf(record), ...signature, ...agentOf(context) };
   try {
     await action.resend(input, options);
   } catch (error) {
