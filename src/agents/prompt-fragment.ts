@@ -72,7 +72,7 @@ export function promptFragment(options: PromptFragmentOptions = {}): string {
       ? []
       : [
           "",
-          `${status} changes nothing. It answers in the same words. "Done at" means: it was done. Do not repeat it. "Not known" means: no call with this reference is on record; ask the user.`,
+          `${status} changes nothing. It answers in the same words. "Done at" means: the call of this reference was done; after a refusal that is the earlier call, not yours. Do not repeat it. "Not known" means: no call with this reference is on record; ask the user.`,
         ]),
   ].join("\n");
 }

@@ -5,6 +5,7 @@
  * success are welcome late, from any fence: the effect happened, whoever says so. Facts about failure are not: an old
  * attempt's refusal says nothing about the attempt that followed it.
  */
+import { begin, leaseFrom, markOf } from "./begun-record.ts";
 import { quietInMs, windowOver } from "./doubt-time.ts";
 import { actedBy, note } from "./history.ts";
 import { keepFrom } from "./keep.ts";
@@ -19,7 +20,6 @@ import {
   type LedgerRecord,
   leaseAlive,
   type Payload,
-  type SteadyMark,
   type StoredError,
   type WorkTerms,
 } from "./record.ts";
@@ -360,17 +360,9 @@ function holds(record: LedgerRecord, hold: Hold): boolean {
   return record.fence === hold.fence && record.holder === hold.holder;
 }
 
-function leaseFrom(at: Instant, leaseMs: number) {
-  return { until: at.steady + leaseMs, epoch: at.epoch };
-}
-
 function sentNow(record: LedgerRecord, at: Instant) {
   if (record.firstSentAt !== null) return { lastSentAt: at.now };
   return { firstSentAt: at.now, lastSentAt: at.now, firstSentMark: markOf(at) };
-}
-
-function markOf(at: Instant): SteadyMark {
-  return { at: at.steady, epoch: at.epoch };
 }
 
 function inDoubt(record: LedgerRecord, at: Instant, why: string): LedgerRecord {
@@ -391,57 +383,6 @@ function renew(current: LedgerRecord, { fingerprint, input, ...intent }: Intent,
   const wanted = current.state === "failed" ? withoutDeadline(current) : current;
   return { ...wanted, fingerprint, input, keepMs };
 }
-
-interface Taking {
-  readonly to: "claimed" | "sent";
-  readonly holder: string;
-  readonly leaseMs: number;
-}
-
-/** A fresh record, taken or not. It keeps counting the fence of the expired one it replaces, whose zombies must stay refused. */
-function begin(intent: Intent, replaced: LedgerRecord | null, at: Instant, by: Taking | null = null): LedgerRecord {
-  const sent = by?.to === "sent";
-  const tries = by === null ? 0 : 1;
-  return {
-    key: intent.key,
-    tenant: intent.tenant,
-    action: intent.action,
-    version: intent.version,
-    scope: intent.scope,
-    agent: intent.agent ?? null,
-    state: by === null ? "pending" : by.to,
-    attempt: tries,
-    fence: (replaced?.fence ?? 0) + tries,
-    tries,
-    holder: by === null ? null : by.holder,
-    lease: by === null ? null : leaseFrom(at, by.leaseMs),
-    queued: false,
-    terms: null,
-    createdAt: at.now,
-    updatedAt: at.now,
-    dueAt: null,
-    firstSentAt: sent ? at.now : null,
-    lastSentAt: sent ? at.now : null,
-    firstSentMark: sent ? markOf(at) : null,
-    doubted: false,
-    doubtSince: null,
-    doubtMark: null,
-    why: null,
-    settledAt: null,
-    expiresAt: null,
-    final: false,
-    draft: null,
-    result: null,
-    providerId: null,
-    error: null,
-    history: NO_HISTORY,
-    fingerprint: intent.fingerprint,
-    input: intent.input,
-    keepMs: keepFrom(intent, at.now),
-  };
-}
-
-const NO_HISTORY: readonly HistoryEntry[] = Object.freeze([]);
 
 function take(
   record: LedgerRecord,

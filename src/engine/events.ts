@@ -101,6 +101,15 @@ export function by({ agent }: { readonly agent: string | null }): { readonly age
 
 const NOBODY = Object.freeze({});
 
+/** What the events of a call begin with. */
+export function about(call: {
+  readonly definition: { readonly name: string };
+  readonly key: string;
+  readonly agent: string | null;
+}) {
+  return { action: call.definition.name, key: call.key, ...by(call) };
+}
+
 export type EventListener = (event: EngineEvent) => void;
 
 export class Events {
