@@ -102,10 +102,9 @@ function configIn({ config }: Scoped): LangChainCall {
   return config;
 }
 
-/** The name that createAgent({ name }) was given. A tool finds it in its metadata, a middleware in the run's config. */
-function agentName({ metadata, config }: LangChainCall): string | undefined {
-  const within = (config as { readonly metadata?: unknown } | undefined)?.metadata;
-  return ((metadata ?? within) as { readonly lc_agent_name?: string } | undefined)?.lc_agent_name;
+/** The name that createAgent({ name }) was given, as a tool finds it. A middleware is not given it. */
+function agentName({ metadata }: LangChainCall): string | undefined {
+  return (metadata as { readonly lc_agent_name?: string } | undefined)?.lc_agent_name;
 }
 
 function threadOf({ configurable }: LangChainCall): string | null {
