@@ -71,6 +71,7 @@ export type { ActionOptions, Probe, ProbeContext } from "./engine/definition.ts"
 export type { EachOptions, EachProgress, EachReport, EachTrouble } from "./engine/each.ts";
 export type { Enqueued, EnqueueOptions } from "./engine/enqueue.ts";
 export type { EngineEvent, EventListener } from "./engine/events.ts";
+export type { FindQuery, Found } from "./engine/find.ts";
 export type { Resolution, Signature } from "./engine/operate.ts";
 export type { RetryFilter, RetryReport } from "./engine/retry-all.ts";
 export type { StandardSchema } from "./engine/standard-schema.ts";

@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** Puts the engine together over a store: what `nevertwice()` returns. */
 import { randomBytes } from "node:crypto";
+import { checkAgent } from "./core/agent-name.ts";
 import type { Duration } from "./core/duration.ts";
 import { durationMs } from "./core/duration.ts";
 import { movesMoney, unfitForMoney, withEffect } from "./core/effect.ts";
@@ -20,10 +21,12 @@ import { DamageReports } from "./engine/damage-reports.ts";
 import { type ActionOptions, type Definition, defineAction, type Probe } from "./engine/definition.ts";
 import { Engine } from "./engine/engine.ts";
 import { type EventListener, Events, Warnings } from "./engine/events.ts";
+import { type FindQuery, type Found, findIntents } from "./engine/find.ts";
 import { Ledger } from "./engine/ledger.ts";
 import { keyIn, type Resolution, resolveDoubt, retryFailed, type Signature, type Target } from "./engine/operate.ts";
 import { PAST } from "./engine/past.ts";
 import { Payloads } from "./engine/payloads.ts";
+import { ProviderIds } from "./engine/provider-ids.ts";
 import { Heart } from "./engine/pulse.ts";
 import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all.ts";
 import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
@@ -60,6 +63,11 @@ export interface NevertwiceOptions {
    * not sealed are refused, unless `{ keys, acceptPlain: true }` says so for a migration.
    */
   readonly encrypt?: EncryptOption;
+  /**
+   * Who acts: the name of this program or bot, kept on records and told with events; a call may name another. Not part of
+   * the key: another agent with the same intent is a repeat. Default: $NEVERTWICE_AGENT, else none.
+   */
+  readonly agent?: string;
   readonly logger?: Logger;
   readonly onWarning?: (warning: { readonly code: string; readonly action: string; readonly message: string }) => void;
   /** How often silent holders are looked for in the background; false: only when sweep() is called. */
@@ -94,6 +102,8 @@ export interface Nevertwice {
   run<R>(name: string, id: RunId, body: (run: Run) => R | Promise<R>, options?: RunOptions): Promise<R>;
   status(target: { readonly key: string }): Promise<Outcome<unknown> | Absent>;
   resolve(target: { readonly key: string }, resolution: Resolution<unknown>): Promise<Outcome<unknown> | Absent>;
+  /** The intents behind a provider's own id, as a bounce, a log line or a webhook names it. Reads every record of the filters. */
+  find(query: FindQuery): Promise<readonly Found[]>;
   /** Brings a failed record back. */
   retry(target: { readonly key: string }, signature: Signature): Promise<Outcome<unknown> | Absent>;
   /** Brings back every failed record, or those that fit; `dryRun` only says which. */
@@ -117,10 +127,12 @@ export interface Nevertwice {
 }
 
 export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
+  /** The provider's own id in the result, for find({ providerId }). */
+  readonly resultId?: (result: never) => string | undefined;
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
 } & CallOptions;
 
-const OPTIONS = new Set("store tenant tenants secret encrypt logger onWarning sweep".split(" "));
+const OPTIONS = new Set("store tenant tenants secret encrypt agent logger onWarning sweep".split(" "));
 const SWEEP_OPTIONS = new Set(["tenant", "tenants"]);
 const OWNER = Symbol.for("nevertwice.owner");
 const DEFAULT_SWEEP = "30s";
@@ -145,6 +157,7 @@ function checkOptions(options: NevertwiceOptions): void {
     }
   }
   requireGiven("nevertwice()", options, ["store", "encrypt", "secret"]);
+  if ("agent" in options) checkAgent(options.agent, "nevertwice()");
   if (options.secret !== undefined) checkSecret(options.secret);
   checkTenantChoice(options, "nevertwice()");
 }
@@ -174,6 +187,7 @@ class Instance implements Nevertwice {
       tenant: tenant ?? "",
       confinedTo: tenants === "all" ? undefined : tenant,
       secret,
+      agent: options.agent ?? agentOfEnvironment(),
       ...(seals !== null && { digestKeys: seals.digestKeys }),
     };
     this.tenant = this.#defaults.confinedTo;
@@ -190,6 +204,7 @@ class Instance implements Nevertwice {
       damaged: (found) => damage.report(found),
     });
     const payloads = new Payloads(seals);
+    const providerIds = new ProviderIds(this.#definitions, seals?.digestKeys, warnings);
     const untold = new Untold(ledger, clock);
     this.#engine = new Engine({
       ledger,
@@ -197,10 +212,11 @@ class Instance implements Nevertwice {
       random,
       events,
       payloads,
+      providerIds,
       warnings,
       logger: options.logger ?? silentLogger,
       untold,
-      unguarded: new UnguardedRuns({ ledger, clock, events, payloads, warnings, untold }),
+      unguarded: new UnguardedRuns({ ledger, clock, events, payloads, providerIds, warnings, untold }),
       heart: new Heart(ledger, clock, (action, times) => {
         const message = shortLease(action, { ...times, because: "the event loop was blocked" });
         if (message !== null) warnings.warn("LEASE_SHORT", action, message);
@@ -263,14 +279,14 @@ class Instance implements Nevertwice {
         `once(${JSON.stringify(name)}, …): the third argument must be the function that has the effect.`,
       );
     requireGivenIn(options, `once(${JSON.stringify(name)}, …)`);
-    const { scope, version, tenant, wait, tx, ...policy } = options;
+    const { scope, version, tenant, agent, wait, tx, ...policy } = options;
     const definition = defineAction<undefined, R, undefined>(name, {
       ...(policy as PolicyOptions<Probe<undefined, R>>),
       key: () => parts,
       run: (_input, context) => run(context),
     });
     this.#warnOnce(definition);
-    const given = { scope, version, tenant, wait, tx };
+    const given = { scope, version, tenant, agent, wait, tx };
     const set = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
     return createAction<undefined, R>(definition, this.#services)(undefined, set as CallOptions);
   }
@@ -326,6 +342,10 @@ class Instance implements Nevertwice {
 
   async status(target: { readonly key: string }) {
     return this.#engine.status(keyIn(target, "status"), this.#defaults.confinedTo);
+  }
+
+  find(query: FindQuery): Promise<readonly Found[]> {
+    return findIntents(this.#engine, query, this.#defaults);
   }
 
   async resolve(target: { readonly key: string }, resolution: Resolution<unknown>) {
@@ -421,6 +441,13 @@ class Instance implements Nevertwice {
     if (this.store.refuses === undefined) warn(null);
     else this.store.refuses({ doubt: "hold" }).then(warn, () => this.#lookedAt.delete(name));
   }
+}
+
+function agentOfEnvironment(): string | null {
+  const agent = process.env.NEVERTWICE_AGENT;
+  if (agent === undefined || agent === "") return null;
+  checkAgent(agent, "$NEVERTWICE_AGENT");
+  return agent;
 }
 
 function sweepInterval(every: Duration): number {

@@ -1,4 +1,6 @@
 /** The options of a guarded tool: the words of an action, and what only tools have. */
+
+import { agentFrom, checkAgent } from "../core/agent-name.ts";
 import { movesMoney } from "../core/effect.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
@@ -37,6 +39,8 @@ export interface ToolOptions<I = never, R = unknown> extends PolicyOptions<Probe
   readonly errors?: ErrorMeaning | ((result: R) => ErrorMeaning);
   /** A second opinion on an error that the tool threw; undefined leaves it to the built-in rules. */
   readonly classify?: (error: unknown) => Verdictish | undefined;
+  /** The provider's own id in a result, for nt.find({ providerId }); by the usual names unless given. */
+  readonly resultId?: (result: R) => string | undefined;
 }
 
 /** Options for all tools of a wrapper. */
@@ -49,6 +53,11 @@ export interface GuardOptions<X> {
   readonly scope?: string | null | ((extra: X) => string | null | undefined);
   /** Whose call it is. A function gets what the framework hands to the tool; where it gives no name, the call is refused. */
   readonly tenant?: string | ((extra: X) => string | undefined);
+  /**
+   * Who acts, for the records and events; not part of the key. A function gets what the framework hands to the tool. Unless
+   * given: the agent's name where the framework tells it to a tool, then nevertwice({ agent }).
+   */
+  readonly agent?: string | ((extra: X) => string | undefined);
   /** The name of the status tool, if the model has one: refusals then say to ask it. */
   readonly statusTool?: string;
 }
@@ -68,9 +77,9 @@ export type AnyInput = Readonly<Record<string, unknown>>;
 // biome-ignore lint/suspicious/noExplicitAny: options of many tools at once, each with an input of its own
 export type AnyToolOptions = ToolOptions<any, any>;
 
-const GUARD = ["scope", "tenant", "statusTool"] as const;
+const GUARD = ["scope", "tenant", "agent", "statusTool"] as const;
 const POLICY = ["effect", "keep", "lease", "timeout", "wait", "doubt", "retry", "whenStoreDown"] as const;
-const TOOL = [...POLICY, "key", "free", "action", "readOnly", "errors", "classify"] as const;
+const TOOL = [...POLICY, "key", "free", "action", "readOnly", "errors", "classify", "resultId"] as const;
 const MEANINGS: ReadonlySet<unknown> = new Set(["doubt", "not-done", "answer"]);
 
 export function checkToolOptions(options: object, tool: string, extra: readonly string[] = []): void {
@@ -80,7 +89,8 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
     throw noSuchOption(`tool ${JSON.stringify(tool)}`, wrong, known);
   }
   requireWhose(options, `tool ${JSON.stringify(tool)}`);
-  const { errors, action, readOnly, scope, tenant, statusTool } = options as AnyToolOptions & GuardOptions<never>;
+  const { errors, action, readOnly, scope, tenant, agent, statusTool, resultId } = options as AnyToolOptions &
+    GuardOptions<never>;
   if (typeof errors !== "function")
     checkErrors(errors, `tool ${JSON.stringify(tool)}`, ", or a function of the result that returns one of them");
   if (action !== undefined && (typeof action !== "string" || action.trim() === "")) {
@@ -89,6 +99,11 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
   if (readOnly !== undefined && typeof readOnly !== "boolean") {
     throw configError(`tool ${JSON.stringify(tool)}: readOnly is ${JSON.stringify(readOnly)}; it takes true or false.`);
   }
+  if (agent !== undefined && typeof agent !== "function") checkAgent(agent, `tool ${JSON.stringify(tool)}`);
+  if (resultId !== undefined && typeof resultId !== "function")
+    throw configError(
+      `tool ${JSON.stringify(tool)}: resultId must be a function from a result to the provider's id in it: (result) => result.id.`,
+    );
   for (const [option, value] of Object.entries({ scope, tenant, statusTool })) {
     if (value === undefined || typeof value === "string" || (option === "scope" && value === null)) continue;
     if (option !== "statusTool" && typeof value === "function") continue;
@@ -177,12 +192,12 @@ export function optionsOfTool<X>(
   return own === false ? null : { ...(errors !== undefined && { errors }), ...own, ...guard };
 }
 
-/** What a call's own context says about whose intent it is, as a call's options take it. */
-export function scopeAndTenant<X>(
-  { scope, tenant }: GuardOptions<X>,
+/** What a call's own context says about whose intent it is and who acts, as a call's options take it. */
+export function callerOf<X>(
+  { scope, tenant, agent }: GuardOptions<X>,
   extra: X,
   tool: string,
-): { readonly scope?: string; readonly tenant?: string } {
+): { readonly scope?: string; readonly tenant?: string; readonly agent?: string } {
   const inScope = typeof scope === "function" ? scope(extra) : scope;
   if (typeof scope === "function" && inScope === undefined) {
     throw new NevertwiceError(
@@ -198,9 +213,11 @@ export function scopeAndTenant<X>(
       `tool ${JSON.stringify(tool)}: tenant gave ${gave} for this call. Nothing was run: without a tenant, one customer would get another's result. Return the customer's id, a string that is not blank; for calls that have no tenant, guard the tool without this option.`,
     );
   }
+  const named = typeof agent === "function" ? agentFrom(agent(extra)) : agent;
   return {
     ...(inScope !== undefined && inScope !== null && { scope: inScope }),
     ...(ofTenant !== undefined && { tenant: ofTenant }),
+    ...(named !== undefined && { agent: named }),
   };
 }
 
@@ -217,4 +234,12 @@ export function policyOf(options: AnyToolOptions): PolicyOptions<Probe<unknown, 
   return Object.fromEntries(
     POLICY.filter((name) => options[name] !== undefined).map((name) => [name, options[name]]),
   ) as PolicyOptions<Probe<unknown, unknown>>;
+}
+
+/** An option of the call's context, for a guard whose context holds that one. */
+export function lifted<X, Y>(
+  option: string | ((extra: X) => string | undefined),
+  pick: (extra: Y) => X,
+): string | ((extra: Y) => string | undefined) {
+  return typeof option === "function" ? (extra) => option(pick(extra)) : option;
 }

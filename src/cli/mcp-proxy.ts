@@ -12,6 +12,7 @@ import { messageOf } from "../core/errors.ts";
 import { parseForeignJson } from "../core/foreign-json.ts";
 import type { EncryptOption } from "../core/seal.ts";
 import { type Nevertwice, nevertwice } from "../nevertwice.ts";
+import { agentOf } from "./agent-flag.ts";
 import type { Context, Streams } from "./command.ts";
 import { asUsage, EXIT, UsageError } from "./exit.ts";
 import { readText } from "./foreign-text.ts";
@@ -113,11 +114,17 @@ export function refuseFlags({ args }: Context, flags: readonly string[], why: st
   if (given.length > 0) throw new UsageError(`${given.map((flag) => `--${flag}`).join(", ")} ${why}. Leave them out.`);
 }
 
-export function ledgerOptions(context: Context): { tenant?: string; secret?: string; encrypt?: EncryptOption } {
+export function ledgerOptions(context: Context): {
+  tenant?: string;
+  agent?: string;
+  secret?: string;
+  encrypt?: EncryptOption;
+} {
   const tenant = context.args.text("tenant");
   const [secret, encrypt] = [secretOf(context), encryptOf(context)];
   return {
     ...(tenant !== undefined && { tenant }),
+    ...agentOf(context),
     ...(secret !== undefined && { secret }),
     ...(encrypt !== undefined && { encrypt }),
   };

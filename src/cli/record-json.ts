@@ -13,6 +13,7 @@ export function recordJson(record: LedgerRecord, at: Instant) {
     version: record.version,
     tenant: record.tenant,
     scope: record.scope,
+    agent: record.agent,
     state: record.state,
     status,
     lapsed,
@@ -28,6 +29,7 @@ export function recordJson(record: LedgerRecord, at: Instant) {
     settledAt: record.settledAt,
     expiresAt: record.expiresAt,
     final: record.final,
+    providerId: record.providerId,
     error: record.error,
   };
 }

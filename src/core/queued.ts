@@ -33,7 +33,8 @@ export function queueExisting(current: LedgerRecord, event: EventOf<"enqueue">, 
     error: null,
     holder: event.holder ?? null,
   };
-  return { ok: true, record: { ...waiting, fingerprint, input, keepMs, terms: event.terms ?? null } };
+  const agent = event.intent.agent ?? null;
+  return { ok: true, record: { ...waiting, agent, fingerprint, input, keepMs, terms: event.terms ?? null } };
 }
 
 /** Nothing is to be queued again. What has expired would expire again where the deadline that is given has passed too. */

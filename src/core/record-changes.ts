@@ -2,34 +2,19 @@
  * What a record becomes: the parts that the rows of the state machine are made of. Pure. Whether a change is allowed is
  * decided in transition.ts.
  */
+import { type Intent, leaseFrom, markOf } from "./begun-record.ts";
 import { keepFrom } from "./keep.ts";
 import { withoutDeadline } from "./queued.ts";
 import {
-  type Fingerprint,
   HISTORY_LIMIT,
   type HistoryEntry,
   type Instant,
   type LedgerRecord,
   type Payload,
-  type SteadyMark,
   type StoredError,
 } from "./record.ts";
 import type { Refusal } from "./refusal.ts";
 import { hasNoEnd, longerKeep } from "./retention.ts";
-
-/** What a record needs to begin. */
-export interface Intent {
-  readonly key: string;
-  readonly tenant: string;
-  readonly action: string;
-  readonly version: number;
-  readonly scope: string | null;
-  readonly fingerprint: Fingerprint;
-  readonly input: Payload | null;
-  readonly keepMs: number | null;
-  /** Kept until then at least (epoch ms), whenever it is settled. */
-  readonly guardUntil?: number | null;
-}
 
 /** Who holds an attempt: the fence it was claimed with and the random id of the claimer. */
 export interface Hold {
@@ -45,17 +30,9 @@ export function holds(record: LedgerRecord, hold: Hold): boolean {
   return record.fence === hold.fence && record.holder === hold.holder;
 }
 
-export function leaseFrom(at: Instant, leaseMs: number) {
-  return { until: at.steady + leaseMs, epoch: at.epoch };
-}
-
 export function sentNow(record: LedgerRecord, at: Instant) {
   if (record.firstSentAt !== null) return { lastSentAt: at.now };
   return { firstSentAt: at.now, lastSentAt: at.now, firstSentMark: markOf(at) };
-}
-
-function markOf(at: Instant): SteadyMark {
-  return { at: at.steady, epoch: at.epoch };
 }
 
 export function inDoubt(record: LedgerRecord, at: Instant, why: string): LedgerRecord {
@@ -76,60 +53,6 @@ export function renew(current: LedgerRecord, { fingerprint, input, ...intent }: 
   const wanted = current.state === "failed" ? withoutDeadline(current) : current;
   return { ...wanted, fingerprint, input, keepMs };
 }
-
-interface Taking {
-  readonly to: "claimed" | "sent";
-  readonly holder: string;
-  readonly leaseMs: number;
-}
-
-/** A fresh record, taken or not. It keeps counting the fence of the expired one it replaces, whose zombies must stay refused. */
-export function begin(
-  intent: Intent,
-  replaced: LedgerRecord | null,
-  at: Instant,
-  by: Taking | null = null,
-): LedgerRecord {
-  const sent = by?.to === "sent";
-  const tries = by === null ? 0 : 1;
-  return {
-    key: intent.key,
-    tenant: intent.tenant,
-    action: intent.action,
-    version: intent.version,
-    scope: intent.scope,
-    state: by === null ? "pending" : by.to,
-    attempt: tries,
-    fence: (replaced?.fence ?? 0) + tries,
-    tries,
-    holder: by === null ? null : by.holder,
-    lease: by === null ? null : leaseFrom(at, by.leaseMs),
-    queued: false,
-    terms: null,
-    createdAt: at.now,
-    updatedAt: at.now,
-    dueAt: null,
-    firstSentAt: sent ? at.now : null,
-    lastSentAt: sent ? at.now : null,
-    firstSentMark: sent ? markOf(at) : null,
-    doubted: false,
-    doubtSince: null,
-    doubtMark: null,
-    why: null,
-    settledAt: null,
-    expiresAt: null,
-    final: false,
-    draft: null,
-    result: null,
-    error: null,
-    history: NO_HISTORY,
-    fingerprint: intent.fingerprint,
-    input: intent.input,
-    keepMs: keepFrom(intent, at.now),
-  };
-}
-
-const NO_HISTORY: readonly HistoryEntry[] = Object.freeze([]);
 
 export function take(
   record: LedgerRecord,
@@ -188,7 +111,7 @@ export function settled(
   record: LedgerRecord,
   state: "confirmed" | "failed",
   at: Instant,
-  facts: { result?: Payload | null; error: StoredError | null; final?: boolean },
+  facts: { result?: Payload | null; providerId?: string | null; error: StoredError | null; final?: boolean },
 ): LedgerRecord {
   // Failed means surely not sent: a later try starts the provider's window, and its draft, afresh.
   const unsent = state === "failed";
@@ -211,8 +134,13 @@ export function settled(
     doubted: false,
     final: facts.final ?? false,
     result: facts.result ?? null,
+    providerId: facts.providerId ?? null,
     error: facts.error,
   };
+}
+
+export function evidence({ result, providerId = null }: { result: Payload | null; providerId?: string | null }) {
+  return { result, providerId };
 }
 
 export function accept(record: LedgerRecord, entry: HistoryEntry | null = null): Change {

@@ -11,6 +11,7 @@
  * lease    how long a holder may act without a heartbeat
  * doubt    sent, no answer
  * scope    a run, session or thread id
+ * agent    the name of the program, bot or model that acted; it is not part of the key
  */
 
 /** pending: waiting until dueAt · claimed: leased, surely not sent · sent: leased, may have happened. */
@@ -70,6 +71,8 @@ export interface HistoryEntry {
   readonly from: State | null;
   readonly to: State;
   readonly attempt: number;
+  /** Who made that attempt. */
+  readonly agent?: string;
   readonly by?: string;
   readonly reason?: string;
   readonly error?: string;
@@ -109,6 +112,8 @@ export interface LedgerRecord {
   /** The intent's version, part of the key: 1, and one more at each deliberate resend. */
   readonly version: number;
   readonly scope: string | null;
+  /** Who made the last attempt, or enqueued what was not attempted yet; null: nobody named one. */
+  readonly agent: string | null;
   readonly state: State;
   /** Numbered tries since the record began. */
   readonly attempt: number;
@@ -146,6 +151,8 @@ export interface LedgerRecord {
   readonly input: Payload | null;
   readonly draft: Payload | null;
   readonly result: Payload | null;
+  /** confirmed: the provider's own id of the effect, such as a message id or a charge id; a keyed digest with `encrypt`. */
+  readonly providerId: string | null;
   readonly error: StoredError | null;
   readonly history: readonly HistoryEntry[];
 }
@@ -199,6 +206,7 @@ export const BLANK_RECORD: LedgerRecord = {
   action: "",
   version: 1,
   scope: null,
+  agent: null,
   state: "confirmed",
   attempt: 1,
   fence: 1,
@@ -225,6 +233,7 @@ export const BLANK_RECORD: LedgerRecord = {
   input: null,
   draft: null,
   result: null,
+  providerId: null,
   error: null,
   history: [],
 };

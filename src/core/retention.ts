@@ -1,8 +1,9 @@
 /** How long a record is kept, decided later than at its claim: a part of something longer is kept until the whole has ended. */
+
+import type { Intent } from "./begun-record.ts";
 import { LONGEST_DURATION_MS } from "./duration.ts";
 import { keepFrom } from "./keep.ts";
 import type { Instant, LedgerRecord, StoredError } from "./record.ts";
-import type { Intent } from "./record-changes.ts";
 
 /** Null: the record is claimed or sent, and whoever settles it decides. Nothing but the retention changes. */
 export function retained(current: LedgerRecord, keepMs: number | null, at: Instant): LedgerRecord | null {

@@ -5,8 +5,9 @@
  * success are welcome late, from any fence: the effect happened, whoever says so. Facts about failure are not: an old
  * attempt's refusal says nothing about the attempt that followed it.
  */
+import { begin, type Intent, leaseFrom } from "./begun-record.ts";
 import { quietInMs, windowOver } from "./doubt-time.ts";
-import { note } from "./history.ts";
+import { actedBy, note } from "./history.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
 import { bringForward, giveBack, inNewRound, queueExisting, withEnd, withoutDeadline } from "./queued.ts";
 import {
@@ -20,14 +21,12 @@ import {
 } from "./record.ts";
 import {
   accept,
-  begin,
   type Change,
+  evidence,
   type Hold,
   holds,
-  type Intent,
   idle,
   inDoubt,
-  leaseFrom,
   refuse,
   renew,
   sentNow,
@@ -37,7 +36,8 @@ import {
 import type { Refusal } from "./refusal.ts";
 import { retained } from "./retention.ts";
 
-export type { Change, Hold, Intent } from "./record-changes.ts";
+export type { Intent } from "./begun-record.ts";
+export type { Change, Hold } from "./record-changes.ts";
 
 /** Why an attempt in doubt may be run again. */
 export type ResendPermit =
@@ -75,6 +75,8 @@ export type LedgerEvent =
       readonly holder: string;
       readonly leaseMs: number;
       readonly newRound: boolean;
+      /** Who sends it again; null: somebody without a name. Not given: whoever did before. */
+      readonly agent?: string | null;
     }
   | {
       readonly type: "mark";
@@ -84,7 +86,15 @@ export type LedgerEvent =
       readonly draft: Payload | null;
     }
   | { readonly type: "heartbeat"; readonly hold: Hold; readonly leaseMs: number }
-  | { readonly type: "confirm"; readonly hold: Hold; readonly result: Payload | null }
+  | {
+      readonly type: "confirm";
+      readonly hold: Hold;
+      readonly result: Payload | null;
+      /** The provider's own id of the effect. */
+      readonly providerId?: string | null;
+      /** Who did it, where that need not be the record's agent: a task is done by whoever took it. */
+      readonly agent?: string | null;
+    }
   | {
       readonly type: "not-sent";
       readonly hold: Hold;
@@ -95,6 +105,7 @@ export type LedgerEvent =
       readonly final: boolean;
       /** Queued work: when its tries end. */
       readonly givesUpAt?: number;
+      readonly agent?: string | null;
     }
   /** Handed back without having been begun: the attempt does not count. `yieldsPlace`: it goes to the end of its order. */
   | { readonly type: "give-back"; readonly hold: Hold; readonly dueAt: number; readonly yieldsPlace?: boolean }
@@ -107,7 +118,7 @@ export type LedgerEvent =
       readonly fence: number;
       readonly quietForMs: number;
       readonly answer:
-        | { readonly as: "done"; readonly result: Payload | null }
+        | { readonly as: "done"; readonly result: Payload | null; readonly providerId?: string | null }
         /** `noneLeft`: all tries are used up, so it is a dead letter. */
         | { readonly as: "not-done"; readonly noneLeft?: boolean };
     }
@@ -115,6 +126,7 @@ export type LedgerEvent =
       readonly type: "resolve";
       readonly as: "done" | "not-done" | "failed";
       readonly result: Payload | null;
+      readonly providerId?: string | null;
       readonly by: string;
       readonly reason: string;
     }
@@ -127,7 +139,7 @@ export type LedgerEvent =
       readonly intent: Intent;
       readonly holder: string;
       readonly end:
-        | { readonly as: "done"; readonly result: Payload | null }
+        | { readonly as: "done"; readonly result: Payload | null; readonly providerId?: string | null }
         | { readonly as: "unknown"; readonly why: string; readonly error: StoredError | null }
         | { readonly as: "failed"; readonly error: StoredError; readonly final: boolean };
     };
@@ -206,8 +218,8 @@ function claim(current: LedgerRecord | null, event: EventOf<"claim">, at: Instan
   if (blocked !== null) return refuse(blocked);
   if (event.intent !== undefined && isOutOfTurn(current, event.place)) return refuse("not-its-turn");
   // Nothing has left the house under this record, so the newer input (a reworded body, say) is the one to send.
-  const renewed = event.intent === undefined ? current : renew(current, event.intent, at);
-  return accept(take(renewed, event, at));
+  if (event.intent === undefined) return accept(take(current, event, at));
+  return accept(take(actedBy(renew(current, event.intent, at), event.intent.agent ?? null, at), event, at));
 }
 
 function claimRefusal(current: LedgerRecord, at: Instant): Refusal | null {
@@ -232,7 +244,11 @@ function resend(current: LedgerRecord, event: EventOf<"resend">, at: Instant): C
   if (event.permit.because === "provider-key" && windowOver(current, event.permit.windowMs, at)) {
     return refuse("window-over");
   }
-  const record = { ...take(current, { ...event, to: "sent" }, at), doubted: true };
+  const record = {
+    ...take(current, { ...event, to: "sent" }, at),
+    doubted: true,
+    agent: event.agent === undefined ? current.agent : event.agent,
+  };
   return accept(record, note(current, "resend", "sent", at));
 }
 
@@ -261,12 +277,13 @@ function confirm(current: LedgerRecord, event: EventOf<"confirm">, at: Instant):
   // A fence that this record never handed out is not evidence about this intent.
   if (event.hold.fence < 1 || event.hold.fence > current.fence) return refuse("stale");
   const late = (current.state !== "sent" && current.state !== "claimed") || !holds(current, event.hold);
-  const record = settled(current, "confirmed", at, { result: event.result, error: null });
+  const record = settled(actedBy(current, event.agent, at), "confirmed", at, { ...evidence(event), error: null });
   return accept(record, late ? note(current, "late-success", "confirmed", at) : null);
 }
 
-function surelyNotSent(current: LedgerRecord, event: EventOf<"not-sent">, at: Instant): Change {
-  if ((current.state !== "claimed" && current.state !== "sent") || !holds(current, event.hold)) return refuse("stale");
+function surelyNotSent(before: LedgerRecord, event: EventOf<"not-sent">, at: Instant): Change {
+  if ((before.state !== "claimed" && before.state !== "sent") || !holds(before, event.hold)) return refuse("stale");
+  const current = actedBy(before, event.agent, at);
   if (current.doubted) return stillInDoubt(current, event, at);
   const to = event.retryAt === null ? "failed" : "pending";
   const entry = note(current, event.final ? "rejected" : "not-sent", to, at, { error: event.error.message });
@@ -304,7 +321,7 @@ function probed(current: LedgerRecord, event: EventOf<"probed">, at: Instant): C
   if (current.fence !== event.fence) return refuse("stale");
   if (quietInMs(current, event.quietForMs, at) > 0) return refuse("too-early");
   if (event.answer.as === "done") {
-    const record = settled(current, "confirmed", at, { result: event.answer.result, error: null });
+    const record = settled(current, "confirmed", at, { ...evidence(event.answer), error: null });
     return accept(record, note(current, "probed-done", "confirmed", at));
   }
   if (event.answer.noneLeft !== true)
@@ -320,7 +337,7 @@ function resolve(current: LedgerRecord, event: EventOf<"resolve">, at: Instant):
   switch (event.as) {
     case "done":
       return accept(
-        settled(current, "confirmed", at, { result: event.result, error: null }),
+        settled(current, "confirmed", at, { ...evidence(event), error: null }),
         note(current, event_, "confirmed", at, event),
       );
     case "not-done":
@@ -351,7 +368,8 @@ function ranUnguarded(current: LedgerRecord | null, event: EventOf<"ran-unguarde
   const claimed = { to: "sent", holder, leaseMs: 0, newRound: true } as const;
   // What the ledger knows may have happened with its own input; nothing else has.
   const happened = known?.state === "sent" || known?.state === "unknown";
-  const taken = () => take(happened ? (known as LedgerRecord) : renew(known as LedgerRecord, intent, at), claimed, at);
+  const wanted = () => (happened ? (known as LedgerRecord) : renew(known as LedgerRecord, intent, at));
+  const taken = () => take(actedBy(wanted(), intent.agent ?? null, at), claimed, at);
   const ran = isOurs
     ? { ...known, ...sentNow(known, at) }
     : known === null
@@ -360,7 +378,7 @@ function ranUnguarded(current: LedgerRecord | null, event: EventOf<"ran-unguarde
   switch (end.as) {
     case "done":
       return accept(
-        settled(ran, "confirmed", at, { result: end.result, error: null }),
+        settled(ran, "confirmed", at, { ...evidence(end), error: null }),
         note(ran, "ran-unguarded", "confirmed", at),
       );
     case "failed":

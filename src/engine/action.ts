@@ -162,11 +162,12 @@ function queueing<I, R>(definition: Definition, services: ActionServices, calls:
     services.used();
     const terms = readTerms(options, definition.name);
     requireGivenIn(options, `${definition.name}.enqueue`);
-    const { scope, version, tenant, tx } = options;
+    const { scope, version, tenant, agent, tx } = options;
     const identity: CallOptions = {
       ...(scope !== undefined && { scope }),
       ...(version !== undefined && { version }),
       ...(tenant !== undefined && { tenant }),
+      ...(agent !== undefined && { agent }),
     };
     const plain = tx === undefined ? null : viewOf(engine, definition.name, tx);
     const view = plain !== null && share ? sharingStatements(plain) : plain;

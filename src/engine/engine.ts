@@ -14,6 +14,7 @@ import type { ResendPermit } from "../core/transition.ts";
 import { type Call, intentOf, queueAgainOf } from "./call.ts";
 import { Drive, type Driven, type Finish } from "./drive.ts";
 import { rememberedError, withCause, withStoredCause } from "./error-memory.ts";
+import { about, by } from "./events.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
 import type { Applied, EventSource } from "./ledger.ts";
@@ -93,7 +94,7 @@ export class Engine {
     // The flight itself only waited for another process, and ran out of patience before this caller does.
     if (joined?.status === "in_flight" && waitMs > 0) return this.outcome({ ...call, waitMs }, asItIs);
     if (joined !== null) return this.#joined(call, joined, differs.free);
-    this.services.events.emit({ type: "in_flight", action: call.definition.name, key: call.key });
+    this.services.events.emit({ type: "in_flight", ...about(call) });
     return this.#inFlightNow(call);
   }
 
@@ -409,6 +410,7 @@ export class Engine {
       holder: newHolder(),
       leaseMs,
       newRound: fresh,
+      agent: call.agent,
     });
     if (!applied.ok) return { stored: applied.stored, fresh };
     const input =
@@ -449,37 +451,42 @@ export class Engine {
     const { now } = ledger.instant();
     const fact =
       answer.as === "done"
-        ? { as: "done" as const, result: payloads.store(answer.result, "result", 1 << 20, bound) }
+        ? {
+            as: "done" as const,
+            result: payloads.store(answer.result, "result", 1 << 20, bound),
+            providerId: this.services.providerIds.of(call.definition, answer.result),
+          }
         : { as: "not-done" as const, noneLeft: !fresh && !hasTriesLeft(call.definition.policy, record, now) };
     const applied = await ledger.apply(stored, { type: "probed", fence: record.fence, quietForMs, answer: fact });
     if (applied.ok)
-      events.emit({ type: "settled", action: record.action, key: record.key, as: answer.as, how: "probe" });
+      events.emit({
+        type: "settled",
+        action: record.action,
+        key: record.key,
+        ...by(record),
+        as: answer.as,
+        how: "probe",
+      });
     return { stored: applied.stored, fresh };
   }
 
   #answer(call: Call, record: LedgerRecord): Outcome<unknown> {
     const outcome = this.describe(record) as Outcome<unknown>;
     const { events } = this.services;
-    const action = call.definition.name;
     if (outcome.status === "done") {
       this.#replays.put({ record, version: 0 });
-      events.emit({ type: "replayed", action, key: call.key, attempt: record.attempt });
+      events.emit({ type: "replayed", ...about(call), attempt: record.attempt });
       if (!canCompare(record.fingerprint, call.print)) return outcome;
       const { free } = differing(record.fingerprint, call.print, call.definition.free);
       return free.length > 0 ? { ...outcome, differs: free } : outcome;
     }
-    if (outcome.status === "in_flight") events.emit({ type: "in_flight", action, key: call.key });
+    if (outcome.status === "in_flight") events.emit({ type: "in_flight", ...about(call) });
     return outcome;
   }
 
   #joined(call: Call, outcome: Outcome<unknown>, freeDiffers: readonly string[]): Outcome<unknown> {
     if (outcome.status !== "done") return outcome;
-    this.services.events.emit({
-      type: "replayed",
-      action: call.definition.name,
-      key: call.key,
-      attempt: outcome.attempt,
-    });
+    this.services.events.emit({ type: "replayed", ...about(call), attempt: outcome.attempt });
     return { ...outcome, replayed: true, ...(freeDiffers.length > 0 && { differs: freeDiffers }) };
   }
 
@@ -501,13 +508,13 @@ export class Engine {
   }
 
   #conflict(call: Call, differs: readonly string[]): Outcome<unknown> {
-    this.services.events.emit({ type: "conflict", action: call.definition.name, key: call.key, differs });
+    this.services.events.emit({ type: "conflict", ...about(call), differs });
     return { status: "conflict", key: call.key, differs };
   }
 
   #emitUnknown(record: LedgerRecord): void {
     const { action, key, attempt, why } = record;
-    this.services.events.emit({ type: "unknown", action, key, attempt, why: why ?? "" });
+    this.services.events.emit({ type: "unknown", action, key, ...by(record), attempt, why: why ?? "" });
   }
 }
 

@@ -12,6 +12,7 @@ import { type Call, type CallDefaults, type CallOptions, intentOf } from "./call
 import { sleep } from "./clock.ts";
 import type { Engine } from "./engine.ts";
 import { inputDoesNotFit, requireStorableInput } from "./enqueued-input.ts";
+import { by } from "./events.ts";
 import type { Applied } from "./ledger.ts";
 import { insertInLine, type KnownNote, lineKey, place } from "./line.ts";
 import { swapsOf, swapsWithin } from "./turn.ts";
@@ -38,7 +39,7 @@ export interface Enqueued<R> {
   readonly result?: R;
 }
 
-const OPTIONS = new Set("tx dueAt delay expires priority orderKey scope version tenant".split(" "));
+const OPTIONS = new Set("tx dueAt delay expires priority orderKey scope version tenant agent".split(" "));
 const HIGHEST_PRIORITY = 9;
 const LONGEST_ORDER_KEY = 1_024;
 
@@ -280,7 +281,7 @@ function answer(
   { holder, inTransaction }: { readonly holder: string; readonly inTransaction: boolean },
 ): Enqueued<unknown> {
   const { key, definition } = call;
-  const seen = { type: "in_transaction", action: definition.name, key } as const;
+  const seen = { type: "in_transaction", action: definition.name, key, ...by(call) } as const;
   const { events, payloads } = engine.services;
   const record = applied.stored?.record;
   if (record === undefined) {
@@ -293,14 +294,14 @@ function answer(
   const differs = applied.ok ? null : conflictOf(engine, call, record);
   if (differs !== null) {
     if (inTransaction) events.emit({ ...seen, what: "conflict" });
-    else events.emit({ type: "conflict", action: definition.name, key, differs });
+    else events.emit({ type: "conflict", action: definition.name, key, ...by(call), differs });
     throw errorForOutcome({ status: "conflict", key, differs }, definition.name);
   }
   // A repeat may have changed nothing but how long the intent is known.
   const queued = applied.ok && (record.state === "pending" ? record.holder === holder : !isSettled(record));
   const created = queued && record.attempt === 0 && record.createdAt === record.updatedAt;
   if (queued && inTransaction) events.emit({ ...seen, what: "enqueued" });
-  else if (queued) events.emit({ type: "enqueued", action: definition.name, key, created });
+  else if (queued) events.emit({ type: "enqueued", action: definition.name, key, ...by(call), created });
   const done = record.state === "confirmed" ? payloads.load(record, "result") : null;
   return { key, created, state: record.state, ...(done !== null && { result: done.value }) };
 }

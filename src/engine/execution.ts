@@ -22,9 +22,10 @@ import { isUnclassified, unclassifiedWarning } from "../core/way-out.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
 import { type AttemptContext, contextOf, type Logger, startAs } from "./context.ts";
-import type { Events, Warnings } from "./events.ts";
+import { by, type Events, type Warnings } from "./events.ts";
 import type { Applied, Applying, Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
+import type { ProviderIds } from "./provider-ids.ts";
 import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./pulse.ts";
 import { warnOfLostResult, warnOfOddResult } from "./result-warnings.ts";
 import { sameEffect } from "./same-effect.ts";
@@ -54,6 +55,7 @@ export interface ExecutionServices {
   readonly clock: Clock;
   readonly random: () => number;
   readonly payloads: Payloads;
+  readonly providerIds: ProviderIds;
   readonly events: Events;
   readonly warnings: Warnings;
   readonly logger: Logger;
@@ -267,7 +269,7 @@ class Execution implements Watcher<unknown>, Applying {
     try {
       warnOfOddResult(this.#services.warnings, this.#call.definition.name, value);
       this.#value = value;
-      this.#told = { type: "confirm", hold: this.#pulse.hold, result: this.#resultPayload(value) };
+      this.#told = { type: "confirm", hold: this.#pulse.hold, ...this.#evidence(value) };
       const { ledger, heart } = this.#services;
       // With no other attempt under way there is nobody to share the commit with.
       ledger.applyThen(this.#pulse.stored, this.#told, this, heart.still);
@@ -284,9 +286,9 @@ class Execution implements Watcher<unknown>, Applying {
     }
     const { events, clock } = this.#services;
     if (events.watched) {
-      const { attempt, key } = this.#record;
+      const { attempt } = this.#record;
       const ms = clock.monotonic() - this.#pulse.beganAt;
-      events.emit({ type: "executed", action: this.#call.definition.name, key, attempt, ms });
+      events.emit({ type: "executed", ...this.#about, attempt, ms });
     }
     const { record } = applied.stored;
     this.#ending.ended(this.#done(this.#value, record.settledAt ?? record.updatedAt, applied.stored));
@@ -295,12 +297,12 @@ class Execution implements Watcher<unknown>, Applying {
   /** It happened, and that is what the caller must hear. The ledger is told as soon as it listens again. */
   failed(error: unknown): void {
     const { ledger, events, untold } = this.#services;
-    const { key, definition } = this.#call;
+    const { key } = this.#call;
     if (!isStoreUnavailable(error) || this.#told === null) {
       this.#ending.crashed(error);
       return;
     }
-    events.emit({ type: "confirm_delayed", action: definition.name, key });
+    events.emit({ type: "confirm_delayed", ...this.#about });
     untold.add({ key, event: this.#told });
     const change = transition(this.#record, this.#told, ledger.instant());
     if (change.ok) this.#remember(change.record, this.#value);
@@ -316,23 +318,29 @@ class Execution implements Watcher<unknown>, Applying {
     };
   }
 
-  #resultPayload(value: unknown) {
+  /** What its events begin with. */
+  get #about() {
+    return { action: this.#call.definition.name, key: this.#call.key, ...by(this.#record) };
+  }
+
+  /** What is kept of a result. */
+  #evidence(value: unknown) {
     const { tenant, key, fence } = this.#record;
-    const { payloads } = this.#services;
-    const payload = payloads.store(value, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
-    if (payload !== null && "omitted" in payload)
-      warnOfLostResult(this.#services.warnings, this.#call.definition.name, payload.omitted);
-    return payload;
+    const { payloads, providerIds, warnings } = this.#services;
+    const { definition } = this.#call;
+    const result = payloads.store(value, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
+    if (result !== null && "omitted" in result) warnOfLostResult(warnings, definition.name, result.omitted);
+    return { result, providerId: providerIds.of(definition, value) };
   }
 
   /** Somebody else's success is on record already: one effect seen twice, or two effects. */
   #secondSuccess(value: unknown, stored: Stored | null): End {
     const { events, payloads } = this.#services;
-    const { key, definition } = this.#call;
+    const { key } = this.#call;
     const record = stored?.record;
     const first = record ? payloads.load(record, "result").value : undefined;
     if (record?.state === "confirmed" && !sameEffect(first, value)) {
-      events.emit({ type: "duplicate_detected", action: definition.name, key });
+      events.emit({ type: "duplicate_detected", ...this.#about });
     }
     const at = record?.settledAt ?? this.#services.ledger.instant().now;
     const known = record?.state === "confirmed";
@@ -414,8 +422,7 @@ class Execution implements Watcher<unknown>, Applying {
     const stored = await this.#tell(event);
     if ("moved" in stored) return { kind: "moved", stored: stored.moved };
     if (stored.record.state === "unknown") return { kind: "unknown", stored, error };
-    const { key, definition } = this.#call;
-    this.#services.events.emit({ type: "failed", action: definition.name, key, attempt: this.#record.attempt, final });
+    this.#services.events.emit({ type: "failed", ...this.#about, attempt: this.#record.attempt, final });
     return { kind: "failed", stored, error, final, retryAt };
   }
 
@@ -427,8 +434,7 @@ class Execution implements Watcher<unknown>, Applying {
       error: error === null ? null : toStoredError(error),
     });
     if ("moved" in stored) return { kind: "moved", stored: stored.moved };
-    const { key, definition } = this.#call;
-    this.#services.events.emit({ type: "unknown", action: definition.name, key, attempt: this.#record.attempt, why });
+    this.#services.events.emit({ type: "unknown", ...this.#about, attempt: this.#record.attempt, why });
     this.#warnOfUnclassified(why);
     return { kind: "unknown", stored, error };
   }
@@ -458,21 +464,20 @@ class Execution implements Watcher<unknown>, Applying {
   }
 
   #leaseLost(): void {
-    const { key, definition } = this.#call;
-    this.#services.events.emit({ type: "lease_lost", action: definition.name, key, attempt: this.#record.attempt });
+    this.#services.events.emit({ type: "lease_lost", ...this.#about, attempt: this.#record.attempt });
   }
 
   /** F26: the caller has gone, the answer came after all. */
   #welcomeLateSuccess(work: Promise<unknown>): void {
     const { ledger, events, payloads, underWay } = this.#services;
-    const { key, definition } = this.#call;
+    const { key } = this.#call;
     const hold: Hold = this.#pulse.hold;
     const tell = async (value: unknown) => {
       const current = await ledger.read(key);
-      const applied = await ledger.apply(current, { type: "confirm", hold, result: this.#resultPayload(value) });
-      if (applied.ok) events.emit({ type: "settled", action: definition.name, key, as: "done", how: "late-success" });
+      const applied = await ledger.apply(current, { type: "confirm", hold, ...this.#evidence(value) });
+      if (applied.ok) events.emit({ type: "settled", ...this.#about, as: "done", how: "late-success" });
       else if (applied.stored && !sameEffect(payloads.load(applied.stored.record, "result").value, value)) {
-        events.emit({ type: "duplicate_detected", action: definition.name, key });
+        events.emit({ type: "duplicate_detected", ...this.#about });
       }
     };
     // A late failure proves nothing, and a store that is down leaves the doubt standing, where a person sees it.

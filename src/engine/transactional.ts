@@ -16,6 +16,7 @@ import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, intentOf, queueAgainOf } from "./call.ts";
 import { contextOf, runAs } from "./context.ts";
 import type { Engine } from "./engine.ts";
+import { by } from "./events.ts";
 import type { Target } from "./operate.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { swapsWithin, type Turn, turnOf } from "./turn.ts";
@@ -83,12 +84,12 @@ function standingOutcome(engine: Engine, call: Call, stored: Stored | null): Out
   if (step.do === "claim" || step.do === "take-turn") return null;
   const differs = differing(stored.record.fingerprint, print, definition.free);
   if (differs.guarded.length > 0) {
-    events.emit({ type: "in_transaction", action: definition.name, key, what: "conflict" });
+    events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "conflict" });
     return { status: "conflict", key, differs: differs.guarded };
   }
   const outcome = engine.describe(stored.record) as Outcome<unknown>;
   if (outcome.status !== "done") return outcome;
-  events.emit({ type: "in_transaction", action: definition.name, key, what: "replayed" });
+  events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "replayed" });
   return differs.free.length > 0 ? { ...outcome, differs: differs.free } : outcome;
 }
 
@@ -134,8 +135,9 @@ async function claimRunConfirm(
     type: "confirm",
     hold: { fence, holder: holder as string },
     result: payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }),
+    providerId: engine.services.providerIds.of(definition, result),
   });
-  events.emit({ type: "in_transaction", action: definition.name, key, what: "executed" });
+  events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "executed" });
   return { status: "done", key, result, replayed: false, attempt, at: confirmed.record.updatedAt };
 }
 

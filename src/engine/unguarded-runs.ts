@@ -9,9 +9,10 @@ import { toStoredError } from "../core/stored-error.ts";
 import type { LedgerEvent } from "../core/transition.ts";
 import { type Call, intentOf } from "./call.ts";
 import type { Clock, Timer } from "./clock.ts";
-import type { Events, Warnings } from "./events.ts";
+import { by, type Events, type Warnings } from "./events.ts";
 import type { Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
+import type { ProviderIds } from "./provider-ids.ts";
 import { hasSameId } from "./same-effect.ts";
 import type { Untold } from "./untold.ts";
 
@@ -32,6 +33,7 @@ interface Services {
   readonly clock: Clock;
   readonly events: Events;
   readonly payloads: Payloads;
+  readonly providerIds: ProviderIds;
   readonly warnings: Warnings;
   readonly untold: Untold;
 }
@@ -104,7 +106,7 @@ export class UnguardedRuns {
     const known = applied.ok ? null : applied.stored?.record;
     const twice = known?.state === "confirmed" ? !this.#isSame(known, value) : seen.doubtful;
     if (record.state !== "failed" && twice)
-      events.emit({ type: "duplicate_detected", action: call.definition.name, key: call.key });
+      events.emit({ type: "duplicate_detected", action: call.definition.name, key: call.key, ...by(call) });
   }
 
   #isSame(known: LedgerRecord, value: unknown): boolean {
@@ -112,7 +114,7 @@ export class UnguardedRuns {
   }
 
   #eventOf({ call, record, value }: UnguardedRun, current: LedgerRecord | null): Ran {
-    const { payloads } = this.#services;
+    const { payloads, providerIds } = this.#services;
     const holder = record.holder as string;
     const intent = intentOf(call, current, payloads);
     const of = { type: "ran-unguarded", intent, holder } as const;
@@ -120,10 +122,8 @@ export class UnguardedRuns {
       case "confirmed": {
         const isOurs = current?.holder === holder;
         const bound = { tenant: call.tenant, key: call.key, fence: (current?.fence ?? 0) + (isOurs ? 0 : 1) };
-        return {
-          ...of,
-          end: { as: "done", result: payloads.store(value, "result", DEFAULT_LIMITS.resultBytes, bound) },
-        };
+        const result = payloads.store(value, "result", DEFAULT_LIMITS.resultBytes, bound);
+        return { ...of, end: { as: "done", result, providerId: providerIds.of(call.definition, value) } };
       }
       case "failed":
         return { ...of, end: { as: "failed", error: record.error ?? toStoredError(null), final: record.final } };

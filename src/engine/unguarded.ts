@@ -6,6 +6,7 @@ import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, intentOf } from "./call.ts";
 import { contextOf, runAs } from "./context.ts";
 import { withCause } from "./error-memory.ts";
+import { by } from "./events.ts";
 import type { ExecutionServices } from "./execution.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { verdictOn } from "./verdict.ts";
@@ -17,7 +18,7 @@ export async function runUnguarded(services: ExecutionServices, call: Call, hold
   const { events, ledger, unguarded } = services;
   const record = claimed(services, call, unguarded.recordOf(call.key)?.holder ?? holder);
   unguarded.remember({ call, record, claimed: false });
-  events.emit({ type: "bypassed", action: call.definition.name, key: call.key });
+  events.emit({ type: "bypassed", action: call.definition.name, key: call.key, ...by(call) });
   const { outcome, event, value } = conclude(services, call, record, await effect(services, call, record));
   const change = transition(record, event, ledger.instant());
   unguarded.remember({ call, record: change.ok ? change.record : record, value, claimed: false });

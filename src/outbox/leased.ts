@@ -12,6 +12,7 @@ import { type Call, type CallDefaults, printOf } from "../engine/call.ts";
 import { sleep } from "../engine/clock.ts";
 import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
+import { by } from "../engine/events.ts";
 import { type End, type Ending as ExecutionEnding, executeThen } from "../engine/execution.ts";
 import type { Applied } from "../engine/ledger.ts";
 import { isInputMissing, missingInput } from "../engine/missing-input.ts";
@@ -342,7 +343,8 @@ export async function parkLeased(
   const event = { type: "not-sent", hold: holdOf(record), error: reason, retryAt: null, final: false } as const;
   const applied = await ledger.apply(stored, event);
   if (!applied.ok) return { as: "moved" };
-  events.emit({ type: "failed", action: record.action, key: record.key, attempt: record.attempt, final: false });
+  const { action, key, attempt } = record;
+  events.emit({ type: "failed", action, key, ...by(record), attempt, final: false });
   return { as: "failed", why };
 }
 
@@ -373,6 +375,7 @@ class LeasedCall implements Call {
   readonly tenant: string;
   readonly version: number;
   readonly scope: string | null;
+  readonly agent: string | null;
   readonly given: unknown;
   readonly input: unknown;
   readonly keep: Call["keep"];
@@ -386,6 +389,8 @@ class LeasedCall implements Call {
     this.tenant = record.tenant;
     this.version = record.version;
     this.scope = record.scope;
+    // A worker acts on behalf of whoever enqueued it.
+    this.agent = record.agent;
     // The record has it already, from who enqueued it.
     this.keep = { keepMs: record.keepMs, guardUntil: null, tooShortFor: null };
     this.given = given;

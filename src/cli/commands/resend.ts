@@ -2,6 +2,7 @@ import { isNevertwiceError, messageOf } from "../../core/errors.ts";
 import type { Absent, Outcome } from "../../core/outcome.ts";
 import type { LedgerRecord } from "../../core/record.ts";
 import { instantOf } from "../../core/store.ts";
+import { AGENT, agentOf } from "../agent-flag.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, ProblemError, UsageError } from "../exit.ts";
 import { findRecord } from "../find-record.ts";
@@ -26,6 +27,7 @@ export const resend: Command = {
       takes: "nothing",
       about: "the version after this record's: given again, the command sends nothing more",
     },
+    agent: AGENT,
     ...SIGNATURE_FLAGS,
   },
   operands: 1,
@@ -50,8 +52,9 @@ async function run(context: Context): Promise<number> {
   await requireSameLedger(context, action, record, input, file);
   const after = await versionBefore(context, action, record, input);
   const { version: _, ...identity } = identityOf(record);
+  const options = { ...identity, ...(after > 0 && { after }), ...signature, ...agentOf(context) };
   try {
-    await action.resend(input, { ...identity, ...(after > 0 && { after }), ...signature });
+    await action.resend(input, options);
   } catch (error) {
     throw await described(context, error, () => latestVersion(action, record, input));
   }
