@@ -78,7 +78,7 @@ export type AnyInput = Readonly<Record<string, unknown>>;
 export type AnyToolOptions = ToolOptions<any, any>;
 
 const GUARD = ["scope", "tenant", "agent", "statusTool"] as const;
-const POLICY = ["effect", "keep", "lease", "timeout", "wait", "doubt", "retry", "whenStoreDown"] as const;
+const POLICY = ["keep", "lease", "timeout", "wait", "doubt", "retry", "whenStoreDown", "effect"] as const;
 const TOOL = [...POLICY, "key", "free", "action", "readOnly", "errors", "classify", "resultId"] as const;
 const MEANINGS: ReadonlySet<unknown> = new Set(["doubt", "not-done", "answer"]);
 
