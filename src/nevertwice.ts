@@ -116,6 +116,8 @@ export interface Nevertwice {
 
 export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
+  /** The effect is a row under a unique key: when the function throws its violation, the result that is there. */
+  readonly exists?: (error: unknown) => unknown;
 } & CallOptions;
 
 const OPTIONS = new Set("store tenant tenants secret encrypt logger onWarning sweep".split(" "));

@@ -4,6 +4,9 @@ import type { Call } from "./call.ts";
 import { contextOf, runAs } from "./context.ts";
 import { withCause } from "./error-memory.ts";
 import type { ExecutionServices } from "./execution.ts";
+import { runOrExists } from "./exists.ts";
+import { requestsOf, watchRequests } from "./requests-seen.ts";
+import { failureIn } from "./result-warnings.ts";
 import { verdictOn } from "./verdict.ts";
 
 export async function runUnguarded(services: ExecutionServices, call: Call): Promise<Outcome<unknown>> {
@@ -21,14 +24,18 @@ export async function runUnguarded(services: ExecutionServices, call: Call): Pro
     owner: services.underWay,
   });
   try {
+    watchRequests();
+    const { run, exists } = definition;
     const result = await runAs(context, async () => {
       const draft = definition.prepare ? await definition.prepare(input, context) : undefined;
-      return definition.run(input, context, draft);
+      return (exists === undefined ? run : runOrExists(run, exists))(input, context, draft);
     });
+    const failure = failureIn(services.warnings, definition.name, result);
+    if (failure !== null) throw failure;
     return { status: "done", key, result, replayed: false, attempt: 1, at: ledger.instant().now };
   } catch (error) {
     // Nothing is recorded, so nothing is retried; but what surely did not happen is not called a doubt.
-    const verdict = verdictOn(definition, error, services);
+    const verdict = verdictOn(definition, error, services, requestsOf(context));
     if (verdict.kind !== "doubt") {
       return { status: "failed", key, error: verdict.cause, final: verdict.kind === "rejected" };
     }
