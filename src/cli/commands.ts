@@ -11,6 +11,7 @@ import { resolve } from "./commands/resolve.ts";
 import { retry } from "./commands/retry.ts";
 import { run } from "./commands/run.ts";
 import { runs } from "./commands/runs.ts";
+import { serve } from "./commands/serve.ts";
 import { show } from "./commands/show.ts";
 import { stats } from "./commands/stats.ts";
 import { status } from "./commands/status.ts";
@@ -33,5 +34,6 @@ export const COMMANDS: readonly Command[] = [
   run,
   runs,
   importLedger,
+  serve,
   mcp,
 ];
