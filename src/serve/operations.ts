@@ -23,6 +23,7 @@ import {
   type ValuesOf,
   whole,
 } from "./shape.ts";
+import { Work } from "./work.ts";
 
 export type AnswerKind = "claimed-or-outcome" | "lease" | "outcome" | "work";
 
@@ -40,6 +41,8 @@ const LONGEST_ID = 200;
 const LONGEST_TOKEN = 1_024;
 const MOST_PARTS = 64;
 const MOST_ATTEMPTS = 1_000;
+const MOST_ACTIONS = 64;
+const MOST_TAKEN = 100;
 /** How long a request may be kept waiting; a client that wants to wait longer asks again. */
 export const LONGEST_WAIT_MS = 300_000;
 
@@ -123,6 +126,18 @@ const ENQUEUE = {
   ...AGENT,
 };
 
+const TAKE = {
+  actions: required(list(text(LONGEST_NAME), 1, MOST_ACTIONS), "the actions whose queued work is taken"),
+  limit: optional(whole(1, MOST_TAKEN), "at most this many: 1 unless given"),
+  lease: CLAIM.lease,
+  doubt: CLAIM.doubt,
+  retry: CLAIM.retry,
+  mark: MARK,
+  wait: optional(wait, "how long to wait for work where none is due: not at all unless given"),
+  request: REQUEST,
+  ...AGENT,
+};
+
 const STATUS = {
   action: optional(INTENT.action.shape, INTENT.action.about),
   parts: optional(INTENT.parts.shape, INTENT.parts.about),
@@ -144,6 +159,7 @@ const RESOLVE = {
 
 export function operationsOf(services: ActionServices): readonly Operation[] {
   const attempts = new Attempts(services);
+  const work = new Work(services);
   const { engine, defaults } = services;
   return [
     operation(
@@ -169,6 +185,9 @@ export function operationsOf(services: ActionServices): readonly Operation[] {
     }),
     operation("enqueue", "Records an intent for a worker, or for take", ENQUEUE, "outcome", {
       run: async (body) => outcomeJson(await enqueue(services, body)),
+    }),
+    operation("take", "Hands out queued work that is due, as attempts", TAKE, "work", {
+      run: async ({ agent: _, ...body }, caller) => ({ work: await work.take(body, caller) }),
     }),
     operation("status", "What is true of an intent; runs nothing", STATUS, "outcome", {
       run: async ({ key, action, parts, ...identity }) => {

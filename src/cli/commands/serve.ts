@@ -80,7 +80,8 @@ async function run(context: Context): Promise<number> {
       allowHosts: args.all("allow-host"),
       note,
     });
-    if (made) context.note(`the token for this run: ${token}`);
+    // Written as it is: a note would have its secrets taken out.
+    if (made) io.stderr.write(`nevertwice: the token for this run: ${token}\n`);
     if (args.on("json")) context.json({ url: service.url, store: store.name });
     else context.line(`nevertwice serve on ${service.url}`);
     await asked;
