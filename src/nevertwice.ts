@@ -11,7 +11,7 @@ import { type PolicyOptions, policyWarnings } from "./core/policy.ts";
 import { redact } from "./core/redact.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
 import type { Store } from "./core/store.ts";
-import { type Action, createAction, pastOf } from "./engine/action.ts";
+import { type Action, type ActionServices, createAction, pastOf } from "./engine/action.ts";
 import { type CallDefaults, type CallOptions, requireGivenIn } from "./engine/call.ts";
 import { systemClock } from "./engine/clock.ts";
 import { type AttemptContext, type Logger, outside, silentLogger } from "./engine/context.ts";
@@ -138,6 +138,13 @@ export function nevertwice(options: NevertwiceOptions = {}): Nevertwice {
   return new Instance(options);
 }
 
+const services = new WeakMap<Nevertwice, ActionServices>();
+
+/** The engine behind an instance, for the command: its service makes attempts for programs outside of this process. */
+export function servicesOf(nt: Nevertwice): ActionServices {
+  return services.get(nt) as ActionServices;
+}
+
 function checkOptions(options: NevertwiceOptions): void {
   for (const option of Object.keys(options)) {
     if (!OPTIONS.has(option)) {
@@ -209,6 +216,7 @@ class Instance implements Nevertwice {
       this.#engine.services.logger.warn(`nevertwice: a sweep failed: ${redact(String(error))}`);
     this.#loop = everyMs === null ? null : new SweepLoop({ work: this.#sweeper, clock, everyMs, random, onError });
     this.#services = { engine: this.#engine, defaults: this.#defaults, used: () => this.#used() };
+    services.set(this, this.#services);
   }
 
   #used(): void {

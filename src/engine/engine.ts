@@ -4,15 +4,14 @@
  */
 import { isStoreDown } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { canCompare, differing, isComparable } from "../core/fingerprint.ts";
+import { canCompare, differing } from "../core/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import { backoffMs } from "../core/policy.ts";
-import { expired, type LedgerRecord } from "../core/record.ts";
+import { expired, type LedgerRecord, leaseAlive } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
-import { toStoredError } from "../core/stored-error.ts";
 import type { ResendPermit } from "../core/transition.ts";
-import { type Call, intentOf, queueAgainOf } from "./call.ts";
+import { type Call, intentOf, type Outside, queueAgainOf } from "./call.ts";
 import { Drive, type Driven, type Finish } from "./drive.ts";
 import { rememberedError, withCause, withStoredCause } from "./error-memory.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
@@ -20,7 +19,7 @@ import { type Flight, Flights } from "./flights.ts";
 import type { Applied, EventSource } from "./ledger.ts";
 import { askProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
-import { parseInput } from "./standard-schema.ts";
+import { hasSameBytes, inputToResend, originalInput } from "./resend-input.ts";
 import { swapsOf, turnOf } from "./turn.ts";
 import { runUnguarded } from "./unguarded.ts";
 import { WaitBudget } from "./wait-budget.ts";
@@ -80,6 +79,16 @@ export class Engine {
     return new Promise((resolve, reject) => {
       const drive = new Drive(this.#flights, this.#flights.start(call.key, call.print), { finish, resolve, reject });
       this.#drive(call, drive);
+    });
+  }
+
+  /** For an attempt that is made outside of this process: `call.outside` gets the claim, if this call gets one. */
+  claim(call: Call & { readonly outside: Outside }): Promise<Outcome<unknown>> {
+    return this.during(async () => {
+      const { holder, mayAskAgain } = call.outside;
+      const budget = this.#budget(call, { at: this.services.clock.monotonic(), inside: false });
+      const seen = mayAskAgain ? await this.services.ledger.read(call.key) : null;
+      return this.#turns(call, seen, seen?.record.holder !== holder, budget);
     });
   }
 
@@ -236,7 +245,7 @@ export class Engine {
   #claimOf(call: Call, newRound: boolean, place: number | undefined): EventSource {
     const { payloads, newHolder } = this.services;
     const { definition } = call;
-    const holder = newHolder();
+    const holder = call.outside?.holder ?? newHolder();
     return (current) => {
       // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
       if (current !== null && this.#differsFrom(call, current) !== null) return null;
@@ -267,7 +276,12 @@ export class Engine {
       const conflict = this.#conflictWith(call, stored);
       if (conflict !== null) return conflict;
       if (settling && stored && stored.record.state !== "unknown") return this.#answer(call, stored.record);
-      if (turn > 0 && stored !== null && budget.closed) return this.#answer(call, stored.record);
+      if (stored !== null && call.outside !== undefined) {
+        const given = await this.#givenBefore(call, call.outside, stored);
+        if (given !== null) return given;
+      }
+      if (turn > 0 && stored !== null && (budget.closed || call.outside?.gone()))
+        return this.#answer(call, stored.record);
       const turned = await this.#turn(call, stored, fresh, budget);
       if ("outcome" in turned) return turned.outcome;
       stored = turned.stored;
@@ -291,7 +305,7 @@ export class Engine {
   async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     const at = this.services.ledger.instant();
     const inDoubt = stored?.record.state === "unknown" ? stored.record : null;
-    const sameBytes = inDoubt !== null && this.#sameBytes(call, inDoubt);
+    const sameBytes = inDoubt !== null && hasSameBytes(this.services, call, inDoubt);
     const step: Step = nextStep(stored?.record ?? null, {
       policy: call.definition.policy,
       at,
@@ -348,8 +362,7 @@ export class Engine {
     try {
       const applied = await this.#applyClaim(call, stored, fresh);
       if (!applied.ok) return { stored: applied.stored, fresh };
-      const end = await execute(this.services, { call, stored: applied.stored, input: call.input });
-      return this.#after(call, end, budget);
+      return await this.#attempt(call, applied.stored, call.input, budget);
     } catch (error) {
       if (call.definition.policy.failOpen && isStoreDown(error))
         return { outcome: await runUnguarded(this.services, call) };
@@ -369,13 +382,31 @@ export class Engine {
     const applied = await ledger.apply(stored, {
       type: "resend",
       permit,
-      holder: newHolder(),
+      holder: call.outside?.holder ?? newHolder(),
       leaseMs,
       newRound: fresh,
     });
     if (!applied.ok) return { stored: applied.stored, fresh };
-    const input = permit.because === "provider-key" ? await this.#inputToResend(call, applied.stored) : call.input;
-    return this.#after(call, await execute(this.services, { call, stored: applied.stored, input }), budget);
+    const input =
+      permit.because === "provider-key" ? await inputToResend(this.services, call, applied.stored) : call.input;
+    return this.#attempt(call, applied.stored, input, budget);
+  }
+
+  /** Made here, or by somebody outside, who settles it later. */
+  async #attempt(call: Call, stored: Stored, input: unknown, budget: WaitBudget): Promise<Turned> {
+    if (call.outside === undefined)
+      return this.#after(call, await execute(this.services, { call, stored, input }), budget);
+    call.outside.claimed({ stored, input, again: false });
+    return { outcome: this.describe(stored.record) as Outcome<unknown> };
+  }
+
+  /** The claim was this caller's own, and its reply was lost. */
+  async #givenBefore(call: Call, outside: Outside, stored: Stored): Promise<Outcome<unknown> | null> {
+    const { record } = stored;
+    const held = record.state === "claimed" || record.state === "sent";
+    if (!held || record.holder !== outside.holder || !leaseAlive(record, this.services.ledger.instant())) return null;
+    outside.claimed({ stored, input: await originalInput(this.services, call, record), again: true });
+    return this.describe(record) as Outcome<unknown>;
   }
 
   /** What follows from an attempt's end: an outcome, or another turn inside the budget. */
@@ -470,39 +501,6 @@ export class Engine {
   #conflict(call: Call, differs: readonly string[]): Outcome<unknown> {
     this.services.events.emit({ type: "conflict", action: call.definition.name, key: call.key, differs });
     return { status: "conflict", key: call.key, differs };
-  }
-
-  /** A resend under the provider's key must carry the bytes of the first send, reworded free fields or not. */
-  #sameBytes(call: Call, record: LedgerRecord): boolean {
-    const { payloads } = this.services;
-    if (call.definition.prepare && payloads.loadDraft(record, true).omitted !== undefined) return false;
-    if (record.input !== null && payloads.load(record, "input").omitted === undefined) return true;
-    // Not stored, or sealed for others: only this call's own input is left, and it must be known to be the same.
-    return (
-      isComparable(record.fingerprint) &&
-      canCompare(record.fingerprint, call.print) &&
-      differing(record.fingerprint, call.print, call.definition.free).free.length === 0
-    );
-  }
-
-  /** An input that cannot be had any more (the schema has changed) gives the claim back: the doubt is what it was. */
-  async #inputToResend(call: Call, stored: Stored): Promise<unknown> {
-    try {
-      return await this.#originalInput(call, stored.record);
-    } catch (error) {
-      const { fence, holder } = stored.record;
-      const hold = { fence, holder: holder as string };
-      const event = { type: "not-sent", hold, error: toStoredError(error), retryAt: null, final: false } as const;
-      await this.services.ledger.apply(stored, event);
-      throw error;
-    }
-  }
-
-  async #originalInput(call: Call, record: LedgerRecord): Promise<unknown> {
-    if (differing(record.fingerprint, call.print, call.definition.free).free.length === 0) return call.input;
-    const given = this.services.payloads.load(record, "input").value;
-    const { schema, name } = call.definition;
-    return schema === undefined ? given : parseInput(schema, given, name);
   }
 
   #emitUnknown(record: LedgerRecord): void {
