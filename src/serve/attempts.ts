@@ -7,7 +7,7 @@ import type { Duration } from "../core/duration.ts";
 import { durationMs } from "../core/duration.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import { backoffMs, type Policy, policyWarnings, type RetryOptions } from "../core/policy.ts";
+import { backoffMs, policyWarnings, type RetryOptions, resolvePolicy } from "../core/policy.ts";
 import { providerKey } from "../core/provider-key.ts";
 import { type LedgerRecord, leaseAlive, type StoredError } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
@@ -19,7 +19,7 @@ import { type Definition, defineAction } from "../engine/definition.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
 import { warnOfLostResult } from "../engine/result-warnings.ts";
 import { sameEffect } from "../engine/same-effect.ts";
-import { type AttemptName, attemptOf, tokenOf } from "./attempt-token.ts";
+import { type AttemptName, type AttemptTerms, attemptOf, tokenOf } from "./attempt-token.ts";
 
 /** What names an intent, as `nt.once(action, parts)` does. */
 export interface IntentRequest {
@@ -114,7 +114,8 @@ export class Attempts {
         mayAskAgain: request.request !== undefined,
         gone: () => caller.signal.aborted,
         claimed: ({ stored, input: toSend, again }) => {
-          claims.push(attemptIn(stored.record, definition.policy, { again, input: toSend }));
+          const { leaseMs } = definition.policy;
+          claims.push(attemptIn(stored.record, { leaseMs, retry: request.retry }, { again, input: toSend }));
         },
       },
     });
@@ -206,7 +207,11 @@ export class Attempts {
     const { ledger, events } = engine.services;
     const stored = await this.#find(attempt);
     if (isSettledSo(stored.record, attempt, request.as)) return engine.describe(stored.record);
-    let held = await this.#whileLeased(stored, attempt);
+    const lapsed = await this.#lapsed(stored, attempt);
+    // It is in doubt by now, as its holder says.
+    if (lapsed !== null && isSettledSo(lapsed.record, attempt, request.as)) return engine.describe(lapsed.record);
+    if (lapsed !== null) throw lost(lapsed.record, "has outlived its lease");
+    let held = stored;
     if (request.as === "unknown" && held.record.state === "claimed") held = await this.#markedLate(held, attempt);
     const applied = await ledger.apply(held, this.#eventOf(held.record, attempt, request));
     if (!applied.ok) {
@@ -234,8 +239,10 @@ export class Attempts {
       case "not-begun":
         return { type: "give-back", hold, dueAt: now + (after ?? 0) };
       case "not-sent": {
-        const again = record.tries < terms.attempts;
-        const retryAt = again ? now + backoffMs(terms as Policy, record.tries, after, random) : null;
+        const { leaseMs: lease, retry } = terms;
+        const policy = resolvePolicy({ lease, ...(retry !== undefined && { retry }) }, "settle");
+        const again = record.tries < policy.attempts;
+        const retryAt = again ? now + backoffMs(policy, record.tries, after, random) : null;
         return { type: "not-sent", hold, error: storedError(request), retryAt, final: false };
       }
       default: {
@@ -265,20 +272,26 @@ export class Attempts {
     return this.#whileLeased(await this.#find(attempt), attempt);
   }
 
-  /** A lease that is over makes the doubt visible at once, and gives no permission any more. */
   async #whileLeased(stored: Stored, attempt: AttemptName): Promise<Stored> {
+    const lapsed = await this.#lapsed(stored, attempt);
+    if (lapsed === null) return stored;
+    throw lost(lapsed.record, "has outlived its lease");
+  }
+
+  /** A lease that is over makes the doubt visible at once, and gives no permission any more. Null: it is alive. */
+  async #lapsed(stored: Stored, attempt: AttemptName): Promise<Stored | null> {
     const { ledger, events } = this.#services.engine.services;
     const { record } = stored;
     const isHeld = isHeldBy(record, attempt) && (record.state === "claimed" || record.state === "sent");
-    if (isHeld && leaseAlive(record, ledger.instant())) return stored;
     if (!isHeld) throw lost(record, "is no longer yours");
+    if (leaseAlive(record, ledger.instant())) return null;
     events.emit({ type: "lease_lost", action: record.action, key: record.key, attempt: record.attempt });
     const applied = record.state === "sent" ? await ledger.apply(stored, { type: "lapse" }) : null;
     if (applied?.ok) {
       const { action, key, attempt: number, why } = applied.stored.record;
       events.emit({ type: "unknown", action, key, attempt: number, why: why ?? "" });
     }
-    throw lost(applied?.stored?.record ?? record, "has outlived its lease");
+    return applied?.stored ?? stored;
   }
 
   async #find({ key }: AttemptName): Promise<Stored> {
@@ -317,7 +330,7 @@ export function holderOf(request: string): string {
 
 export function attemptIn(
   record: LedgerRecord,
-  terms: Policy,
+  terms: AttemptTerms,
   { again, input }: { readonly again: boolean; readonly input: unknown },
 ): ClaimedAttempt {
   const { key, action, attempt, fence, state, doubted } = record;

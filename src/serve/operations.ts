@@ -4,6 +4,7 @@ import type { Absent, Outcome } from "../core/outcome.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type ActionServices, createAction } from "../engine/action.ts";
 import { resolveDoubt } from "../engine/operate.ts";
+import { LONGEST_TOKEN } from "./attempt-token.ts";
 import { Attempts, type Caller, definitionOf, identityOf } from "./attempts.ts";
 import {
   checked,
@@ -38,7 +39,6 @@ export interface Operation {
 const LONGEST_NAME = 200;
 const LONGEST_SCOPE = 1_024;
 const LONGEST_ID = 200;
-const LONGEST_TOKEN = 1_024;
 const MOST_PARTS = 64;
 const MOST_ATTEMPTS = 1_000;
 const MOST_ACTIONS = 64;

@@ -77,7 +77,7 @@ export class Work {
       "take",
     );
     const { confinedTo: tenant } = this.#services.defaults;
-    return { actions, limit, policy, holder, tenant, manual: mark === "manual", named: request !== undefined };
+    return { actions, limit, policy, retry, holder, tenant, manual: mark === "manual", named: request !== undefined };
   }
 
   async #takeNow(taking: Taking, caller: Caller): Promise<readonly Taken[]> {
@@ -117,11 +117,11 @@ export class Work {
     if (stored === null) return null;
     const input = await this.#inputOf(stored);
     if (input === null) return null;
-    if (manual) return takenOf(stored, policy, input);
+    if (manual) return takenOf(stored, taking, input);
     const { leaseMs } = policy;
     const event = { type: "mark", hold: holdOf(stored.record), leaseMs, timeoutMs: leaseMs, draft: null } as const;
     const marked = await ledger.apply(stored, event);
-    return marked.ok ? takenOf(marked.stored, policy, input) : null;
+    return marked.ok ? takenOf(marked.stored, taking, input) : null;
   }
 
   async #atItsTurn(leased: Stored): Promise<Stored | null> {
@@ -176,7 +176,8 @@ export class Work {
     return taken;
   }
 
-  async #resend(stored: Stored, { policy, holder }: Taking): Promise<Taken | null> {
+  async #resend(stored: Stored, taking: Taking): Promise<Taken | null> {
+    const { policy, holder } = taking;
     const { ledger, payloads } = this.#services.engine.services;
     const { record } = stored;
     try {
@@ -189,7 +190,7 @@ export class Work {
       if (record.terms?.line !== undefined && (await turnOf(swapsOf(ledger), stored)).before !== null) return null;
       const event = { type: "resend", permit: step.permit, holder, leaseMs: policy.leaseMs, newRound: false } as const;
       const applied = await ledger.apply(stored, event);
-      return applied.ok ? takenOf(applied.stored, policy, { value }) : null;
+      return applied.ok ? takenOf(applied.stored, taking, { value }) : null;
     } catch (error) {
       if (isOfAllRecords(error)) throw error;
       // One that cannot be read stays in doubt, and stops no other.
@@ -219,7 +220,7 @@ export class Work {
     // Leased, and the service ended before it was looked at: begun now.
     if (stored.record.state === "claimed" && !taking.manual) return this.#begin(stored, taking);
     try {
-      return takenOf(stored, taking.policy, { value: this.#readInput(stored.record) });
+      return takenOf(stored, taking, { value: this.#readInput(stored.record) });
     } catch (error) {
       if (isOfAllRecords(error)) throw error;
       return null;
@@ -246,6 +247,7 @@ interface Taking {
   readonly actions: readonly string[];
   readonly limit: number;
   readonly policy: Policy;
+  readonly retry: RetryOptions | undefined;
   readonly holder: string;
   readonly tenant: string | undefined;
   readonly manual: boolean;
@@ -258,7 +260,7 @@ interface Taken {
   readonly attempt: ClaimedAttempt;
 }
 
-function takenOf(stored: Stored, policy: Policy, { value }: { readonly value: unknown }): Taken {
-  const attempt = attemptIn(stored.record, policy, { again: false, input: value });
+function takenOf(stored: Stored, { policy, retry }: Taking, { value }: { readonly value: unknown }): Taken {
+  const attempt = attemptIn(stored.record, { leaseMs: policy.leaseMs, retry }, { again: false, input: value });
   return { stored, attempt: { ...attempt, input: value ?? null } };
 }
