@@ -234,7 +234,19 @@ class Nevertwice:
         Runs `effect(attempt)` once and returns its result; a repeat returns the first result. Raises for every other outcome.
         What raises NotSent is tried again within `wait`, after the pause that the service names.
         """
-        return self._call(action, parts, effect, wait, options)
+        ends = time.monotonic() + _seconds(wait)
+        while True:
+            attempt = self.once(action, parts, wait=_left_ms(ends), **options)
+            try:
+                with attempt:
+                    if attempt.run:
+                        attempt.result = effect(attempt)
+                return attempt._value()
+            except NotSent:
+                pause = attempt._pause(ends)
+                if pause is None:
+                    raise
+            time.sleep(pause)
 
     async def acall(self, action: str, parts: Sequence[Any], effect: Callable[["Attempt"], Any], *, wait: Duration = "10s", **options: Any) -> Any:
         """The same for asyncio; `effect` may be a coroutine function."""
@@ -252,21 +264,6 @@ class Nevertwice:
                 if pause is None:
                     raise
             await asyncio.sleep(pause)
-
-    def _call(self, action: str, parts: Sequence[Any], effect: Callable[["Attempt"], Any], wait: Duration, options: Dict[str, Any]) -> Any:
-        ends = time.monotonic() + _seconds(wait)
-        while True:
-            attempt = self.once(action, parts, wait=_left_ms(ends), **options)
-            try:
-                with attempt:
-                    if attempt.run:
-                        attempt.result = effect(attempt)
-                return attempt._value()
-            except NotSent:
-                pause = attempt._pause(ends)
-                if pause is None:
-                    raise
-            time.sleep(pause)
 
     def action(
         self,
