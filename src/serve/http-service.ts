@@ -260,7 +260,8 @@ function notFound(paths: readonly string[]): Refused {
 }
 
 function write(response: ServerResponse, status: number, document: object): void {
-  const body = Buffer.from(JSON.stringify(document));
+  // With an end of line, for those who look at it in a terminal.
+  const body = Buffer.from(`${JSON.stringify(document)}\n`);
   response.writeHead(status, {
     "content-type": "application/json; charset=utf-8",
     "content-length": body.length,

@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { isIP } from "node:net";
 import { resolve } from "node:path";
+import { messageOf } from "../../core/errors.ts";
 import { nevertwice, servicesOf } from "../../nevertwice.ts";
 import { LOOPBACK } from "../../serve/door.ts";
 import { type Listen, serveHttp } from "../../serve/http-service.ts";
 import type { Command, Context } from "../command.ts";
-import { asUsage, EXIT, UsageError } from "../exit.ts";
+import { asUsage, EXIT, ProblemError, UsageError } from "../exit.ts";
 import { openLedger } from "../ledger.ts";
 import { ledgerOptions, SECRET_FLAGS } from "../secret-flags.ts";
 import { oneLine } from "../text.ts";
@@ -73,13 +74,8 @@ async function run(context: Context): Promise<number> {
     const asked = new Promise<void>((end) => {
       io.onInterrupt?.(end);
     });
-    const service = await serveHttp({
-      services: servicesOf(nt),
-      token,
-      listen,
-      allowHosts: args.all("allow-host"),
-      note,
-    });
+    const allowHosts = args.all("allow-host");
+    const service = await serveHttp({ services: servicesOf(nt), token, listen, allowHosts, note }).catch(notListening);
     // Written as it is: a note would have its secrets taken out.
     if (made) io.stderr.write(`nevertwice: the token for this run: ${token}\n`);
     if (args.on("json")) context.json({ url: service.url, store: store.name });
@@ -90,6 +86,13 @@ async function run(context: Context): Promise<number> {
   } finally {
     await nt.close();
   }
+}
+
+function notListening(error: NodeJS.ErrnoException): never {
+  const taken = error.code === "EADDRINUSE";
+  if (!taken && error.code !== "EADDRNOTAVAIL" && error.code !== "EACCES") throw error;
+  const advice = taken ? "Another program listens there, perhaps this service already." : "";
+  throw new ProblemError(`it cannot listen: ${oneLine(messageOf(error))}. ${advice} Give another --port or --host.`);
 }
 
 function listenOf({ args, io }: Context): Listen {
@@ -118,7 +121,8 @@ function hostOf(host: string, exposed: boolean): string {
 function tokenOf({ args, io }: Context): { readonly token: string; readonly made: boolean } {
   const file = args.text("token-file");
   const given = args.text("token") ?? (file === undefined ? io.env[TOKEN_VARIABLE] : undefined);
-  if (args.on("token") && file !== undefined) throw new UsageError("give --token or --token-file, not both.");
+  if (args.on("token") && file !== undefined)
+    throw new UsageError("two tokens are given: leave out --token-file or --token.");
   if (file !== undefined)
     return { token: checked(tokenIn(resolve(io.cwd, file), newToken), "--token-file"), made: false };
   if (given !== undefined)
