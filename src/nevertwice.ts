@@ -13,7 +13,7 @@ import { type PolicyOptions, policyWarnings, shortLease } from "./core/policy.ts
 import { redact } from "./core/redact.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
 import type { Store } from "./core/store.ts";
-import { type Action, createAction, pastOf } from "./engine/action.ts";
+import { type Action, type ActionServices, createAction, pastOf } from "./engine/action.ts";
 import { type CallDefaults, type CallOptions, requireGivenIn } from "./engine/call.ts";
 import { systemClock } from "./engine/clock.ts";
 import { type AttemptContext, type Logger, outside, silentLogger } from "./engine/context.ts";
@@ -130,6 +130,8 @@ export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
   /** The provider's own id in the result, for find({ providerId }). */
   readonly resultId?: (result: never) => string | undefined;
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
+  /** The effect is a row under a unique key: when the function throws its violation, the result that is there. */
+  readonly exists?: (error: unknown) => unknown;
 } & CallOptions;
 
 const OPTIONS = new Set("store tenant tenants secret encrypt agent logger onWarning sweep".split(" "));
@@ -148,6 +150,13 @@ const MOST_AD_HOC = 1_000;
 export function nevertwice(options: NevertwiceOptions = {}): Nevertwice {
   checkOptions(options);
   return new Instance(options);
+}
+
+const services = new WeakMap<Nevertwice, ActionServices>();
+
+/** The engine behind an instance, for the command: its service makes attempts for programs outside of this process. */
+export function servicesOf(nt: Nevertwice): ActionServices {
+  return services.get(nt) as ActionServices;
 }
 
 function checkOptions(options: NevertwiceOptions): void {
@@ -233,6 +242,7 @@ class Instance implements Nevertwice {
       this.#engine.services.logger.warn(`nevertwice: a sweep failed: ${redact(String(error))}`);
     this.#loop = everyMs === null ? null : new SweepLoop({ work: this.#sweeper, clock, everyMs, random, onError });
     this.#services = { engine: this.#engine, defaults: this.#defaults, used: () => this.#used() };
+    services.set(this, this.#services);
   }
 
   #used(): void {

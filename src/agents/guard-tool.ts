@@ -5,14 +5,18 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { prepareInput } from "../core/canonical.ts";
+import { classify as classifyError } from "../core/classify.ts";
 import { configError, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
+import { ReturnedError, returnedError } from "../core/returned-error.ts";
+import { isUnclassified } from "../core/way-out.ts";
 import type { Action } from "../engine/action.ts";
 import type { CallOptions } from "../engine/call.ts";
 import { currentAttempt } from "../engine/context.ts";
 import { runOfTool } from "../engine/definition.ts";
 import { isRemembered } from "../engine/error-memory.ts";
+import { requestsOf } from "../engine/requests-seen.ts";
 import { ControlFlow, isControlFlowError, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
 import { resultSoundsInterrupted } from "./interrupted.ts";
 import { tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
@@ -246,9 +250,20 @@ function keep(call: Live, value: unknown): unknown {
   const meaning = errorMeaning(call, value);
   if (meaning === "not-done") throw new ErrorResult(value, "refused");
   if (meaning === "doubt") throw new ErrorResult(value, saidBySomebody(call, value) ? "doubt" : undefined);
+  const failure = call.errors === "answer" ? null : returnedError(value);
+  if (failure instanceof ReturnedError) throw new ErrorResult(value, meaningOfReturned(failure, call));
   call.direct = { value };
   if (isGraphCommand(value)) return { [NOT_KEPT]: "it was an order to the graph" };
   return call.codec.pack === undefined ? value : call.codec.pack(value);
+}
+
+/** A client that returns its failures (supabase-js): they mean what they would mean had it thrown them. */
+function meaningOfReturned(failure: ReturnedError, call: Live): "refused" | "doubt" | undefined {
+  const said = verdictOnThrown(failure, call);
+  if (said !== undefined) return said === "doubt" ? "doubt" : "refused";
+  const verdict = classifyError(failure, 0, requestsOf(currentAttempt() ?? null));
+  if (verdict.kind !== "doubt") return "refused";
+  return isUnclassified(verdict.why) ? undefined : "doubt";
 }
 
 const NOT_KEPT = "nevertwice:not-kept";

@@ -1,7 +1,7 @@
 /** What a POST says beside its message, and what a POST to an authorization server may say. */
 import type { IncomingHttpHeaders } from "node:http";
+import { readJsonBytes } from "../core/strict-json.ts";
 import { FORM_TYPE } from "./mcp-door.ts";
-import { readJsonBytes } from "./mcp-json.ts";
 import type { RpcMessage } from "./mcp-message.ts";
 
 /** null: the headers say what the body says, or nothing. */

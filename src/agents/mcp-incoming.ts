@@ -4,7 +4,7 @@
  * case, the first of two equal names, a call without an id), so "not a call by our reading" is not enough to let it pass.
  */
 
-import { type JsonReading, readJson, readJsonBytes } from "./mcp-json.ts";
+import { type JsonReading, readJson, readJsonBytes } from "../core/strict-json.ts";
 import {
   INVALID_PARAMS,
   INVALID_REQUEST,

@@ -10,7 +10,7 @@ export const EXIT = {
   unavailable: 3,
 } as const;
 
-/** `status` answers by its exit code. 14 is kept free for conflict, which needs an input to compare. */
+/** `status` answers by its exit code; 14 is an answer of claim and enqueue, which have an input to compare. */
 const STATUS_EXIT = {
   done: 0,
   in_flight: 10,
@@ -23,6 +23,13 @@ const STATUS_EXIT = {
 
 export function exitOfStatus(status: (Outcome<unknown> | Absent)["status"]): number {
   return STATUS_EXIT[status];
+}
+
+const DONE_BEFORE = 16;
+
+/** Of a claim that claimed nothing: 0 would tell a script to go on. */
+export function exitOfClaim(status: (Outcome<unknown> | Absent)["status"]): number {
+  return status === "done" ? DONE_BEFORE : STATUS_EXIT[status];
 }
 
 /** The command line is not understood, or lacks something: says what to write instead. */

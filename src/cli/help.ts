@@ -8,7 +8,8 @@ const EXIT_CODES: readonly (readonly [code: string, meaning: string])[] = [
   ["1", "a problem was found, or the ledger refused"],
   ["2", "the command line is wrong"],
   ["3", "the store is not available"],
-  ["10…15", "status: 10 in_flight, 11 queued, 12 failed, 13 unknown, 15 absent"],
+  ["10…15", "status, claim: 10 in_flight, 11 queued, 12 failed, 13 unknown, 14 conflict, 15 absent"],
+  ["16", "claim: done already"],
 ];
 
 type Layout = Pick<Context, "paint" | "width">;

@@ -1,9 +1,9 @@
 /** The rows of a file as past attempts of intents. */
 
-import { readJson } from "../agents/mcp-json.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
 import { isNevertwiceError } from "../core/errors.ts";
 import { DEEPEST_JSON, isTooDeep } from "../core/foreign-json.ts";
+import { readJson } from "../core/strict-json.ts";
 import type { PastAttempt, PastIntent } from "../engine/past.ts";
 import type { Context } from "./command.ts";
 import { asUsage, ProblemError, UsageError } from "./exit.ts";

@@ -4,9 +4,9 @@
  */
 import { createHash } from "node:crypto";
 import { closeSync, createReadStream, openSync, readSync, type Stats, statSync } from "node:fs";
-import { readJson } from "../agents/mcp-json.ts";
 import { messageOf } from "../core/errors.ts";
 import { DEEPEST_JSON, isTooDeep } from "../core/foreign-json.ts";
+import { readJson } from "../core/strict-json.ts";
 import { ProblemError, UsageError } from "./exit.ts";
 import { hasLoneReturns, otherEncoding } from "./foreign-text.ts";
 import { csvRows } from "./import-csv.ts";

@@ -2,9 +2,10 @@
  * What the values of a column are. A CSV file has only text, and the key of 7 is another than that of "7": a type that is
  * not known is asked for, because a wrong guess would guard nothing.
  */
-import { readJson } from "../agents/mcp-json.ts";
+
 import { isTooDeep } from "../core/foreign-json.ts";
 import { nearest } from "../core/nearest.ts";
+import { readJson } from "../core/strict-json.ts";
 import { ProblemError, UsageError } from "./exit.ts";
 import { readInstant, TIME_FORMS } from "./instant.ts";
 import { oneLine } from "./text.ts";

@@ -10,14 +10,12 @@ import { commandName } from "../core/command-name.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
 import { messageOf } from "../core/errors.ts";
 import { parseForeignJson } from "../core/foreign-json.ts";
-import type { EncryptOption } from "../core/seal.ts";
 import { type Nevertwice, nevertwice } from "../nevertwice.ts";
-import { agentOf } from "./agent-flag.ts";
 import type { Context, Streams } from "./command.ts";
 import { asUsage, EXIT, UsageError } from "./exit.ts";
 import { readText } from "./foreign-text.ts";
 import { openLedger } from "./ledger.ts";
-import { encryptOf, secretOf } from "./secret-flags.ts";
+import { ledgerOptions } from "./secret-flags.ts";
 import { oneLine } from "./text.ts";
 
 export async function runProxy(context: Context): Promise<number> {
@@ -112,22 +110,6 @@ function refuseHeaders(context: Context): void {
 export function refuseFlags({ args }: Context, flags: readonly string[], why: string): void {
   const given = flags.filter((flag) => args.text(flag) !== undefined);
   if (given.length > 0) throw new UsageError(`${given.map((flag) => `--${flag}`).join(", ")} ${why}. Leave them out.`);
-}
-
-export function ledgerOptions(context: Context): {
-  tenant?: string;
-  agent?: string;
-  secret?: string;
-  encrypt?: EncryptOption;
-} {
-  const tenant = context.args.text("tenant");
-  const [secret, encrypt] = [secretOf(context), encryptOf(context)];
-  return {
-    ...(tenant !== undefined && { tenant }),
-    ...agentOf(context),
-    ...(secret !== undefined && { secret }),
-    ...(encrypt !== undefined && { encrypt }),
-  };
 }
 
 const LISTEN_FLAGS = ["allow-host", "allow-origin", "max-body", "max-held", "body-timeout"];

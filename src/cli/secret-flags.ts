@@ -1,9 +1,36 @@
 /** Secrets for the command: a flag names the environment variable that holds one, so that none shows in a list of processes. */
 import { checkSecret } from "../core/key.ts";
 import { type EncryptKeys, sealer } from "../core/seal.ts";
-import type { Context } from "./command.ts";
+import { agentOf } from "./agent-flag.ts";
+import type { Context, Flags } from "./command.ts";
 import { asUsage, UsageError } from "./exit.ts";
 import { oneLine } from "./text.ts";
+
+export const SECRET_FLAGS: Flags = {
+  "secret-env": { takes: "value", value: "variable", about: "the environment variable with nevertwice({ secret })" },
+  "encrypt-env": {
+    takes: "value",
+    value: "variable",
+    about: "the environment variable with nevertwice({ encrypt }): a key, or several with commas, the newest first",
+  },
+};
+
+/** What nevertwice() is made with, besides its store. */
+export function ledgerOptions(context: Context): {
+  tenant?: string;
+  agent?: string;
+  secret?: string;
+  encrypt?: EncryptKeys;
+} {
+  const tenant = context.args.text("tenant");
+  const [secret, encrypt] = [secretOf(context), encryptOf(context)];
+  return {
+    ...(tenant !== undefined && { tenant }),
+    ...agentOf(context),
+    ...(secret !== undefined && { secret }),
+    ...(encrypt !== undefined && { encrypt }),
+  };
+}
 
 export function secretOf(context: Context): string | undefined {
   const secret = variableOf(context, "secret-env");

@@ -9,6 +9,7 @@ import { type Keep, keepOfWindows, leastKeepMs, windowsIn } from "../core/keep.t
 import { keyOfText, keyText } from "../core/key.ts";
 import { keyParts } from "../core/key-parts.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
+import type { Stored } from "../core/store.ts";
 import type { Intent, LedgerEvent } from "../core/transition.ts";
 import type { Definition } from "./definition.ts";
 import type { Warnings } from "./events.ts";
@@ -45,6 +46,18 @@ export interface Call {
   readonly waitMs: number;
   /** A deliberate resend says who and why. */
   readonly resend?: { readonly by: string; readonly reason: string };
+  /** The attempt is made outside of this process. */
+  readonly outside?: Outside;
+}
+
+/** Who makes an attempt outside of this process, and gets the claim instead of its being run here. */
+export interface Outside {
+  readonly holder: string;
+  /** The same holder may have asked before without hearing the answer: its own claim is handed to it again. */
+  readonly mayAskAgain: boolean;
+  /** Nobody waits for the answer any more: nothing is claimed from then on. */
+  gone(): boolean;
+  claimed(attempt: { readonly stored: Stored; readonly input: unknown; readonly again: boolean }): void;
 }
 
 export interface CallDefaults {

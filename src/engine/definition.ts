@@ -5,6 +5,7 @@ import { type Limit, type LimitOptions, resolveLimit } from "../core/limit.ts";
 import { type Policy, type PolicyOptions, type ProbeAnswer, resolvePolicy } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { AttemptContext } from "./context.ts";
+import type { Exists } from "./exists.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 
 export type Verdictish = "not-sent" | "refused" | "rejected" | "doubt";
@@ -57,6 +58,8 @@ export interface ActionOptions<I, R, D = undefined> extends PolicyOptions<Probe<
   readonly limit?: LimitOptions<I>;
   /** A second opinion on an error; undefined leaves it to the built-in rules. */
   readonly classify?: (error: unknown) => Verdictish | undefined;
+  /** The effect is a row under a unique key: when `run` throws its violation, what is there. undefined: it is about another row. */
+  readonly exists?: Exists<I, R>;
 }
 
 export interface Definition {
@@ -72,6 +75,7 @@ export interface Definition {
   readonly limit: Limit | null;
   readonly probe: Probe<unknown, unknown> | undefined;
   readonly classify: ((error: unknown) => Verdictish | undefined) | undefined;
+  readonly exists: Exists<unknown, unknown> | undefined;
   /** A tool's guard defines its actions by itself: advice for its author names the tool's options. */
   readonly writtenAs: "action" | "tool";
 }
@@ -85,7 +89,7 @@ export function runOfTool<F extends object>(run: F): F {
 }
 
 const KNOWN = new Set(
-  "input key free effect keep lease timeout wait doubt retry prepare run resultId mark classify limit whenStoreDown".split(
+  "input key free effect keep lease timeout wait doubt retry prepare run resultId mark classify exists limit whenStoreDown".split(
     " ",
   ),
 );
@@ -124,12 +128,13 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
     limit: resolveLimit(options.limit, where),
     probe: (typeof doubt === "object" ? doubt.probe : undefined) as Definition["probe"],
     classify: options.classify,
+    exists: options.exists as Definition["exists"],
     writtenAs: TOOL in options.run ? "tool" : "action",
   };
 }
 
 function checkShapes<I, R, D>(options: ActionOptions<I, R, D>, where: string): void {
-  const { input, key, free, mark, prepare, classify, resultId } = options;
+  const { input, key, free, mark, prepare, classify, exists, resultId } = options;
   if (input !== undefined && typeof input?.["~standard"]?.validate !== "function") {
     throw configError(
       `${where}: input is not a Standard Schema. Pass a schema of zod ≥ 3.24, valibot ≥ 1, arktype ≥ 2 or another that has "~standard".`,
@@ -161,6 +166,8 @@ function checkShapes<I, R, D>(options: ActionOptions<I, R, D>, where: string): v
     throw configError(
       `${where}: resultId must be a function from a result to the provider's id in it: (result) => result.id.`,
     );
+  if (exists !== undefined && typeof exists !== "function")
+    throw configError(`${where}: exists must be a function: (error, input) => the result that is there, or undefined.`);
 }
 
 function isNameList(value: unknown): boolean {

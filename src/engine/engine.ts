@@ -7,11 +7,11 @@ import { NevertwiceError } from "../core/errors.ts";
 import { canCompare, differing } from "../core/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
-import { expired, type LedgerRecord } from "../core/record.ts";
+import { expired, type LedgerRecord, leaseAlive } from "../core/record.ts";
 import { backoffMs, hasTriesLeft, mayResend } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import type { ResendPermit } from "../core/transition.ts";
-import { type Call, intentOf, queueAgainOf } from "./call.ts";
+import { type Call, intentOf, type Outside, queueAgainOf } from "./call.ts";
 import { Drive, type Driven, type Finish } from "./drive.ts";
 import { rememberedError, withCause, withStoredCause } from "./error-memory.ts";
 import { about, by } from "./events.ts";
@@ -20,7 +20,8 @@ import { type Flight, Flights } from "./flights.ts";
 import type { Applied, EventSource } from "./ledger.ts";
 import { askProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
-import { differsFrom, inputToResend, sameBytes } from "./same-input.ts";
+import { hasSameBytes, inputToResend, originalInput } from "./resend-input.ts";
+import { differsFrom } from "./same-input.ts";
 import { swapsOf, turnOf } from "./turn.ts";
 import { runUnguarded } from "./unguarded.ts";
 import { WaitBudget } from "./wait-budget.ts";
@@ -81,6 +82,16 @@ export class Engine {
     return new Promise((resolve, reject) => {
       const drive = new Drive(this.#flights, this.#flights.start(call.key, call.print), { finish, resolve, reject });
       this.#drive(call, drive);
+    });
+  }
+
+  /** For an attempt that is made outside of this process: `call.outside` gets the claim, if this call gets one. */
+  claim(call: Call & { readonly outside: Outside }): Promise<Outcome<unknown>> {
+    return this.during(async () => {
+      const { holder, mayAskAgain } = call.outside;
+      const budget = this.#budget(call, { at: this.services.clock.monotonic(), inside: false });
+      const seen = mayAskAgain ? await this.services.ledger.read(call.key) : null;
+      return this.#turns(call, seen, seen?.record.holder !== holder, budget);
     });
   }
 
@@ -159,8 +170,8 @@ export class Engine {
     if (record === null) return runUnguarded(this.services, call, holder);
     const differs = this.#differsFrom(call, record);
     if (differs !== null) return this.#conflict(call, differs);
-    const sameInput = record.state === "unknown" && sameBytes(this.services, call, record);
-    const situation = { policy: call.definition.policy, at: ledger.instant(), newRound: true, sameBytes: sameInput };
+    const sameBytes = record.state === "unknown" && hasSameBytes(this.services, call, record);
+    const situation = { policy: call.definition.policy, at: ledger.instant(), newRound: true, sameBytes };
     const step = nextStep(record, situation).do;
     if (step === "claim" || step === "resend") return runUnguarded(this.services, call, holder);
     return this.#answer(call, record);
@@ -304,7 +315,12 @@ export class Engine {
       const conflict = this.#conflictWith(call, stored);
       if (conflict !== null) return conflict;
       if (settling && stored && stored.record.state !== "unknown") return this.#answer(call, stored.record);
-      if (turn > 0 && stored !== null && budget.closed) return this.#answer(call, stored.record);
+      if (stored !== null && call.outside !== undefined) {
+        const given = await this.#givenBefore(call, call.outside, stored);
+        if (given !== null) return given;
+      }
+      if (turn > 0 && stored !== null && (budget.closed || call.outside?.gone()))
+        return this.#answer(call, stored.record);
       const turned = await this.#turn(call, stored, fresh, budget);
       if ("outcome" in turned) return turned.outcome;
       stored = turned.stored;
@@ -328,12 +344,12 @@ export class Engine {
   async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     const at = this.services.ledger.instant();
     const inDoubt = stored?.record.state === "unknown" ? stored.record : null;
-    const sameInput = inDoubt !== null && sameBytes(this.services, call, inDoubt);
+    const sameBytes = inDoubt !== null && hasSameBytes(this.services, call, inDoubt);
     const step: Step = nextStep(stored?.record ?? null, {
       policy: call.definition.policy,
       at,
       newRound: fresh,
-      sameBytes: sameInput,
+      sameBytes,
     });
     switch (step.do) {
       case "answer":
@@ -382,12 +398,11 @@ export class Engine {
   }
 
   async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
-    const holder = this.services.newHolder();
+    const holder = call.outside?.holder ?? this.services.newHolder();
     try {
       const applied = await this.#applyClaim(call, stored, fresh, holder);
       if (!applied.ok) return { stored: applied.stored, fresh };
-      const end = await execute(this.services, { call, stored: applied.stored, input: call.input });
-      return this.#after(call, end, budget);
+      return await this.#attempt(call, applied.stored, call.input, budget);
     } catch (error) {
       if (call.definition.policy.failOpen && isStoreDown(error))
         return { outcome: await this.#duringOutage(call, holder) };
@@ -407,7 +422,7 @@ export class Engine {
     const applied = await ledger.apply(stored, {
       type: "resend",
       permit,
-      holder: newHolder(),
+      holder: call.outside?.holder ?? newHolder(),
       leaseMs,
       newRound: fresh,
       agent: call.agent,
@@ -415,7 +430,24 @@ export class Engine {
     if (!applied.ok) return { stored: applied.stored, fresh };
     const input =
       permit.because === "provider-key" ? await inputToResend(this.services, call, applied.stored) : call.input;
-    return this.#after(call, await execute(this.services, { call, stored: applied.stored, input }), budget);
+    return this.#attempt(call, applied.stored, input, budget);
+  }
+
+  /** Made here, or by somebody outside, who settles it later. */
+  async #attempt(call: Call, stored: Stored, input: unknown, budget: WaitBudget): Promise<Turned> {
+    if (call.outside === undefined)
+      return this.#after(call, await execute(this.services, { call, stored, input }), budget);
+    call.outside.claimed({ stored, input, again: false });
+    return { outcome: this.describe(stored.record) as Outcome<unknown> };
+  }
+
+  /** The claim was this caller's own, and its reply was lost. */
+  async #givenBefore(call: Call, outside: Outside, stored: Stored): Promise<Outcome<unknown> | null> {
+    const { record } = stored;
+    const held = record.state === "claimed" || record.state === "sent";
+    if (!held || record.holder !== outside.holder || !leaseAlive(record, this.services.ledger.instant())) return null;
+    outside.claimed({ stored, input: await originalInput(this.services, call, record), again: true });
+    return this.describe(record) as Outcome<unknown>;
   }
 
   /** What follows from an attempt's end: an outcome, or another turn inside the budget. */

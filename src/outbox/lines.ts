@@ -2,8 +2,9 @@
 import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import type { Definition } from "../engine/definition.ts";
+import { giveBack, leasedTurn } from "../engine/leased-record.ts";
 import { isUnderWay, lookAgainAt } from "../engine/turn.ts";
-import { type Ending, giveBack, type LeasedServices, leasedTurn, runLeased } from "./leased.ts";
+import { type Ending, type LeasedServices, runLeased } from "./leased.ts";
 
 // Of one line no more than these wait in a worker; the rest is handed back, so that other keys get their turn.
 const WAITING_A_LINE = 4;

@@ -5,7 +5,8 @@
  */
 import type { Stored } from "../core/store.ts";
 import type { Timer } from "../engine/clock.ts";
-import { giveBack, type LeasedServices } from "./leased.ts";
+import { giveBack } from "../engine/leased-record.ts";
+import type { LeasedServices } from "./leased.ts";
 
 // Beyond this the oldest are left as doubts, where people see them.
 const MOST_REMEMBERED = 1_000;

@@ -19,7 +19,8 @@ import { type CallOptions, printOf } from "../engine/call.ts";
 import { type Definition, defineAction } from "../engine/definition.ts";
 import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
 import type { Inputs } from "../engine/enqueue-many.ts";
-import { by, isEnqueued } from "../engine/events.ts";
+import { by } from "../engine/events.ts";
+import { giveBack, leasedTurn, leaveToOthers, parkLeased, staleSince } from "../engine/leased-record.ts";
 import { isInputMissing, missingInput } from "../engine/missing-input.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
 import { Pulse } from "../engine/pulse.ts";
@@ -27,9 +28,9 @@ import { parseInput, type StandardSchema } from "../engine/standard-schema.ts";
 import { type TenantChoice, tenantOf } from "../engine/tenancy.ts";
 import { lookAgainAt } from "../engine/turn.ts";
 import { closedError } from "../engine/under-way.ts";
-import { Doorbells } from "./doorbells.ts";
+import { workNews } from "../engine/work-news.ts";
 import { Lanes } from "./lanes.ts";
-import { giveBack, type LeasedServices, leasedTurn, leaveToOthers, parkLeased, staleSince } from "./leased.ts";
+import type { LeasedServices } from "./leased.ts";
 
 export interface QueueOptions<I> {
   readonly input?: StandardSchema<unknown, I>;
@@ -149,7 +150,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
       const task = await this.#services.engine.during(() => this.#takeNow(tenant, agent));
       const leftMs = until - clock.monotonic();
       if (task !== null || leftMs <= 0 || underWay.closed) return task;
-      await this.#news(Math.min(leftMs, POLL_MS), tenant);
+      await workNews(this.#services.engine.services, { actions: [this.queueName], tenant }, Math.min(leftMs, POLL_MS));
       // Nothing came while it waited, and nothing is taken any more.
       if (underWay.closed) return null;
     }
@@ -218,27 +219,6 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
     if (turn.as === "wait")
       await giveBack(this.#leased, turn.stored, lookAgainAt(turn.before, engine.services.ledger.instant()));
     return null;
-  }
-
-  /** Until something may have been added, or for this long. */
-  #news(ms: number, tenant: string | undefined): Promise<void> {
-    const { clock, events, ledger, underWay } = this.#services.engine.services;
-    return new Promise((done) => {
-      const over = () => {
-        timer.cancel();
-        forget();
-        unlisten();
-        bells.unwatch();
-        done();
-      };
-      const bells = new Doorbells(ledger.store, over);
-      const unlisten = events.on((event) => {
-        if (isEnqueued(event) && event.action === this.queueName) over();
-      });
-      const timer = clock.after(ms, over);
-      const forget = underWay.onClose(over);
-      bells.watch([this.queueName], tenant);
-    });
   }
 }
 

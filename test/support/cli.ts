@@ -25,6 +25,8 @@ export interface Surroundings {
   readonly stdin?: string;
   /** Gets the way to ask the command to end, as Ctrl-C would. */
   readonly interrupts?: (interrupt: () => void) => void;
+  /** Gets what is written to stdout, as it comes. */
+  readonly written?: (text: string) => void;
 }
 
 export class CliLedger {
@@ -59,6 +61,7 @@ export class CliLedger {
     const io: Io = {
       stdout: sink((text) => {
         out += text;
+        around.written?.(text);
       }),
       stderr: sink((text) => {
         err += text;

@@ -1,5 +1,5 @@
 /**
- * What stands between supabase-js and PostgreSQL, as far as functions go: PostgREST's way of calling them. Each call is
+ * What stands between supabase-js and PostgreSQL, as far as functions and inserts go: PostgREST's way of calling them. Each call is
  * one transaction of the real server, under the role that the key stands for; errors come back as PostgREST words them.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -69,7 +69,7 @@ export async function startPostgrest(adminUrl: string): Promise<Postgrest> {
 }
 
 async function serve(pool: pg.Pool, keys: Postgrest["keys"], request: IncomingMessage, response: ServerResponse) {
-  const [, name] = /^\/rest\/v1\/rpc\/([^/?]+)$/.exec(request.url ?? "") ?? [];
+  const [, rpc, name] = /^\/rest\/v1\/(rpc\/)?([^/?]+)(?:\?.*)?$/.exec(request.url ?? "") ?? [];
   if (name === undefined || request.method !== "POST")
     return reply(response, 404, { code: "PGRST125", message: "Invalid path specified in request URL" });
   const token = String(request.headers.authorization ?? "").replace(/^Bearer /, "");
@@ -77,7 +77,8 @@ async function serve(pool: pg.Pool, keys: Postgrest["keys"], request: IncomingMe
   if (role === undefined || request.headers.apikey !== token)
     return reply(response, 401, { message: "Invalid API key", hint: "Double check your Supabase API key." });
   const args = JSON.parse(await textOf(request)) as Record<string, unknown>;
-  const { status, body } = await callAs(pool, role, decodeURIComponent(name), args);
+  const work = rpc === undefined ? insertAs : callAs;
+  const { status, body } = await work(pool, role, decodeURIComponent(name), args);
   reply(response, status, body);
 }
 
@@ -101,11 +102,40 @@ async function callAs(pool: pg.Pool, role: Role, name: string, args: Record<stri
   }
 }
 
+/** As with `.insert(row).select()`: the row comes back. */
+async function insertAs(pool: pg.Pool, role: Role, table: string, row: Record<string, unknown>) {
+  const client = await pool.connect();
+  const columns = Object.keys(row);
+  const values = columns.map((_, at) => `$${at + 1}`).join(", ");
+  try {
+    await client.query(`BEGIN; SET LOCAL ROLE ${role}`);
+    const { rows } = await client.query(
+      `INSERT INTO public.${quoted(table)} (${columns.map(quoted).join(", ")}) VALUES (${values}) RETURNING *`,
+      Object.values(row),
+    );
+    await client.query("COMMIT");
+    return { status: 201, body: rows };
+  } catch (error) {
+    await client.query("ROLLBACK").catch(() => {});
+    return failure(error as { code?: string; message: string }, table, role);
+  } finally {
+    client.release();
+  }
+}
+
 function failure({ code, message }: { code?: string; message: string }, name: string, role: Role) {
   if (code === "42883")
     return { status: 404, body: { code: "PGRST202", message: `Could not find the function public.${name}` } };
-  const status = code === "42501" ? (role === "anon" ? 401 : 403) : 400;
+  const status = statusOf(code, role);
   return { status, body: { code, message, details: null, hint: null } };
+}
+
+/** PostgREST's own table, as far as it is needed. */
+function statusOf(code: string | undefined, role: Role): number {
+  if (code === "42501") return role === "anon" ? 401 : 403;
+  if (code === "23503" || code === "23505") return 409;
+  if (code?.startsWith("40") || code?.startsWith("55")) return 500;
+  return code?.startsWith("57") || code?.startsWith("53") ? 503 : 400;
 }
 
 function quoted(name: string): string {

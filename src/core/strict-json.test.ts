@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MOST_DEPTH, readJson, readJsonBytes } from "./mcp-json.ts";
+import { MOST_DEPTH, readJson, readJsonBytes } from "./strict-json.ts";
 
 describe("JSON that every parser reads the same way", () => {
   it("what JSON.stringify wrote is read as JSON.parse reads it", () => {

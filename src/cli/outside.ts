@@ -1,0 +1,179 @@
+/** Attempts that a shell script makes: the operations of the HTTP service, from the command line. */
+import { resolve } from "node:path";
+import { isNevertwiceError, messageOf } from "../core/errors.ts";
+import type { Absent, Outcome } from "../core/outcome.ts";
+import { readJson } from "../core/strict-json.ts";
+import { nevertwice, servicesOf } from "../nevertwice.ts";
+import type { ClaimedAttempt } from "../serve/attempts.ts";
+import { operationsOf } from "../serve/operations.ts";
+import type { Context, Flags } from "./command.ts";
+import { UsageError } from "./exit.ts";
+import { readText } from "./foreign-text.ts";
+import { openLedger } from "./ledger.ts";
+import { ledgerOptions, SECRET_FLAGS } from "./secret-flags.ts";
+import { oneLine } from "./text.ts";
+
+export type Answer = ClaimedAttempt | Outcome<unknown> | Absent;
+
+/** A script has no heartbeats: what it does may take this long. */
+export const SHELL_LEASE = "30m";
+
+export const INTENT_FLAGS: Flags = {
+  parts: {
+    takes: "value",
+    value: "json",
+    about: "the parts of the key as a JSON list, instead of words: '[7,\"welcome\"]'",
+  },
+  scope: { takes: "value", value: "id", about: "a run, session or thread id: another scope is another intent" },
+  "intent-version": { takes: "value", value: "n", about: "1 unless a deliberate resend raised it" },
+  input: { takes: "value", value: "json", about: "what is sent, apart from the key, as JSON" },
+  "input-file": { takes: "value", value: "file", about: "the same, from a file" },
+  free: { takes: "values", value: "fields", about: "fields of the input that may differ in a repeat, with commas" },
+  keep: {
+    takes: "value",
+    value: "duration",
+    about: 'how long the settled record guards its key: 30d unless given; "forever"',
+  },
+  ...SECRET_FLAGS,
+};
+
+export const CLAIM_FLAGS: Flags = {
+  lease: {
+    takes: "value",
+    value: "duration",
+    about: `how long it may take without a heartbeat: ${SHELL_LEASE} unless given`,
+  },
+  "on-doubt": {
+    takes: "value",
+    value: "what",
+    about: "an attempt in doubt: hold (unless given), or retry: run it again",
+  },
+  "resend-within": {
+    takes: "value",
+    value: "duration",
+    about: "a doubt: send the same again with providerKey, this long",
+  },
+  attempts: {
+    takes: "value",
+    value: "n",
+    about: "tries in one round, for what is settled as not-sent: 5 unless given",
+  },
+  backoff: { takes: "value", value: "duration", about: "the pause before the second try: 1s unless given" },
+  "max-backoff": { takes: "value", value: "duration", about: "the longest pause: 5m unless given" },
+  mark: {
+    takes: "value",
+    value: "when",
+    about: "manual: it counts as sent from `nevertwice sent` on; at once unless given",
+  },
+  wait: { takes: "value", value: "duration", about: "how long to wait: not at all unless given" },
+  request: {
+    takes: "value",
+    value: "id",
+    about: "a random id: the same id again gets the same attempt, after a lost answer",
+  },
+};
+
+/** Runs one operation on the ledger of the command line, which is made where there is none. */
+export async function operate(context: Context, name: string, body: object): Promise<object> {
+  const { args, io } = context;
+  const options = ledgerOptions(context);
+  const store = openLedger(args.text("store"), io);
+  const nt = nevertwice({
+    store,
+    ...options,
+    sweep: false,
+    onWarning: ({ code, message }) => context.note(oneLine(`${code}: ${message}`)),
+  });
+  const ended = new AbortController();
+  const forget = io.onInterrupt?.(() => ended.abort());
+  try {
+    const operation = operationsOf(servicesOf(nt)).find((one) => one.name === name);
+    return (await operation?.run(body, { gone: () => false, signal: ended.signal })) as object;
+  } catch (error) {
+    throw asUsageOf(error);
+  } finally {
+    forget?.();
+    await nt.close();
+  }
+}
+
+/** What is wrong with a word of the command line is found by the operation. */
+function asUsageOf(error: unknown): unknown {
+  const isInput = isNevertwiceError(error) && (error.code === "INVALID_INPUT" || error.code === "INVALID_KEY");
+  return isInput ? new UsageError(error.message, { cause: error }) : error;
+}
+
+/** The intent that the words and flags name. */
+export function intentOf(context: Context, command: string): Readonly<Record<string, unknown>> {
+  const { args } = context;
+  const [action, ...words] = args.operands;
+  const given = args.text("parts");
+  if (action === undefined || words.length > 0 === (given !== undefined))
+    throw new UsageError(
+      `${command} needs an action and what makes it this intent: nevertwice ${command} send_welcome user-7, or --parts '["user-7"]'.`,
+    );
+  const version = args.count("intent-version");
+  const input = jsonOf(context, "input", "input-file");
+  return {
+    action,
+    parts: given === undefined ? words : parsed(given, "--parts"),
+    ...(args.on("scope") && { scope: args.text("scope") }),
+    ...(version !== undefined && { version }),
+    ...(input !== undefined && { input: input.value }),
+    ...(args.on("free") && { free: args.list("free") }),
+    ...(args.on("keep") && { keep: args.text("keep") }),
+  };
+}
+
+/** How the attempt is made, for claim and take. */
+export function termsOf({ args }: Context): Readonly<Record<string, unknown>> {
+  const [doubt, within] = [args.text("on-doubt"), args.text("resend-within")];
+  if (doubt !== undefined && within !== undefined)
+    throw new UsageError("give --on-doubt or --resend-within, not both: each says what may be done about a doubt.");
+  const attempts = args.count("attempts");
+  const [backoff, max] = [args.text("backoff"), args.text("max-backoff")];
+  const retry = {
+    ...(attempts !== undefined && { attempts }),
+    ...(backoff !== undefined && { backoff }),
+    ...(max !== undefined && { max }),
+  };
+  return {
+    lease: args.text("lease") ?? SHELL_LEASE,
+    ...(doubt !== undefined && { doubt }),
+    ...(within !== undefined && { doubt: { resendWithin: within } }),
+    ...(Object.keys(retry).length > 0 && { retry }),
+    ...(args.on("mark") && { mark: args.text("mark") }),
+    ...(args.on("wait") && { wait: args.text("wait") }),
+    ...(args.on("request") && { request: args.text("request") }),
+  };
+}
+
+/** JSON from a flag or from a file; undefined: neither was given. */
+export function jsonOf({ args, io }: Context, flag: string, fileFlag: string): { readonly value: unknown } | undefined {
+  const [text, file] = [args.text(flag), args.text(fileFlag)];
+  if (text !== undefined && file !== undefined) throw new UsageError(`give --${flag} or --${fileFlag}, not both.`);
+  if (text !== undefined) return { value: parsed(text, `--${flag}`) };
+  if (file === undefined) return undefined;
+  const from = `--${fileFlag} ${oneLine(file)}`;
+  return { value: parsed(readText(resolve(io.cwd, file), from), from) };
+}
+
+function parsed(text: string, from: string): unknown {
+  const read = readJson(text);
+  if (!read.ok)
+    throw new UsageError(
+      `${from}: ${read.problem}. A text needs quotes of its own: --${from.replace(/^--/, "")} '"text"'.`,
+    );
+  if (read.inexact === null) return read.value;
+  throw new UsageError(
+    `${from}: the number ${oneLine(messageOf(read.inexact))} cannot be held exactly, so that two of them could be taken for one. Give it as text.`,
+  );
+}
+
+export function tokenOperand({ args }: Context, command: string): string {
+  const [token] = args.operands;
+  if (token !== undefined && token.trim() !== "") return token;
+  throw new UsageError(
+    `${command} needs the token that claim or take printed: nevertwice ${command} "$token". It is empty where nothing was claimed.`,
+  );
+}
