@@ -7,6 +7,7 @@
  */
 import { configError, NevertwiceError } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
+import { aliasTarget } from "../core/formerly.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { nextStep } from "../core/plan.ts";
 import { shortLease } from "../core/policy.ts";
@@ -18,6 +19,7 @@ import { contextOf, runAs } from "./context.ts";
 import type { Engine } from "./engine.ts";
 import { by } from "./events.ts";
 import { resultThere } from "./exists.ts";
+import { aliasSwapsWithin, follow, followKey, locate } from "./formerly.ts";
 import type { Target } from "./operate.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { failureIn } from "./result-warnings.ts";
@@ -27,10 +29,14 @@ export function runInTransaction(engine: Engine, call: Call, tx: unknown): Promi
   return engine.during(() => runWithin(engine, call, tx));
 }
 
-async function runWithin(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
-  const view = viewOf(engine, call.definition.name, tx);
-  engine.services.unguarded.requireWritten(call.key, call.definition.name);
-  const [stored = null] = await view.read([call.key]);
+async function runWithin(engine: Engine, asked: Call, tx: unknown): Promise<Outcome<unknown>> {
+  const view = viewOf(engine, asked.definition.name, tx);
+  engine.services.unguarded.requireWritten(asked.key, asked.definition.name);
+  const swaps = aliasSwapsWithin(engine.services.ledger, view);
+  const { call, stored } =
+    asked.former === undefined || asked.former.length === 0
+      ? await follow(swaps, asked, { key: asked.key, action: asked.definition.name })
+      : await locate(swaps, asked);
   const standing = standingOutcome(engine, call, stored);
   if (standing !== null) return standing;
   const all = view.atomically ?? (<T>(work: () => Promise<T>) => work());
@@ -46,7 +52,10 @@ async function runWithin(engine: Engine, call: Call, tx: unknown): Promise<Outco
       orExisting(call, error, once),
     );
   } catch (error) {
-    if (error instanceof LostRace) return standingOutcome(engine, call, error.current) ?? inFlight(engine, call);
+    if (error instanceof LostRace) {
+      const isAlias = aliasTarget(error.current?.record, engine.services.ledger.instant().now) !== null;
+      return (isAlias ? null : standingOutcome(engine, call, error.current)) ?? inFlight(engine, call);
+    }
     if (error instanceof NevertwiceError) throw error;
     // The savepoint took claim and effect back: surely not done, and nothing left to remember it by.
     return { status: "failed", key: call.key, error, final: false };
@@ -84,7 +93,8 @@ export async function statusInTransaction(
   tx: unknown,
 ): Promise<Outcome<unknown> | Absent> {
   engine.requireOpen();
-  const [stored = null] = await viewOf(engine, action, tx).read([key]);
+  const swaps = aliasSwapsWithin(engine.services.ledger, viewOf(engine, action, tx));
+  const stored = await followKey(swaps, key);
   const hidden = stored !== null && tenant !== "" && stored.record.tenant !== tenant;
   return stored === null || hidden ? { status: "absent", key } : engine.describe(stored.record);
 }
