@@ -30,7 +30,7 @@ const cli = new CliLedger();
 afterAll(() => cli.close());
 const ledgerWith = (flags: readonly string[] = [], env = {}) => sqlLedger({ cli, url: database.url }, flags, env);
 
-const keyOf = (ledger: SqlLedger, { action, parts, scope, version, tenant }: Vector) =>
+const keyOf = (ledger: SqlLedger, { action, parts, scope, version, tenant }: KeyIdentity) =>
   ledger.call("SELECT @.key($1, $2::jsonb, scope => $3, version => $4, tenant => $5)", [
     action,
     JSON.stringify(parts),
