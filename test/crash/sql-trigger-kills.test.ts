@@ -28,13 +28,13 @@ it("D6 B1: rows that commit are sent once, rows that roll back never, however of
     await client.end();
     await provider.close();
   });
-  await client.query(`CREATE TABLE orders (id text PRIMARY KEY);
-    CREATE FUNCTION order_placed() RETURNS trigger LANGUAGE plpgsql AS $$
+  await client.query(`CREATE TABLE public.orders (id text PRIMARY KEY);
+    CREATE FUNCTION public.order_placed() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
       PERFORM nevertwice.enqueue('keyed', jsonb_build_array(NEW.id), jsonb_build_object('id', NEW.id));
       RETURN NULL;
     END $$;
-    CREATE TRIGGER placed AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION order_placed()`);
+    CREATE TRIGGER placed AFTER INSERT ON public.orders FOR EACH ROW EXECUTE FUNCTION public.order_placed()`);
   const start = () => startProgram(WORKER, { store, provider: provider.url, leaseMs: 2_000, concurrency: 16 });
   const fleet = Array.from({ length: 2 }, start);
   const [committed, rolledBack]: [string[], string[]] = [[], []];
@@ -42,7 +42,7 @@ it("D6 B1: rows that commit are sent once, rows that roll back never, however of
     const ids = Array.from({ length: BATCH }, (_, i) => `A-${from + i}`);
     const commits = (from / BATCH) % 3 !== 2;
     await client.query("BEGIN");
-    await client.query("INSERT INTO orders SELECT unnest($1::text[])", [ids]);
+    await client.query("INSERT INTO public.orders SELECT unnest($1::text[])", [ids]);
     await client.query(commits ? "COMMIT" : "ROLLBACK");
     (commits ? committed : rolledBack).push(...ids);
     if (from % (BATCH * 6) !== 0 || from / (BATCH * 6) >= KILLS) continue;
