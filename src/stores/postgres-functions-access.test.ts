@@ -1,6 +1,7 @@
 /** D6: making the functions, again and for other releases, who may call them, and removing them. */
 import { randomBytes } from "node:crypto";
 import { nevertwice } from "nevertwice";
+import { postgresStore } from "nevertwice/postgres";
 import pg from "pg";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { freshDatabase } from "../../test/services/addresses.ts";
@@ -102,8 +103,10 @@ describe("D6: migrate --functions", () => {
   it("D6: flags that make no sense together are refused", async () => {
     for (const [flags, message] of [
       [["--functions", "--drop-functions"], /contradict/],
-      [["--secret-env", "S"], /goes with --functions/],
-      [["--grant-enqueue", "app"], /goes with --functions/],
+      [["--secret-env", "S"], /only with --functions/],
+      [["--no-secret"], /only with --functions/],
+      [["--functions", "--no-secret", "--secret-env", "S"], /contradict/],
+      [["--grant-enqueue", "app"], /only with --functions/],
     ] as const) {
       const { code, err } = await migrate("x", ...flags);
       expect({ code, err }).toEqual({ code: 2, err: expect.stringMatching(message) });
@@ -175,6 +178,39 @@ describe("D6: the secret", () => {
       code: "NT013",
       message: expect.stringMatching(/--secret-env/),
     });
+  });
+
+  it("D6: a ledger whose records were made with one is not given functions without it, unless that is said by name", async () => {
+    const schema = `t_${randomBytes(6).toString("hex")}`;
+    for (const [part, given] of [
+      [1, { secret }],
+      [2, { secret }],
+      [3, { secret }],
+    ] as const) {
+      const store = postgresStore({ url: database.url, schema });
+      const nt = nevertwice({ store, sweep: false, ...given });
+      await nt.action("a", { key: ["id"], run: async (_: { id: number; n: string }) => 1 })({
+        id: part,
+        n: `x ${part}`,
+      });
+      await nt.close();
+      await store.close();
+    }
+    const argv = ["migrate", "--functions", "--store", database.url, "--schema", schema];
+    expect(await cli.run(argv)).toMatchObject({
+      code: 3,
+      err: expect.stringMatching(/seem to be made with a secret.*--secret-env.*--no-secret$/m),
+    });
+    expect(await cli.run([...argv, "--secret-env", "S"], { env: { S: secret } })).toMatchObject({ code: 0 });
+    expect(await cli.run(argv)).toMatchObject({ code: 0 });
+    await migrate(schema, "--drop-functions");
+    expect(await cli.run([...argv, "--no-secret"])).toMatchObject({ code: 0 });
+    // One record of a program without a secret is enough to know.
+    await migrate(schema, "--drop-functions");
+    const plain = nevertwice({ store: postgresStore({ url: database.url, schema }), sweep: false });
+    await plain.action("a", { key: ["id"], run: async (_: { id: number; n: string }) => 1 })({ id: 4, n: "y" });
+    await plain.close();
+    expect(await cli.run(argv)).toMatchObject({ code: 0 });
   });
 
   it("D6: is for the owner's eyes only, also for roles that use the ledger", async () => {

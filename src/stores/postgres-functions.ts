@@ -3,9 +3,10 @@
  * again: functions are replaced, and grants that somebody made on them stay.
  */
 
-import { entries, SHARED_FUNCTIONS } from "./postgres-functions-entries.ts";
+import { entries } from "./postgres-functions-entries.ts";
 import { KEY_FUNCTIONS } from "./postgres-functions-keys.ts";
 import { ROW_FUNCTIONS } from "./postgres-functions-rows.ts";
+import { SHARED_FUNCTIONS } from "./postgres-functions-shared.ts";
 import { intentsView } from "./postgres-functions-view.ts";
 import { NOT_OURS } from "./postgres-ownership.ts";
 import { dollarQuoted, quoteName, quoteText, SCHEMA_VERSION } from "./postgres-schema.ts";
@@ -16,6 +17,8 @@ export interface FunctionsOptions {
   readonly supabase: boolean;
   /** What the programs of this ledger give as nevertwice({ secret }); undefined: nothing, or it is stored already. */
   readonly secret: string | undefined;
+  /** Said by name: the programs give no secret, whatever the records look like. */
+  readonly noSecret: boolean;
   /** A role that may call all of them and read the view, as SQL takes it. */
   readonly grant: string | undefined;
   /** A role that may enqueue, and nothing else, as SQL takes it. */
@@ -34,7 +37,7 @@ interface Made {
 }
 
 export function functionsSql(options: FunctionsOptions): string[] {
-  const { schema, supabase, secret, grant, grantEnqueue } = options;
+  const { schema, supabase, secret, noSecret, grant, grantEnqueue } = options;
   const name = quoteName(schema);
   const shared = [...KEY_FUNCTIONS, ...ROW_FUNCTIONS, ...SHARED_FUNCTIONS].map((sql) => made(schema, sql, ""));
   const open = entries(name).map(({ sql }) => made(schema, sql, PINNED));
@@ -48,6 +51,7 @@ export function functionsSql(options: FunctionsOptions): string[] {
     ),
     ...(secret === undefined ? [] : secretSql(schema, secret)),
     ...[...shared, ...open].map(({ name: fn, create }) => guarded(schema, fn, create)),
+    ...(secret === undefined && !noSecret ? [secretCheck(schema)] : []),
     intentsView(schema),
     ...wrappers,
     ownerSql(schema),
@@ -164,6 +168,29 @@ function secretSql(schema: string, secret: string): string[] {
 END `)}`,
     `INSERT INTO ${table} (secret) VALUES (${quoteText(secret)}) ON CONFLICT DO NOTHING`,
   ];
+}
+
+/**
+ * Without the programs' secret every key made in SQL would be another intent's, and nobody would notice. With a secret, no
+ * digest of a stored input is the plain one: where that is so for all records that can be looked at, the migration asks.
+ */
+function secretCheck(schema: string): string {
+  const name = quoteName(schema);
+  return `DO ${dollarQuoted(`DECLARE
+  looked_at integer;
+  plain integer;
+BEGIN
+  IF to_regclass(${quoteText(`${name}.sql_secret`)}) IS NOT NULL THEN
+    RETURN;
+  END IF;
+  SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT FROM json_each_text(p.fields::json) f
+    WHERE strpos(s.doc, f.value) > 0)) INTO looked_at, plain
+  FROM (SELECT r.doc, ${name}._json(r.input) AS input FROM ${name}.records r WHERE r.input LIKE '{"%' AND r.doc !~ '^\\["[0-9a-f]{8}[.]' LIMIT 50) s
+  CROSS JOIN LATERAL ${name}._print(s.input, NULL, NULL) p WHERE s.input IS NOT NULL;
+  IF looked_at >= 3 AND plain = 0 THEN
+    RAISE EXCEPTION USING ERRCODE = '${NOT_OURS}', MESSAGE = 'the records of this ledger seem to be made with a secret: keys made in SQL without it would name other intents, and effects could happen twice. Nothing was changed. Name the variable with what the programs pass as nevertwice({ secret }) by --secret-env; if they pass none, say so: --no-secret';
+  END IF;
+END `)}`;
 }
 
 /** With the rights of the ledger's owner, not of a superuser who happened to migrate. */

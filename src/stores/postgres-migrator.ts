@@ -22,6 +22,8 @@ export interface MigrationOptions {
   readonly functions?: "make" | "drop" | undefined;
   /** With functions: what the programs give as nevertwice({ secret }). */
   readonly secret?: string | undefined;
+  /** With functions: the programs give none, whatever the records look like. */
+  readonly noSecret?: boolean;
   /** With functions: a role that may enqueue by SQL, and nothing else. */
   readonly grantEnqueue?: string | undefined;
   readonly dryRun: boolean;
@@ -76,11 +78,11 @@ export async function performMigration(options: MigrationOptions): Promise<Migra
 }
 
 function functionStatements(options: MigrationOptions, schema: string): string[] {
-  const { functions, supabase, secret, grant, grantEnqueue } = options;
+  const { functions, supabase, secret, noSecret = false, grant, grantEnqueue } = options;
   if (functions === "drop") return dropFunctionsSql(schema);
   if (functions === undefined) return [];
   const role = (name: string | undefined) => (name === undefined ? undefined : quoteName(name));
-  return functionsSql({ schema, supabase, secret, grant: role(grant), grantEnqueue: role(grantEnqueue) });
+  return functionsSql({ schema, supabase, secret, noSecret, grant: role(grant), grantEnqueue: role(grantEnqueue) });
 }
 
 /** The report is printed, and ends up in logs. A script that is to be applied elsewhere keeps it. */

@@ -40,6 +40,10 @@ export const migrate: Command = {
       about:
         "with --functions: the environment variable with nevertwice({ secret }), so that keys made in SQL are the programs' keys. It is stored in a table that only the owner can read",
     },
+    "no-secret": {
+      takes: "nothing",
+      about: "with --functions: the programs use no secret, where the records look as if they did",
+    },
     "grant-enqueue": {
       takes: "value",
       value: "role",
@@ -85,6 +89,7 @@ async function run(context: Context): Promise<number> {
     grant: args.text("grant"),
     functions,
     secret: secretOf(context),
+    noSecret: args.on("no-secret"),
     grantEnqueue: args.text("grant-enqueue"),
     dryRun: args.on("dry-run"),
   });
@@ -96,8 +101,10 @@ async function run(context: Context): Promise<number> {
 function checkFunctionFlags({ args }: Context): void {
   if (args.on("functions") && args.on("drop-functions"))
     throw new UsageError("--functions and --drop-functions contradict each other. Give one of them.");
-  const lone = ["secret-env", "grant-enqueue"].find((flag) => args.on(flag) && !args.on("functions"));
-  if (lone !== undefined) throw new UsageError(`--${lone} goes with --functions.`);
+  const lone = ["secret-env", "no-secret", "grant-enqueue"].find((flag) => args.on(flag) && !args.on("functions"));
+  if (args.on("secret-env") && args.on("no-secret"))
+    throw new UsageError("give one of these, since they contradict each other: --secret-env, --no-secret");
+  if (lone !== undefined) throw new UsageError(`only with --functions: --${lone}`);
 }
 
 function tell(context: Context, { store, statements, ran, version }: MigrationReport, dump: boolean): void {
