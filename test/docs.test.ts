@@ -23,6 +23,7 @@ const DOCUMENTS = [
   "docs/file-store.md",
   "docs/s3.md",
   "docs/outbox.md",
+  "docs/sql.md",
   "docs/agents.md",
 ];
 const root = fileURLToPath(new URL("..", import.meta.url));
