@@ -4,7 +4,7 @@
  */
 import { isStoreDown } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { canCompare, differing, isComparable } from "../core/fingerprint.ts";
+import { canCompare, differing, isComparable, isInPart } from "../core/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import { backoffMs } from "../core/policy.ts";
@@ -499,7 +499,9 @@ export class Engine {
   }
 
   async #originalInput(call: Call, record: LedgerRecord): Promise<unknown> {
-    if (differing(record.fingerprint, call.print, call.definition.free).free.length === 0) return call.input;
+    const { fingerprint } = record;
+    const differs = differing(fingerprint, call.print, call.definition.free);
+    if (!isInPart(fingerprint) && differs.free.length === 0) return call.input;
     const given = this.services.payloads.load(record, "input").value;
     const { schema, name } = call.definition;
     return schema === undefined ? given : parseInput(schema, given, name);

@@ -51,6 +51,16 @@ export const importLedger: Command = {
       about:
         "when it happened: sent_at, ts, created_at … unless given; ISO 8601 (UTC if it has no zone), or epoch seconds or milliseconds",
     },
+    status: {
+      takes: "values",
+      value: "word=meaning",
+      about: "what words of the status column mean, with commas: done, failed, unknown or not-done",
+    },
+    ignore: {
+      takes: "values",
+      value: "columns",
+      about: "columns that are no status although they look like one, or a result that nobody wrote",
+    },
     "done-wins": { takes: "nothing", about: "count a key as done where a later row says otherwise" },
     keep: { takes: "value", value: "duration", about: "how long the records guard: forever unless given" },
     "secret-env": { takes: "value", value: "variable", about: "the environment variable with nevertwice({ secret })" },
@@ -152,7 +162,7 @@ function typeOf(part: unknown): string {
 
 function report(context: Context, { source, found, counts, samples, check }: Result, store: string | undefined): void {
   const dry = context.args.on("dry-run");
-  const { imported, strengthened, known, past, damaged, states, keepTooShort } = counts;
+  const { imported, strengthened, doubted, notDone, known, past, damaged, states, keepTooShort } = counts;
   const parts = Object.entries(states).map(([state, count]) => `${count} ${state}`);
   context.line(
     `${plural(found.rows, "row")}: ${plural(imported, "record")} ${dry ? "would be imported" : "imported"}${parts.length === 0 ? "" : ` (${parts.join(", ")})`}.`,
@@ -164,6 +174,14 @@ function report(context: Context, { source, found, counts, samples, check }: Res
   if (strengthened > 0)
     context.line(
       `${plural(strengthened, "record was", "records were")} failed or in doubt, and ${dry ? "would be" : strengthened === 1 ? "is" : "are"} confirmed now.`,
+    );
+  if (doubted > 0)
+    context.line(
+      `${plural(doubted, "record was", "records were")} to be run next, and ${dry ? "would be" : doubted === 1 ? "is" : "are"} in doubt now: a newer row says that it may have happened.`,
+    );
+  if (notDone > 0)
+    context.line(
+      `${plural(notDone, "row is", "rows are")} not done: there is no record of ${notDone === 1 ? "it" : "them"}, and a call runs.`,
     );
   if (known > 0)
     context.line(
@@ -198,13 +216,14 @@ function tooShort(keep: string, { rows, windowMs }: NonNullable<Counts["keepTooS
 }
 
 function reportCheck(context: Context, check: Check, { unit }: SourceFile): void {
-  const { repeats, inDoubt, failed, unguarded, shown } = check;
+  const { repeats, inDoubt, failed, queued, unguarded, shown } = check;
   const byColumns = !context.args.on("actions");
   const fields = context.args.list("fields").map(oneLine);
   const forWhat = byColumns && fields.length > 0 ? ` for a call with exactly these fields: ${fields.join(", ")}` : "";
   const parts = [`${plural(repeats, "row")} would be ${repeats === 1 ? "a repeat" : "repeats"}${forWhat}`];
   if (inDoubt > 0) parts.push(`${inDoubt} in doubt, not run`);
-  if (failed > 0) parts.push(`${failed} failed, may be tried again`);
+  if (queued > 0) parts.push(`${queued} queued for a worker`);
+  if (failed > 0) parts.push(`${failed} ${failed === 1 ? "is" : "are"} not done, may be tried again`);
   context.line(`Checked: ${parts.join("; ")}${unguarded === 0 ? "." : `; ${unguarded} NOT guarded:`}`);
   for (const { place, why } of shown) context.line(`  ${unit} ${place}: ${why}`);
   if (unguarded > shown.length) context.line(`  … and ${unguarded - shown.length} more`);
