@@ -27,9 +27,11 @@ export async function survey(
   onProgress: (rows: number) => void,
 ): Promise<Survey> {
   const keys = new Map<string, KeyRows>();
-  let [rows, withBreaks, firstBreak] = [0, 0, 0];
+  let [rows, withBreaks, firstBreak, last] = [0, 0, 0, 0];
   for await (const { intent, end, place, breaks } of entries) {
-    rows += 1;
+    // A row may say something about several intents.
+    if (place !== last) rows += 1;
+    last = place;
     if (rows % PROGRESS_ROWS === 0) onProgress(rows);
     if (breaks > 0) {
       withBreaks += 1;

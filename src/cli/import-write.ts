@@ -43,7 +43,7 @@ export interface Writing {
   readonly dryRun: boolean;
   readonly onProgress: (done: number) => void;
   /** The state that the row gives its record; null: the record that is there stays as it is. */
-  readonly onPlan?: (entry: Entry, state: State | null) => void;
+  readonly onPlan?: (entry: Entry, state: State | "not-done" | null) => void;
 }
 
 export async function writeRecords(entries: EntrySource, survey: Survey, writing: Writing): Promise<Counts> {
@@ -59,7 +59,7 @@ export async function writeRecords(entries: EntrySource, survey: Survey, writing
     keepTooShort: null,
   };
   let done = 0;
-  for await (const batch of batches(planned(entries, survey, counts, writing.target))) {
+  for await (const batch of batches(planned(entries, survey, counts, writing))) {
     await writeBatch(batch, counts, writing);
     done += batch.length;
     writing.onProgress(done);
@@ -71,13 +71,15 @@ async function* planned(
   entries: EntrySource,
   survey: Survey,
   counts: Counts,
-  { store }: Target,
+  writing: Writing,
 ): AsyncIterable<Planned> {
+  const { store } = writing.target;
   for await (const entry of entries) {
     const found = representedBy(entry, survey);
     if (found === null) continue;
     if (found.as === "not-done") {
       counts.notDone += 1;
+      writing.onPlan?.(entry, "not-done");
       continue;
     }
     const { at, keepMs: given } = entry.past;
