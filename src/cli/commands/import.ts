@@ -65,8 +65,7 @@ export const importLedger: Command = {
     fields: {
       takes: "values",
       value: "columns",
-      about:
-        "the fields that are the action's key, in its order, with commas: its other fields have to be in free; with --actions, its input",
+      about: "the fields that are the action's key, in its order, with commas; with --actions, its input",
     },
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
     types: {
@@ -313,7 +312,7 @@ function reportCheck(context: Context, check: Check, { unit }: SourceFile): void
   const { repeats, inDoubt, failed, queued, unguarded, shown } = check;
   const byColumns = !context.args.on("actions");
   const fields = context.args.list("fields").map(oneLine);
-  const forWhat = byColumns && fields.length > 0 ? ` for a call with exactly these fields: ${fields.join(", ")}` : "";
+  const forWhat = byColumns && fields.length > 0 ? ` for a call whose key is these fields: ${fields.join(", ")}` : "";
   const parts = [`${plural(repeats, "row")} would be ${repeats === 1 ? "a repeat" : "repeats"}${forWhat}`];
   if (inDoubt > 0) parts.push(`${inDoubt} in doubt, not run`);
   if (queued > 0) parts.push(`${queued} queued for a worker`);
@@ -325,7 +324,7 @@ function reportCheck(context: Context, check: Check, { unit }: SourceFile): void
   if (!byColumns) return;
   context.line(
     fields.length > 0
-      ? "Your action was not read. Its key has to be these fields, in this order, and every other field of its input has to be in `free`: otherwise its calls run again or get a conflict. --actions <module> checks by the action itself."
+      ? "Your action was not read. Its key has to be these fields, in this order: otherwise its calls run again. --actions <module> checks by the action itself."
       : "Checked for calls whose key is these parts: nt.once(action, [key], …), or an action with key: (input) => [key]. For an action of your program, --actions <module> checks by the action itself.",
   );
 }
