@@ -410,6 +410,8 @@ describe("D8: s1-actions and s1-runs", () => {
     await step("send", "send_7");
     await expect(step("send", "send_8")).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN" });
     expect(ran).toEqual(["enrich_7", "send_7"]);
+    const { items } = await nt.store.list({ states: ["unknown"], limit: 9 });
+    expect(items.map(({ record }) => record.agent)).toEqual(["leads"]);
   });
 });
 

@@ -12,7 +12,7 @@ import { columnsOf, type PlacedRow, type Row } from "./import-row.ts";
 import { type End, type Statuses, statusesWith, statusMap } from "./import-status.ts";
 import { refuseUnexplained } from "./import-status-column.ts";
 import type { Target } from "./import-target.ts";
-import { nearest } from "./nearest.ts";
+import { nearest } from "../core/nearest.ts";
 import { oneLine } from "./text.ts";
 
 const ONLY: Readonly<Record<string, readonly string[]>> = {

@@ -21,6 +21,8 @@ export interface Reading {
   /** What a worker is given, where the row is of an outbox. */
   readonly input?: Readonly<Record<string, unknown>>;
   readonly dueAt?: number | null;
+  /** Who did it. */
+  readonly agent?: string;
   /** How long its record is kept; undefined: as --keep says. */
   readonly keepMs?: number | null;
   /** What the report has to say about such rows, once for all of them; "{count}" is how many they are. */
@@ -217,7 +219,7 @@ export const PRESETS: readonly Preset[] = [
     needs: ["idempotency_key", "status"],
     words: [["pending", "doubt"]],
     outbox: false,
-    read: (row, flags) => [actionReading(row, flags, ["completed_at", "started_at"])],
+    read: (row, flags) => [{ ...actionReading(row, flags, ["completed_at", "started_at"]), ...agentOf(row) }],
   },
   {
     name: "s2-outbox",
@@ -278,6 +280,10 @@ function actionReading(row: PresetRow, flags: PresetFlags, times: readonly strin
   const end = row.status(flags.status ?? "status");
   if (end.as === "done") return { ...named, ...end, at, result: row.json("result") ?? undefined };
   return { ...named, ...end, at, why: CLAIMED, error: errorIn(row, "error_detail", "error") };
+}
+
+function agentOf(row: PresetRow): Pick<Reading, "agent"> {
+  return row.value("agent_name") === null ? {} : { agent: row.text("agent_name") };
 }
 
 const SENT = "_sent";

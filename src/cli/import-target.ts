@@ -189,9 +189,9 @@ function plainTarget(context: Context, values: Values, source: string): Target {
       const input = Object.fromEntries(fields.map((field) => [field, values.part(row, field, place)]));
       return { action, intent: await access.intentOf(input, {}), columns: [...actionColumn, ...fields] };
     },
-    async intentOfReading({ action, parts, input, as }) {
+    async intentOfReading({ action, parts, input, as, agent }) {
       const access = actions.get(action) ?? define(action);
-      return access.intentOfParts(parts, as === "done" ? undefined : input, {});
+      return access.intentOfParts(parts, as === "done" ? undefined : input, agent === undefined ? {} : { agent });
     },
     checkTypes: () => values.checkTypes(source),
     close: () => nt.close(),
@@ -246,14 +246,15 @@ async function moduleTarget(
       const intent = await opened.intentOf(placed, options);
       return { action, intent, columns: [...args.all("action-column"), ...opened.fields] };
     },
-    async intentOfReading({ action, parts, input, as }) {
+    async intentOfReading({ action, parts, input, as, agent }) {
+      const named = agent === undefined ? options : { ...options, agent };
       const access = moduleAccess(find(action));
       const { keyFields } = access;
       const isOldKey = keyFields?.length === 1 && input?.[keyFields[0] as string] === parts[0];
       // Of an outbox row the whole input is known: the action itself says its key, and its schema whether a worker can run it.
-      if (input !== undefined && !(as === "done" && isOldKey)) return access.intentOf(input, options);
+      if (input !== undefined && !(as === "done" && isOldKey)) return access.intentOf(input, named);
       requireOnePart(access, action);
-      return access.intentOfParts(parts, undefined, options);
+      return access.intentOfParts(parts, undefined, named);
     },
     checkTypes: () => values.checkTypes(source),
     close: () => owner.close(),

@@ -4,9 +4,9 @@
  */
 import { readJson } from "../agents/mcp-json.ts";
 import { isTooDeep } from "../core/foreign-json.ts";
+import { nearest } from "../core/nearest.ts";
 import { ProblemError, UsageError } from "./exit.ts";
 import { readInstant, TIME_FORMS } from "./instant.ts";
-import { nearest } from "./nearest.ts";
 import { oneLine } from "./text.ts";
 
 const TYPES = ["text", "number", "integer", "boolean", "json", "timestamp", "date"] as const;

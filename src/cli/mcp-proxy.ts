@@ -12,6 +12,7 @@ import { messageOf } from "../core/errors.ts";
 import { parseForeignJson } from "../core/foreign-json.ts";
 import type { EncryptOption } from "../core/seal.ts";
 import { type Nevertwice, nevertwice } from "../nevertwice.ts";
+import { agentOf } from "./agent-flag.ts";
 import type { Context, Streams } from "./command.ts";
 import { asUsage, EXIT, UsageError } from "./exit.ts";
 import { readText } from "./foreign-text.ts";
@@ -77,10 +78,12 @@ export function configOf({ args, io }: Context): ProxyConfig {
   const file = args.text("config");
   const [name, scope, window] = [args.text("name"), args.text("scope"), args.text("window")];
   const onTimeout = args.text("on-timeout");
+  const inScope = scope === undefined ? {} : { scope };
+  const read = (path: string) => readProxyConfig(parsed(resolve(io.cwd, path), path), oneLine(path), inScope);
   const given = {
-    ...(file === undefined ? {} : asUsage(() => readProxyConfig(parsed(resolve(io.cwd, file), file), oneLine(file)))),
+    ...(file === undefined ? {} : asUsage(() => read(file))),
     ...(name !== undefined && { name }),
-    ...(scope !== undefined && { scope }),
+    ...inScope,
     ...(window !== undefined && { window }),
     ...(args.on("status-tool") && { statusTool: true }),
     ...(onTimeout !== undefined && { onTimeout }),
@@ -111,11 +114,17 @@ export function refuseFlags({ args }: Context, flags: readonly string[], why: st
   if (given.length > 0) throw new UsageError(`${given.map((flag) => `--${flag}`).join(", ")} ${why}. Leave them out.`);
 }
 
-export function ledgerOptions(context: Context): { tenant?: string; secret?: string; encrypt?: EncryptOption } {
+export function ledgerOptions(context: Context): {
+  tenant?: string;
+  agent?: string;
+  secret?: string;
+  encrypt?: EncryptOption;
+} {
   const tenant = context.args.text("tenant");
   const [secret, encrypt] = [secretOf(context), encryptOf(context)];
   return {
     ...(tenant !== undefined && { tenant }),
+    ...agentOf(context),
     ...(secret !== undefined && { secret }),
     ...(encrypt !== undefined && { encrypt }),
   };

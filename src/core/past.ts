@@ -10,7 +10,7 @@ import { longerKeep } from "./retention.ts";
 import { type Hold, type Intent, type LedgerEvent, transition } from "./transition.ts";
 
 export type PastEnd =
-  | { readonly as: "done"; readonly result: (fence: number) => Payload | null }
+  | { readonly as: "done"; readonly result: (fence: number) => Payload | null; readonly providerId?: string | null }
   | { readonly as: "failed"; readonly error: StoredError }
   | { readonly as: "doubt"; readonly why: string }
   /** Recorded and never begun: a worker is to run it, not before `dueAt`. */
@@ -44,7 +44,9 @@ export function recordPast(current: LedgerRecord | null, past: Past, now: Instan
   if (end.as !== "done") return null;
   if (current.fence === 0) return taken(current, past, end, now);
   const hold = { fence: current.fence, holder: HOLDER };
-  return changed(withKeep(current, past, now), { type: "confirm", hold, result: end.result(current.fence) }, now);
+  const { result, providerId = null } = end;
+  const evidence = { type: "confirm", hold, result: result(current.fence), providerId } as const;
+  return changed(withKeep(current, past, now), evidence, now);
 }
 
 /**
@@ -83,7 +85,7 @@ function enqueueOf({ intent }: Past, dueAt: number): LedgerEvent {
 function endOf(end: Ended, hold: Hold): LedgerEvent {
   switch (end.as) {
     case "done":
-      return { type: "confirm", hold, result: end.result(hold.fence) };
+      return { type: "confirm", hold, result: end.result(hold.fence), providerId: end.providerId ?? null };
     case "failed":
       return { type: "not-sent", hold, error: end.error, retryAt: null, final: false };
     case "doubt":

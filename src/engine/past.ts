@@ -73,19 +73,21 @@ export function pastAccess(
   return {
     schema: definition.schema,
     keyFields: typeof key === "object" ? (key as readonly string[]) : null,
-    intentOf: async (input, options) => pastIntent(await make(input, options), engine),
+    // Whoever imports did not do it: only an agent that is named for it is kept.
+    intentOf: async (input, options) =>
+      pastIntent({ ...(await make(input, options)), agent: options.agent ?? null }, engine),
     intentOfParts: async (parts, stored, options) => {
       given = parts;
       // Without a schema it is made at once, before another call changes the parts.
       const call = makeByParts(undefined, options) as Call;
-      return pastIntent({ ...call, given: stored }, engine);
+      return pastIntent({ ...call, agent: options.agent ?? null, given: stored }, engine);
     },
   };
 }
 
 function pastIntent(call: Call, engine: Engine): PastIntent {
   const { definition, key, tenant, version, scope } = call;
-  const { ledger, payloads } = engine.services;
+  const { ledger, payloads, providerIds } = engine.services;
   const parts = keyParts(definition.key, call.input, definition.free, definition.name);
   const windows = windowsIn(
     keyText({ tenant, action: definition.name, version, scope, parts, plain: typeof definition.key !== "function" }),
@@ -100,6 +102,7 @@ function pastIntent(call: Call, engine: Engine): PastIntent {
     if (as === "doubt") return { as, why: why ?? "imported while it was under way: it may have happened" };
     return {
       as,
+      providerId: providerIds.of(definition, result),
       result: (fence) => payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }),
     };
   };

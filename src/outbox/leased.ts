@@ -1,5 +1,5 @@
 /** A record as a worker got it: whether it may begin, and how it ends. */
-import { isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { isNevertwiceError, isStoreUnavailable, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { LaneAnswer, Limit } from "../core/limit.ts";
 import { expiredError } from "../core/queued.ts";
 import { type LedgerRecord, leaseAlive } from "../core/record.ts";
@@ -12,7 +12,8 @@ import { type Call, type CallDefaults, printOf } from "../engine/call.ts";
 import { sleep } from "../engine/clock.ts";
 import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
-import { type End, type Ending as ExecutionEnding, executeThen, storeIsDown } from "../engine/execution.ts";
+import { by } from "../engine/events.ts";
+import { type End, type Ending as ExecutionEnding, executeThen } from "../engine/execution.ts";
 import type { Applied } from "../engine/ledger.ts";
 import { isInputMissing, missingInput } from "../engine/missing-input.ts";
 import { parseInput } from "../engine/standard-schema.ts";
@@ -58,8 +59,12 @@ export function runLeasedThen(
   listener: LeasedListener,
 ): void {
   const { schema, limit } = definition;
+  const { unguarded, ledger } = services.engine.services;
   const readied = inputOf(services, stored);
-  if ("lacks" in readied) tell(listener, leaveToOthers(services, stored, readied.lacks));
+  // A call of this process runs it without the ledger, or has: that is written first.
+  if (unguarded.has(stored.record.key))
+    tell(listener, giveBack(services, stored, ledger.instant().now + UNGUARDED_PAUSE_MS));
+  else if ("lacks" in readied) tell(listener, leaveToOthers(services, stored, readied.lacks));
   else if ("why" in readied) tell(listener, parkLeased(services, stored, readied.error, readied.why));
   else if (schema !== undefined) tell(listener, runParsed(services, definition, stored, readied.value));
   else {
@@ -91,7 +96,7 @@ function markThenRun(services: LeasedServices, call: Call, leased: Stored, liste
     // A promise of the worker's: the effect runs in the worker's async context, not in that of who shared the write.
     mark(services, call, leased).then(run, (error: unknown) => {
       // Written or not, and only the answer is missing: nothing was begun under it.
-      if (storeIsDown(error)) giveBackLater(services, leased);
+      if (isStoreUnavailable(error)) giveBackLater(services, leased);
       listener.crashed(error);
     });
   }
@@ -291,11 +296,12 @@ export async function giveBack(services: LeasedServices, stored: Stored, dueAt: 
     const applied = await services.engine.services.ledger.apply(stored, event);
     return applied.ok ? { as: "given-back", at: dueAt, soon, stored: applied.stored } : { as: "moved" };
   } catch (error) {
-    if (storeIsDown(error)) giveBackLater(services, stored);
+    if (isStoreUnavailable(error)) giveBackLater(services, stored);
     throw error;
   }
 }
 
+const UNGUARDED_PAUSE_MS = 1_000;
 const LEFT_TO_OTHERS_MS = 30_000;
 
 /** Processes are given a new key one after the other: what this one cannot open, another one can. */
@@ -337,14 +343,17 @@ export async function parkLeased(
   const event = { type: "not-sent", hold: holdOf(record), error: reason, retryAt: null, final: false } as const;
   const applied = await ledger.apply(stored, event);
   if (!applied.ok) return { as: "moved" };
-  events.emit({ type: "failed", action: record.action, key: record.key, attempt: record.attempt, final: false });
+  const { action, key, attempt } = record;
+  events.emit({ type: "failed", action, key, ...by(record), attempt, final: false });
   return { as: "failed", why };
 }
 
 /** Why it is too late to begin; null: it is not. */
-export function staleSince({ terms }: LedgerRecord, now: number): Error | null {
+export function staleSince({ terms, history }: LedgerRecord, now: number): Error | null {
   if (terms?.notAfter === undefined || terms.notAfter > now) return null;
-  return new Error(`expired: it was not to be begun after ${new Date(terms.notAfter).toISOString()}`);
+  const last = history.findLast(({ event }) => event === "not-sent")?.error;
+  const tried = last === undefined ? "" : `; its last try failed: ${last}`;
+  return new Error(`expired: it was not to be begun after ${new Date(terms.notAfter).toISOString()}${tried}`);
 }
 
 function unreadable({ action, key }: LedgerRecord, omitted: string): NevertwiceError {
@@ -366,6 +375,7 @@ class LeasedCall implements Call {
   readonly tenant: string;
   readonly version: number;
   readonly scope: string | null;
+  readonly agent: string | null;
   readonly given: unknown;
   readonly input: unknown;
   readonly keep: Call["keep"];
@@ -379,6 +389,8 @@ class LeasedCall implements Call {
     this.tenant = record.tenant;
     this.version = record.version;
     this.scope = record.scope;
+    // A worker acts on behalf of whoever enqueued it.
+    this.agent = record.agent;
     // The record has it already, from who enqueued it.
     this.keep = { keepMs: record.keepMs, guardUntil: null, tooShortFor: null };
     this.given = given;
