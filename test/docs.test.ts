@@ -20,6 +20,7 @@ const DOCUMENTS = [
   "docs/cron.md",
   "docs/runs.md",
   "docs/sequences.md",
+  "docs/moving-in.md",
   "docs/file-store.md",
   "docs/s3.md",
   "docs/outbox.md",

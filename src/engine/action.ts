@@ -164,8 +164,10 @@ function checkKeyNote({ engine, keyNotes }: ActionServices, call: Call, inTransa
 
 /** Not made with every action: `once` makes one for each call. */
 export function pastOf(definition: Definition, services: ActionServices): PastAccess {
-  const calls = new Calls(definition, services);
-  return pastAccess(definition, services.engine, (input, options) => calls.make(input, options));
+  return pastAccess(definition, services.engine, (one) => {
+    const calls = new Calls(one, services);
+    return (input, options) => calls.make(input, options);
+  });
 }
 
 function queueing<I, R>(definition: Definition, services: ActionServices, calls: Calls) {
