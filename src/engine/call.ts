@@ -24,6 +24,16 @@ export interface CallOptions {
   readonly tx?: unknown;
 }
 
+/**
+ * A call that goes on with the round of tries that earlier calls, of any process, began: it counts as one more try, and
+ * keeps to the pause after the last one. Without it every call begins a new round.
+ */
+export const PACED = Symbol("paced");
+
+export interface PacedOptions extends CallOptions {
+  readonly [PACED]?: true;
+}
+
 export interface Call {
   readonly definition: Definition;
   readonly key: string;
@@ -38,6 +48,7 @@ export interface Call {
   /** How long its record is kept, with what the windows in its key need. */
   readonly keep: Keep;
   readonly waitMs: number;
+  readonly paced?: boolean;
   /** A deliberate resend says who and why. */
   readonly resend?: { readonly by: string; readonly reason: string };
 }
@@ -69,7 +80,7 @@ export function makeCall(
   definition: Definition,
   given: unknown,
   input: unknown,
-  options: CallOptions,
+  options: PacedOptions,
   defaults: CallDefaults,
 ): Call {
   for (const option in options) {
@@ -95,6 +106,7 @@ export function makeCall(
     input,
     given,
     print: printOf(input, definition.free, key, defaults),
+    paced: options[PACED] === true,
     keep: keepOfWindows(definition.policy.keepMs, definition.policy.keepByHand, windowsIn(text)),
     waitMs:
       options.wait === undefined ? definition.policy.waitMs : durationMs(options.wait, `${definition.name}: wait`),
