@@ -334,16 +334,14 @@ async function verdictOn(
     case "failed":
       return failure(context, outcome);
     case "unknown": {
-      const ended = started?.timedOut
-        ? `the command was ended after ${formatDuration(asked.timeoutMs)} (its timeout)`
-        : null;
+      const ended = endOfStarted(asked, outcome.why);
       const held = asked.failed === "hold" ? "--on-failure" : asked.stale === "hold" ? "--on-stale" : null;
       const group = await survivor(store, outcome.key);
       if (ended !== null && held === null)
         return { ran: true, code: IN_DOUBT, words: endedWords(ended, group), quiet: false };
       if (started === null && group !== null)
         return skipped(`its runner died, and the command still runs (process group ${group})`);
-      const why = ended === null ? oneLine(outcome.why) : `${ended}, and ${held} is hold`;
+      const why = started?.timedOut ? `${ended}, and ${held} is hold` : oneLine(outcome.why);
       const look = context.suggest(`show ${shortKey(outcome.key)}`);
       const words = `in doubt: ${why}. Look, and settle it: ${look}`;
       return { ran: started !== null, code: IN_DOUBT, words, quiet: false };
@@ -356,6 +354,13 @@ async function verdictOn(
         quiet: false,
       };
   }
+}
+
+/** How this call's own command was ended; null: it was not, or it is not known. */
+function endOfStarted({ started, timeoutMs }: Asked, why: string): string | null {
+  if (started === null) return null;
+  if (started.timedOut) return `the command was ended after ${formatDuration(timeoutMs)} (its timeout)`;
+  return `the command was ended: ${oneLine(why)}`;
 }
 
 const IN_DOUBT = exitOfStatus("unknown");
