@@ -126,6 +126,8 @@ export interface JobServices {
 
 const OPTIONS = new Set("cron every tz catchUp plan run keep lease timeout doubt retry whenStoreDown".split(" "));
 const MOST_RECENT = 1_000;
+// Long enough for heartbeats, and short enough that a planner that was killed does not hold up the slot.
+const PLAN_LEASE = "60s";
 // Pauses that double from two seconds on, half an hour to an hour in all: a provider that is down for some minutes costs
 // no slot, and a job that crashes every time is left to a person after twelve attempts.
 const RETRY: RetryOptions = { attempts: 12, backoff: "2s", max: "1h" };
@@ -175,7 +177,9 @@ export function createJob<R, P>(
       classify: (error: unknown) =>
         planVerdict(error) ?? (contained ? failureVerdict(error, services.store.now()) : undefined),
       prepare: async ({ slot }: SlotInput, { attempt: number }: AttemptContext) => {
-        if (plan !== undefined) plans.set(`${number} ${slot}`, await planOf(slot, plan, number));
+        // Before the mark, so that a process that dies while it plans leaves nothing to hold. Where nothing is held the plan is
+        // made after it: by then the ledger knows the runner, and its death is noticed.
+        if (plan !== undefined && !contained) plans.set(`${number} ${slot}`, await planOf(slot, plan, number));
         const runner = thisProcess();
         return { ...(runner !== null && { runner }), ...(doubt === "hold" && { doubt }) };
       },
@@ -200,7 +204,7 @@ export function createJob<R, P>(
     }),
   );
 
-  /** Made in `prepare`; an attempt that is resent has none, and reads the slot's. */
+  /** Made in `prepare` where a doubt is held; otherwise, and for an attempt that is resent, it is the slot's. */
   async function plannedFor(slot: string, plan: (context: PlanContext) => P | Promise<P>, attempt: number): Promise<P> {
     const made = `${attempt} ${slot}`;
     if (!plans.has(made)) return planOf(slot, plan, attempt);
@@ -216,7 +220,13 @@ export function createJob<R, P>(
         await plan({ job: name, slot, at: new Date(instantOfSlot(slot) as number), seed: seedOf(slot), recent }),
         where,
       );
-    const terms = asContainer({ ...span, keep: "forever", doubt: "retry", classify: planVerdict } as const);
+    const terms = asContainer({
+      lease: PLAN_LEASE,
+      ...span,
+      keep: "forever",
+      doubt: "retry",
+      classify: planVerdict,
+    } as const);
     const made = await services.once(planAction(name), [slot], draw, terms);
     // An earlier release gave it an end.
     if (attempt > 1) await keepPlan(services, { job: name, slot }, null);
