@@ -1,4 +1,6 @@
 /** The rows of a known pattern (--as) as past attempts of intents. */
+
+import { nearest } from "../core/nearest.ts";
 import type { PastAttempt } from "../engine/past.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
 import type { Args } from "./args.ts";
@@ -12,7 +14,6 @@ import { columnsOf, type PlacedRow, type Row } from "./import-row.ts";
 import { type End, type Statuses, statusesWith, statusMap } from "./import-status.ts";
 import { refuseUnexplained } from "./import-status-column.ts";
 import type { Target } from "./import-target.ts";
-import { nearest } from "../core/nearest.ts";
 import { oneLine } from "./text.ts";
 
 const ONLY: Readonly<Record<string, readonly string[]>> = {

@@ -1,6 +1,7 @@
 /** A row of a known table, read by the columns that its pattern has. */
-import { readJson } from "../agents/mcp-json.ts";
+
 import { DEEPEST_JSON, isTooDeep } from "../core/foreign-json.ts";
+import { readJson } from "../core/strict-json.ts";
 import { ProblemError, UsageError } from "./exit.ts";
 import { columnsOf, type Row } from "./import-row.ts";
 import { type End, endOf, howToMap, type Statuses, wordOf } from "./import-status.ts";

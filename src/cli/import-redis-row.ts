@@ -1,6 +1,7 @@
 /** What a key of Redis says. That it is there means that somebody claimed it; only a result says that it was done. */
-import { readJson } from "../agents/mcp-json.ts";
+
 import { isTooDeep } from "../core/foreign-json.ts";
+import { readJson } from "../core/strict-json.ts";
 import { ProblemError } from "./exit.ts";
 import type { PresetRow } from "./import-preset-row.ts";
 import type { Reading } from "./import-presets.ts";

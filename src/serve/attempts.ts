@@ -15,7 +15,7 @@ import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { LedgerEvent } from "../core/transition.ts";
 import type { ActionServices } from "../engine/action.ts";
-import { type CallOptions, makeCall, warnOfCallTimeParts, warnOfShortKeep } from "../engine/call.ts";
+import { type CallOptions, makeCall, warnOfKeyParts, warnOfNearKeys, warnOfShortKeep } from "../engine/call.ts";
 import { type Definition, defineAction } from "../engine/definition.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
 import { warnOfLostResult } from "../engine/result-warnings.ts";
@@ -103,7 +103,8 @@ export class Attempts {
       { ...identityOf(request), wait: request.wait ?? NO_WAIT },
       defaults,
     );
-    warnOfCallTimeParts(definition, input, ledger, warnings);
+    warnOfKeyParts(definition, input, ledger, warnings);
+    warnOfNearKeys(call, warnings);
     warnOfShortKeep(call, warnings);
     for (const { code, message } of policyWarnings(definition.policy, definition.name))
       warnings.warn(code, definition.name, message);
