@@ -19,15 +19,16 @@ import { tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
 import { verdictOnThrown } from "./thrown.ts";
 import {
   type AnyToolOptions,
+  callerOf,
   checkGuarding,
   checkToolOptions,
   type ErrorMeaning,
   type Guarding,
   type GuardOptions,
   policyOf,
-  scopeAndTenant,
   type ToolOptions,
 } from "./tool-options.ts";
+import { toolResultId } from "./tool-result-id.ts";
 
 /** What became of a call, for a wrapper to put into its framework's words. */
 export type Answer<R> =
@@ -107,11 +108,11 @@ export function guardTool<I, X = undefined, R = unknown>(
     if (options.readOnly) return { kind: "result", result: await handler(input, extra), note: null };
     const call = liveCall(options, handler, codec as ResultCodec<unknown>, extra);
     const action = actionFor(nt, options as unknown as GuardToolOptions<unknown, unknown, unknown>);
-    const whose = scopeAndTenant(options, extra, name);
-    if (await live.run(call, () => isThisVeryAttempt(action, input, whose))) {
+    const caller = callerOf(options, extra, name);
+    if (await live.run(call, () => isThisVeryAttempt(action, input, caller))) {
       return { kind: "result", result: await handler(input, extra), note: null };
     }
-    const asked = live.run(call, () => action.attempt(input, whose));
+    const asked = live.run(call, () => action.attempt(input, caller));
     return (await answerOf(await asked, call, options)) as Answer<Awaited<R>>;
   };
   const run = async (input: I, extra: X): Promise<Awaited<R>> => {
@@ -200,7 +201,7 @@ function defineToolAction(
   name: string,
   options: GuardToolOptions<unknown, unknown, unknown>,
 ): Action<unknown, unknown> {
-  const { key = defaultKey(options.free ?? []) } = options;
+  const { key = defaultKey(options.free ?? []), resultId } = options;
   return nt.action<unknown, unknown>(name, {
     ...policyOf(options),
     ...(options.free !== undefined && { free: options.free }),
@@ -211,6 +212,7 @@ function defineToolAction(
         }
       : { key: key as readonly never[] }),
     classify,
+    resultId: resultId === undefined ? toolResultId : (kept: unknown) => resultId(kept),
     run: runOfTool(runLive),
   });
 }

@@ -9,7 +9,7 @@ import { longerKeep } from "./retention.ts";
 import { type Intent, type LedgerEvent, transition } from "./transition.ts";
 
 export type PastEnd =
-  | { readonly as: "done"; readonly result: (fence: number) => Payload | null }
+  | { readonly as: "done"; readonly result: (fence: number) => Payload | null; readonly providerId?: string | null }
   | { readonly as: "failed"; readonly error: StoredError }
   | { readonly as: "doubt"; readonly why: string };
 
@@ -31,7 +31,8 @@ export function recordPast(current: LedgerRecord | null, past: Past, now: Instan
   if (current.fence === 0) return begunAndEnded(current, past, now);
   const hold = { fence: current.fence, holder: HOLDER };
   const keepMs = longerKeep(current.keepMs, keepFrom(past.intent, now.now));
-  return changed({ ...current, keepMs }, { type: "confirm", hold, result: past.end.result(current.fence) }, now);
+  const { result, providerId = null } = past.end;
+  return changed({ ...current, keepMs }, { type: "confirm", hold, result: result(current.fence), providerId }, now);
 }
 
 function begunAndEnded(current: LedgerRecord | null, { intent, end }: Past, at: Instant): LedgerRecord | null {
@@ -44,7 +45,7 @@ function endOf(end: PastEnd, fence: number): LedgerEvent {
   const hold = { fence, holder: HOLDER };
   switch (end.as) {
     case "done":
-      return { type: "confirm", hold, result: end.result(fence) };
+      return { type: "confirm", hold, result: end.result(fence), providerId: end.providerId ?? null };
     case "failed":
       return { type: "not-sent", hold, error: end.error, retryAt: null, final: false };
     case "doubt":

@@ -3,6 +3,7 @@
 import { quietInMs, windowOver } from "./doubt-time.ts";
 import type { Policy } from "./policy.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
+import { hasTriesLeft, mayResend } from "./retry.ts";
 import type { ResendPermit } from "./transition.ts";
 
 export type Step =
@@ -38,7 +39,7 @@ export function nextStep(record: LedgerRecord | null, situation: Situation): Ste
     case "pending": {
       const early = record.queued ? (record.dueAt ?? 0) - at.now : 0;
       if (early > 0) return { do: "wait", ms: early };
-      return newRound || record.tries < policy.attempts ? claim : { do: "answer" };
+      return newRound || hasTriesLeft(policy, record, at.now) ? claim : { do: "answer" };
     }
     case "claimed":
       return leaseAlive(record, at) ? { do: "wait-for-holder" } : claim;
@@ -47,14 +48,14 @@ export function nextStep(record: LedgerRecord | null, situation: Situation): Ste
     case "confirmed":
       return { do: "answer" };
     case "failed":
-      return record.final || !(newRound || record.tries < policy.attempts) ? { do: "answer" } : claim;
+      return record.final || !(newRound || hasTriesLeft(policy, record, at.now)) ? { do: "answer" } : claim;
     case "unknown":
       return settleStep(record, situation);
   }
 }
 
 function settleStep(record: LedgerRecord, { policy, at, newRound, sameBytes }: Situation): Step {
-  const triesLeft = newRound || record.tries < policy.attempts;
+  const triesLeft = newRound || mayResend(policy, record);
   if (policy.doubt.kind === "hold") return { do: "answer" };
   if (policy.doubt.kind === "retry") {
     return triesLeft ? { do: "resend", permit: { because: "asked-for" } } : { do: "answer" };

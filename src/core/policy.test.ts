@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { backoffMs, keepFor, type PolicyOptions, policyWarnings, resolvePolicy, retryHorizonMs } from "./policy.ts";
+import { keepFor } from "./effect.ts";
+import { type PolicyOptions, policyWarnings, resolvePolicy, retryHorizonMs } from "./policy.ts";
+import { backoffMs, resolveRetry } from "./retry.ts";
 
 type Options = PolicyOptions<() => unknown>;
 
@@ -17,9 +19,8 @@ describe("resolvePolicy", () => {
       timeoutMs: 50_000,
       waitMs: 10_000,
       doubt: { kind: "hold" },
-      attempts: 5,
-      backoffMs: 1_000,
-      maxBackoffMs: 300_000,
+      effect: null,
+      ...resolveRetry(undefined, "action mail"),
       failOpen: false,
     });
   });
@@ -130,19 +131,6 @@ describe("backoffMs: exponential, full jitter, capped", () => {
 });
 
 describe("retention (O8)", () => {
-  it("has a tier for each weight of effect", () => {
-    expect(keepFor).toMatchObject({ payment: "forever", notification: "7d", mail: "24h" });
-    expect(keepFor.scheduled("1h")).toBe(2 * 3_600_000);
-    expect(() => keepFor.scheduled("hourly")).toThrow(/^keepFor\.scheduled: "hourly" is not a duration/);
-  });
-
-  it("each tier is a keep", () => {
-    expect(policy({ keep: keepFor.payment }).keepMs).toBeNull();
-    expect(policy({ keep: keepFor.notification }).keepMs).toBe(7 * DAY);
-    expect(policy({ keep: keepFor.mail }).keepMs).toBe(DAY);
-    expect(policy({ keep: keepFor.scheduled("15m") }).keepMs).toBe(1_800_000);
-  });
-
   it("warns when what sounds like money is guarded for less than 30 days", () => {
     for (const action of ["charge_card", "issueRefund", "billing.invoice", "payment", "make-payout", "PAY"]) {
       expect(warnings(action, { keep: "7d" })).toMatchObject([{ code: "KEEP_SHORT_FOR_MONEY" }]);
@@ -189,6 +177,6 @@ describe("the retry horizon (F43)", () => {
   });
 
   it("F43: the defaults and the tiers are long enough for the default retries", () => {
-    for (const keep of ["30d", keepFor.mail, keepFor.notification]) expect(warnings("mail", { keep })).toEqual([]);
+    for (const keep of ["30d", keepFor.frequent, keepFor.transactional]) expect(warnings("mail", { keep })).toEqual([]);
   });
 });

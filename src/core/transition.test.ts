@@ -516,6 +516,28 @@ describe("a record", () => {
     expect(resent.input).toEqual(INTENT.input);
   });
 
+  it("that is kept until it is done has no end in any failure, and keep once it is done", () => {
+    const queued = given({ ...enqueue, terms: { keptUntilDone: true } });
+    const inDoubt = done(transition(done(transition(queued, { ...claim, to: "sent" }, T0)), doubt, T0));
+    const asked = { ...probedNotDone, answer: { as: "not-done", noneLeft: true } } as const;
+    const failures = [
+      done(transition(done(transition(queued, claim, T0)), notSent, T0)),
+      done(transition(done(transition(queued, claim, T0)), { ...notSent, final: true }, T0)),
+      done(transition(inDoubt, resolve("failed"), T0)),
+      done(transition(inDoubt, asked, T0)),
+    ];
+    for (const failure of failures) {
+      expect(failure).toMatchObject({ state: "failed", expiresAt: null, keepMs: INTENT.keepMs });
+      const again = done(transition(done(transition(failure, retry, T0)), claim, T0));
+      const taken = done(transition(again, { ...confirm, hold: { fence: again.fence, holder: "a" } }, T0));
+      expect(taken).toMatchObject({ state: "confirmed", expiresAt: T0.now + 24 * HOUR });
+    }
+    const [failure] = failures as [LedgerRecord];
+    expect(done(transition(failure, { type: "retain", keepMs: HOUR }, T0))).toMatchObject({ expiresAt: T0.now + HOUR });
+    const over = { ...notSent, error: { ...ERROR, code: "NO_LONGER_NEEDED" } };
+    expect(done(transition(done(transition(queued, claim, T0)), over, T0)).expiresAt).toBe(T0.now + 24 * HOUR);
+  });
+
   it("counts tries by round and attempts for ever", () => {
     const next = done(transition(failed, { ...claim, newRound: false }, T0));
     expect(next).toMatchObject({ tries: 2, attempt: 2 });

@@ -3,6 +3,7 @@ import {
   type Absent,
   type Action,
   type AttemptContext,
+  keepFor,
   type Nevertwice,
   nevertwice,
   type OnceOptions,
@@ -44,6 +45,17 @@ describe("types", () => {
     });
     expectTypeOf(byValibot).parameter(0).toEqualTypeOf<{ n: string }>();
     expect([await byZod({ n: "1" }), await byValibot({ n: "1" })]).toEqual([2, 2]);
+  });
+
+  it("O13 effect is a closed union, and infers nothing", async () => {
+    const pay = nt.action("typed-pay", { effect: "mail", key: ["id"], run: async (_: { id: number }) => "ok" });
+    expectTypeOf(pay).toEqualTypeOf<Action<{ id: number }, string>>();
+    // @ts-expect-error no such effect
+    expect(() => nt.action("typed-sms", { effect: "sms", run: async (_: { id: number }) => 1 })).toThrow(
+      /effect is "sms"/,
+    );
+    // @ts-expect-error the tiers have other names
+    expect(() => keepFor.mail).toThrow(/keepFor\.mail does not exist/);
   });
 
   it("what prepare makes is what run gets", async () => {

@@ -1,5 +1,6 @@
 /** What `nt.action()` hands out: a function that runs once, and the ways to look at it and to settle it. */
-import { configError, isNevertwiceError } from "../core/errors.ts";
+import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { requireGiven } from "../core/given-option.ts";
 import { checkTenant, isKey } from "../core/key.ts";
 import { type Absent, errorForOutcome, type Outcome } from "../core/outcome.ts";
 import type { Stored } from "../core/store.ts";
@@ -25,6 +26,11 @@ import { parseInput } from "./standard-schema.ts";
 import { runInTransaction, statusInTransaction, viewOf } from "./transactional.ts";
 
 export interface ResendOptions extends CallOptions {
+  /**
+   * The version that was seen by whoever asks: the next one is sent, once, however often it is asked for. Left out, each call
+   * is one more version, apart from calls at the same moment. `version: 3` says the same as `after: 2`.
+   */
+  readonly after?: number;
   /** Who sends it again, and why: kept in the record's history. */
   readonly by: string;
   readonly reason: string;
@@ -114,15 +120,19 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
     async resend(input: I, signed: ResendOptions) {
       services.used();
       checkSignature(signed, `${definition.name}.resend`);
-      const { by, reason, ...options } = signed;
+      const { by, reason, after, version, ...options } = signed;
       if (options.tx !== undefined) {
         throw configError(
           `${definition.name}.resend: it takes no tx. To run a new version inside a transaction, call the action with { version, tx }.`,
         );
       }
-      const outcome = await calls.resendOnce(input, options, async (call) =>
-        engine.outcome({ ...call, resend: { by, reason } }, asItIs),
-      );
+      const send = async (call: Call) => engine.outcome({ ...call, resend: { by, reason } }, asItIs);
+      requireGiven(`${definition.name}.resend`, signed, ["after", "version"], NO_AFTER);
+      const next = versionToSend(`${definition.name}.resend`, after, version);
+      const outcome =
+        next === null
+          ? await calls.resendOnce(input, options, send)
+          : await send(await calls.make(input, { ...options, version: next }));
       return resultOrThrow(outcome as Outcome<R>, definition.name);
     },
     async resolve(target: I | { readonly key: string }, resolution: Resolution<R>, options: CallOptions = {}) {
@@ -152,11 +162,12 @@ function queueing<I, R>(definition: Definition, services: ActionServices, calls:
     services.used();
     const terms = readTerms(options, definition.name);
     requireGivenIn(options, `${definition.name}.enqueue`);
-    const { scope, version, tenant, tx } = options;
+    const { scope, version, tenant, agent, tx } = options;
     const identity: CallOptions = {
       ...(scope !== undefined && { scope }),
       ...(version !== undefined && { version }),
       ...(tenant !== undefined && { tenant }),
+      ...(agent !== undefined && { agent }),
     };
     const plain = tx === undefined ? null : viewOf(engine, definition.name, tx);
     const view = plain !== null && share ? sharingStatements(plain) : plain;
@@ -201,6 +212,8 @@ export function outcomeOf(error: unknown): Outcome<unknown> | undefined {
   if (isNevertwiceError(error)) return error.outcome as Outcome<unknown> | undefined;
   return typeof error === "object" && error !== null ? outcomes.get(error) : undefined;
 }
+
+const NO_AFTER = "The variable it comes from may not be set, and without it each call would be one more resend.";
 
 // A resend looks for the latest version in steps of this many, and never further than the last.
 const VERSIONS_A_LOOK = 16;
@@ -258,9 +271,8 @@ class Calls {
 
   /** The version a resend gets: one above the latest, or the latest itself while it is not settled. */
   async #nextVersion(given: unknown, options: CallOptions): Promise<number> {
-    const first = options.version ?? 1;
     let latest: Stored | null = null;
-    for (let from = first; from < first + MAX_VERSIONS; from += VERSIONS_A_LOOK) {
+    for (let from = 1; from < MAX_VERSIONS; from += VERSIONS_A_LOOK) {
       const versions = Array.from({ length: VERSIONS_A_LOOK }, (_, i) => from + i);
       const calls = await Promise.all(versions.map((version) => this.make(given, { ...options, version })));
       const stored = await Promise.all(calls.map((call) => this.#services.engine.services.ledger.read(call.key)));
@@ -274,6 +286,27 @@ class Calls {
       `${this.#definition.name}: more than ${MAX_VERSIONS} versions of one intent. Put what makes them different into its key.`,
     );
   }
+}
+
+/** The version that was named; null: none was, so it is one above the latest. */
+function versionToSend(where: string, after: unknown, version: unknown): number | null {
+  for (const [option, value, least] of [
+    ["after", after, 1],
+    ["version", version, 2],
+  ] as const) {
+    if (value === undefined || (Number.isSafeInteger(value) && (value as number) >= least)) continue;
+    throw new NevertwiceError(
+      "INVALID_INPUT",
+      `${where}: ${option} is ${String(value)}; it takes a whole number from ${least} on. after is the version that was seen (1 is the first), version the one to send.`,
+    );
+  }
+  if (after === undefined) return version === undefined ? null : (version as number);
+  const next = (after as number) + 1;
+  if (version === undefined || version === next) return next;
+  throw new NevertwiceError(
+    "INVALID_INPUT",
+    `${where}: after is ${after} and version is ${version}, which are two different resends. The version after ${after} is ${next}; give one of the two options.`,
+  );
 }
 
 function settledForGood(stored: Stored): boolean {

@@ -1,4 +1,5 @@
 /** One caller's wish, with everything that follows from its input: key, fingerprint, policy. */
+import { checkAgent } from "../core/agent-name.ts";
 import { callTimeSuspicions, partsDiffer } from "../core/call-time.ts";
 import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
 import { configError } from "../core/errors.ts";
@@ -20,6 +21,8 @@ export interface CallOptions {
   /** 1 unless a deliberate resend raised it. */
   readonly version?: number;
   readonly tenant?: string;
+  /** Who acts: kept on the record and told with events. Not part of the key. nevertwice({ agent }) unless given. */
+  readonly agent?: string;
   readonly wait?: Duration;
   /** The caller's own open transaction: claim, effect and confirm commit with it. */
   readonly tx?: unknown;
@@ -31,6 +34,8 @@ export interface Call {
   readonly tenant: string;
   readonly version: number;
   readonly scope: string | null;
+  /** Who acts; null: nobody was named. */
+  readonly agent: string | null;
   /** Parsed. */
   readonly input: unknown;
   /** As given, before parsing: what the ledger keeps. */
@@ -61,11 +66,13 @@ export interface CallDefaults {
   /** The tenant whose records alone may be touched; undefined: everybody's. */
   readonly confinedTo: string | undefined;
   readonly secret: string | Uint8Array | undefined;
+  /** Of calls that name none. */
+  readonly agent?: string | null;
   /** With `encrypt`: what the digests of inputs are made with. */
   readonly digestKeys?: readonly DigestKey[];
 }
 
-const OPTIONS = new Set(["scope", "version", "tenant", "wait", "tx"]);
+const OPTIONS = new Set(["scope", "version", "tenant", "agent", "wait", "tx"]);
 
 const NO_SCOPE = "The variable it comes from may not be set, and without a scope the call would be another intent.";
 const NO_TX =
@@ -95,6 +102,7 @@ export function makeCall(
   const tenant = options.tenant ?? defaults.tenant;
   const version = options.version ?? 1;
   const scope = options.scope ?? null;
+  if (options.agent !== undefined) checkAgent(options.agent, definition.name);
   const parts = keyParts(definition.key, input, definition.free, definition.name);
   const plain = typeof definition.key !== "function";
   const text = keyText({ tenant, action: definition.name, version, scope, parts, plain });
@@ -105,6 +113,7 @@ export function makeCall(
     tenant,
     version,
     scope,
+    agent: options.agent ?? defaults.agent ?? null,
     input,
     given,
     print: printOf(input, definition.free, key, defaults),
@@ -180,7 +189,7 @@ export function warnOfShortKeep({ definition: { name }, keep }: Call, warnings: 
 
 /** What the ledger is told about the call when it claims; the input is bound to the fence the claim will get. */
 export function intentOf(call: Call, current: LedgerRecord | null, payloads: Payloads): Intent {
-  const { key, tenant, version, scope, definition } = call;
+  const { key, tenant, version, scope, agent, definition } = call;
   const fence = (current?.fence ?? 0) + 1;
   return {
     key,
@@ -188,6 +197,7 @@ export function intentOf(call: Call, current: LedgerRecord | null, payloads: Pay
     action: definition.name,
     version,
     scope,
+    agent,
     fingerprint: toFingerprint(call.print),
     input: payloads.store(call.given, "input", DEFAULT_LIMITS.inputBytes, { tenant, key, fence }),
     keepMs: call.keep.keepMs,

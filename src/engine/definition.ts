@@ -48,6 +48,11 @@ export interface ActionOptions<I, R, D = undefined> extends PolicyOptions<Probe<
   /** Runs before the send mark, so it is safe to run again. Its draft is stored with the mark and handed to `run`. */
   readonly prepare?: (input: I, context: AttemptContext) => D | Promise<D>;
   readonly run: (input: I, context: AttemptContext, draft: D) => R | Promise<R>;
+  /**
+   * The provider's own id in a result (a message id, a charge id): kept beside it, for nt.find({ providerId }). Without
+   * it: a short text, or the field `id`, `messageId`, `sid` … of the result or of its `data`.
+   */
+  readonly resultId?: (result: R) => string | undefined;
   /** How much of it workers may have under way, or begin per time, at one destination; holds across processes. */
   readonly limit?: LimitOptions<I>;
   /** A second opinion on an error; undefined leaves it to the built-in rules. */
@@ -63,6 +68,7 @@ export interface Definition {
   readonly manual: boolean;
   readonly prepare: ((input: unknown, context: AttemptContext) => unknown) | undefined;
   readonly run: (input: unknown, context: AttemptContext, draft: unknown) => unknown;
+  readonly resultId: ((result: unknown) => unknown) | undefined;
   readonly limit: Limit | null;
   readonly probe: Probe<unknown, unknown> | undefined;
   readonly classify: ((error: unknown) => Verdictish | undefined) | undefined;
@@ -79,7 +85,9 @@ export function runOfTool<F extends object>(run: F): F {
 }
 
 const KNOWN = new Set(
-  "input key free keep lease timeout wait doubt retry prepare run mark classify limit whenStoreDown".split(" "),
+  "input key free effect keep lease timeout wait doubt retry prepare run resultId mark classify limit whenStoreDown".split(
+    " ",
+  ),
 );
 
 export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R, D>): Definition {
@@ -112,6 +120,7 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
     manual: options.mark === "manual",
     prepare: options.prepare as Definition["prepare"],
     run: options.run as Definition["run"],
+    resultId: options.resultId as Definition["resultId"],
     limit: resolveLimit(options.limit, where),
     probe: (typeof doubt === "object" ? doubt.probe : undefined) as Definition["probe"],
     classify: options.classify,
@@ -120,7 +129,7 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
 }
 
 function checkShapes<I, R, D>(options: ActionOptions<I, R, D>, where: string): void {
-  const { input, key, free, mark, prepare, classify } = options;
+  const { input, key, free, mark, prepare, classify, resultId } = options;
   if (input !== undefined && typeof input?.["~standard"]?.validate !== "function") {
     throw configError(
       `${where}: input is not a Standard Schema. Pass a schema of zod ≥ 3.24, valibot ≥ 1, arktype ≥ 2 or another that has "~standard".`,
@@ -148,6 +157,10 @@ function checkShapes<I, R, D>(options: ActionOptions<I, R, D>, where: string): v
   }
   if (classify !== undefined && typeof classify !== "function")
     throw configError(`${where}: classify must be a function.`);
+  if (resultId !== undefined && typeof resultId !== "function")
+    throw configError(
+      `${where}: resultId must be a function from a result to the provider's id in it: (result) => result.id.`,
+    );
 }
 
 function isNameList(value: unknown): boolean {

@@ -7,19 +7,21 @@ import { NevertwiceError } from "../core/errors.ts";
 import { canCompare, differing } from "../core/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
-import { backoffMs } from "../core/policy.ts";
-import { expired, type LedgerRecord, leaseAlive } from "../core/record.ts";
+import { expired, type LedgerRecord } from "../core/record.ts";
+import { backoffMs, mayResend } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import type { ResendPermit } from "../core/transition.ts";
 import { type Call, intentOf, type Outside, queueAgainOf } from "./call.ts";
 import { Drive, type Driven, type Finish } from "./drive.ts";
 import { rememberedError, withCause, withStoredCause } from "./error-memory.ts";
+import { about, by } from "./events.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
 import type { Applied, EventSource } from "./ledger.ts";
-import { askProbe } from "./probe.ts";
+import { isClaimedBefore } from "./outside.ts";
+import { settleByProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
-import { hasSameBytes, inputToResend, originalInput } from "./resend-input.ts";
+import { differsFrom, inputToResend, sameBytes } from "./same-input.ts";
 import { swapsOf, turnOf } from "./turn.ts";
 import { runUnguarded } from "./unguarded.ts";
 import { WaitBudget } from "./wait-budget.ts";
@@ -73,6 +75,7 @@ export class Engine {
     const flight = this.#flights.get(call.key);
     if (flight !== undefined) return this.#join(call, flight).then(finish);
     this.requireOpen();
+    if (this.services.unguarded.has(call.key)) return this.#afterOutage(call).then(finish);
     const known = this.#replays.has(call.key) ? this.#replays.get(call.key, this.services.ledger.instant().now) : null;
     // Confirmed never changes: nothing to wait for, and nothing to ask.
     if (known !== null) return finish(this.#conflictWith(call, known) ?? this.#answer(call, known.record));
@@ -102,7 +105,7 @@ export class Engine {
     // The flight itself only waited for another process, and ran out of patience before this caller does.
     if (joined?.status === "in_flight" && waitMs > 0) return this.outcome({ ...call, waitMs }, asItIs);
     if (joined !== null) return this.#joined(call, joined, differs.free);
-    this.services.events.emit({ type: "in_flight", action: call.definition.name, key: call.key });
+    this.services.events.emit({ type: "in_flight", ...about(call) });
     return this.#inFlightNow(call);
   }
 
@@ -123,6 +126,8 @@ export class Engine {
 
   /** Another tenant's record is a miss: a key that got about opens nothing. Who has no tenant (""), sees all. */
   async find(key: string, tenant: string): Promise<Stored | null> {
+    const { unguarded } = this.services;
+    if (unguarded.has(key)) await unguarded.write(key);
     const stored = await this.services.ledger.read(key);
     return stored !== null && tenant !== "" && stored.record.tenant !== tenant ? null : stored;
   }
@@ -141,6 +146,35 @@ export class Engine {
     // A caller of this process is at it already, with patience of its own.
     if (this.#flights.get(call.key) !== undefined) return this.describe(stored.record) as Outcome<unknown>;
     return this.#flying(call, () => this.#turns(call, stored, false, new WaitBudget(this.services, 0), true));
+  }
+
+  /** This process has run it while the store was down: the ledger is told before it is asked. */
+  #afterOutage(call: Call): Promise<Outcome<unknown>> {
+    return this.#flying(call, async () => {
+      const { unguarded, ledger, clock, underWay } = this.services;
+      const budget = this.#budget(call, { at: clock.monotonic(), inside: underWay.inside });
+      try {
+        await unguarded.write(call.key);
+      } catch (error) {
+        if (!call.definition.policy.failOpen || !isStoreDown(error)) throw error;
+        return this.#duringOutage(call, this.services.newHolder());
+      }
+      return this.#turns(call, await ledger.read(call.key), true, budget);
+    });
+  }
+
+  /** By the same rules as with the ledger, as far as this process knows. */
+  #duringOutage(call: Call, holder: string): Outcome<unknown> | Promise<Outcome<unknown>> {
+    const { unguarded, ledger } = this.services;
+    const record = unguarded.recordOf(call.key);
+    if (record === null) return runUnguarded(this.services, call, holder);
+    const differs = this.#differsFrom(call, record);
+    if (differs !== null) return this.#conflict(call, differs);
+    const sameInput = record.state === "unknown" && sameBytes(this.services, call, record);
+    const situation = { policy: call.definition.policy, at: ledger.instant(), newRound: true, sameBytes: sameInput };
+    const step = nextStep(record, situation).do;
+    if (step === "claim" || step === "resend") return runUnguarded(this.services, call, holder);
+    return this.#answer(call, record);
   }
 
   async #flying(call: Call, work: () => Promise<Outcome<unknown>>): Promise<Outcome<unknown>> {
@@ -232,20 +266,25 @@ export class Engine {
   }
 
   /** Whether the store may guard such an action is asked first; once it may, there is nothing to wait for. */
-  #applyClaim(call: Call, stored: Stored | null, newRound: boolean): Promise<Applied> {
+  #applyClaim(
+    call: Call,
+    stored: Stored | null,
+    newRound: boolean,
+    holder = this.services.newHolder(),
+  ): Promise<Applied> {
     const { ledger } = this.services;
     const admission = ledger.admits(call.definition.policy.doubt.kind);
     // By flights, not by attempts under way: of a burst in one tick no attempt has begun yet.
     const place = stored?.record.terms?.place;
-    if (admission === null) return ledger.apply(stored, this.#claimOf(call, newRound, place), this.#flights.lone);
-    return admission.then(() => ledger.apply(stored, this.#claimOf(call, newRound, place)));
+    const claim = this.#claimOf(call, newRound, holder, place);
+    if (admission === null) return ledger.apply(stored, claim, this.#flights.lone);
+    return admission.then(() => ledger.apply(stored, claim));
   }
 
   /** `place`: where its turn in its order has come. */
-  #claimOf(call: Call, newRound: boolean, place: number | undefined): EventSource {
-    const { payloads, newHolder } = this.services;
+  #claimOf(call: Call, newRound: boolean, holder: string, place: number | undefined): EventSource {
+    const { payloads } = this.services;
     const { definition } = call;
-    const holder = call.outside?.holder ?? newHolder();
     return (current) => {
       // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
       if (current !== null && this.#differsFrom(call, current) !== null) return null;
@@ -276,10 +315,8 @@ export class Engine {
       const conflict = this.#conflictWith(call, stored);
       if (conflict !== null) return conflict;
       if (settling && stored && stored.record.state !== "unknown") return this.#answer(call, stored.record);
-      if (stored !== null && call.outside !== undefined) {
-        const given = await this.#givenBefore(call, call.outside, stored);
-        if (given !== null) return given;
-      }
+      if (stored !== null && call.outside !== undefined && (await isClaimedBefore(this.services, call, stored)))
+        return this.describe(stored.record) as Outcome<unknown>;
       if (turn > 0 && stored !== null && (budget.closed || call.outside?.gone()))
         return this.#answer(call, stored.record);
       const turned = await this.#turn(call, stored, fresh, budget);
@@ -305,12 +342,12 @@ export class Engine {
   async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     const at = this.services.ledger.instant();
     const inDoubt = stored?.record.state === "unknown" ? stored.record : null;
-    const sameBytes = inDoubt !== null && hasSameBytes(this.services, call, inDoubt);
+    const sameInput = inDoubt !== null && sameBytes(this.services, call, inDoubt);
     const step: Step = nextStep(stored?.record ?? null, {
       policy: call.definition.policy,
       at,
       newRound: fresh,
-      sameBytes,
+      sameBytes: sameInput,
     });
     switch (step.do) {
       case "answer":
@@ -359,13 +396,14 @@ export class Engine {
   }
 
   async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
+    const holder = call.outside?.holder ?? this.services.newHolder();
     try {
-      const applied = await this.#applyClaim(call, stored, fresh);
+      const applied = await this.#applyClaim(call, stored, fresh, holder);
       if (!applied.ok) return { stored: applied.stored, fresh };
       return await this.#attempt(call, applied.stored, call.input, budget);
     } catch (error) {
       if (call.definition.policy.failOpen && isStoreDown(error))
-        return { outcome: await runUnguarded(this.services, call) };
+        return { outcome: await this.#duringOutage(call, holder) };
       throw error;
     }
   }
@@ -385,6 +423,7 @@ export class Engine {
       holder: call.outside?.holder ?? newHolder(),
       leaseMs,
       newRound: fresh,
+      agent: call.agent,
     });
     if (!applied.ok) return { stored: applied.stored, fresh };
     const input =
@@ -398,15 +437,6 @@ export class Engine {
       return this.#after(call, await execute(this.services, { call, stored, input }), budget);
     call.outside.claimed({ stored, input, again: false });
     return { outcome: this.describe(stored.record) as Outcome<unknown> };
-  }
-
-  /** The claim was this caller's own, and its reply was lost. */
-  async #givenBefore(call: Call, outside: Outside, stored: Stored): Promise<Outcome<unknown> | null> {
-    const { record } = stored;
-    const held = record.state === "claimed" || record.state === "sent";
-    if (!held || record.holder !== outside.holder || !leaseAlive(record, this.services.ledger.instant())) return null;
-    outside.claimed({ stored, input: await originalInput(this.services, call, record), again: true });
-    return this.describe(record) as Outcome<unknown>;
   }
 
   /** What follows from an attempt's end: an outcome, or another turn inside the budget. */
@@ -426,7 +456,7 @@ export class Engine {
       case "unknown": {
         const { tries } = end.stored.record;
         const pauseMs = backoffMs(policy, tries, null, this.services.random);
-        const settling = policy.doubt.kind !== "hold" && tries < policy.attempts;
+        const settling = policy.doubt.kind !== "hold" && mayResend(policy, end.stored.record);
         if (settling && (await budget.pause(pauseMs))) return { stored: end.stored, fresh: false };
         return { outcome: withCause(this.describe(end.stored.record) as Outcome<unknown>, end.error) };
       }
@@ -434,44 +464,28 @@ export class Engine {
   }
 
   async #probe(call: Call, stored: Stored, quietForMs: number, fresh: boolean): Promise<Turned> {
-    const { ledger, payloads, events } = this.services;
-    const { record } = stored;
-    const answer = await askProbe(this.services, call, record);
-    if (answer.as === "unknown") return { outcome: this.#answer(call, record) };
-    const bound = { tenant: record.tenant, key: record.key, fence: record.fence };
-    const fact =
-      answer.as === "done"
-        ? { as: "done" as const, result: payloads.store(answer.result, "result", 1 << 20, bound) }
-        : { as: "not-done" as const, noneLeft: !fresh && record.tries >= call.definition.policy.attempts };
-    const applied = await ledger.apply(stored, { type: "probed", fence: record.fence, quietForMs, answer: fact });
-    if (applied.ok)
-      events.emit({ type: "settled", action: record.action, key: record.key, as: answer.as, how: "probe" });
+    const applied = await settleByProbe(this.services, call, stored, { quietForMs, fresh });
+    if (applied === null) return { outcome: this.#answer(call, stored.record) };
     return { stored: applied.stored, fresh };
   }
 
   #answer(call: Call, record: LedgerRecord): Outcome<unknown> {
     const outcome = this.describe(record) as Outcome<unknown>;
     const { events } = this.services;
-    const action = call.definition.name;
     if (outcome.status === "done") {
       this.#replays.put({ record, version: 0 });
-      events.emit({ type: "replayed", action, key: call.key, attempt: record.attempt });
+      events.emit({ type: "replayed", ...about(call), attempt: record.attempt });
       if (!canCompare(record.fingerprint, call.print)) return outcome;
       const { free } = differing(record.fingerprint, call.print, call.definition.free);
       return free.length > 0 ? { ...outcome, differs: free } : outcome;
     }
-    if (outcome.status === "in_flight") events.emit({ type: "in_flight", action, key: call.key });
+    if (outcome.status === "in_flight") events.emit({ type: "in_flight", ...about(call) });
     return outcome;
   }
 
   #joined(call: Call, outcome: Outcome<unknown>, freeDiffers: readonly string[]): Outcome<unknown> {
     if (outcome.status !== "done") return outcome;
-    this.services.events.emit({
-      type: "replayed",
-      action: call.definition.name,
-      key: call.key,
-      attempt: outcome.attempt,
-    });
+    this.services.events.emit({ type: "replayed", ...about(call), attempt: outcome.attempt });
     return { ...outcome, replayed: true, ...(freeDiffers.length > 0 && { differs: freeDiffers }) };
   }
 
@@ -488,39 +502,24 @@ export class Engine {
     return differs === null ? null : this.#conflict(call, differs);
   }
 
-  /** The guarded fields that make the record another input's; null: it is ours to go on with. */
   #differsFrom(call: Call, record: LedgerRecord): readonly string[] | null {
-    if (expired(record, this.services.ledger.instant().now)) return null;
-    if (!canCompare(record.fingerprint, call.print) && isSafeUncompared(record, call)) return null;
-    const { guarded } = differing(record.fingerprint, call.print, call.definition.free);
-    // Known not to have happened, and nobody is at it: the corrected input may go ahead.
-    if (guarded.length === 0 || (record.state === "failed" && !record.final)) return null;
-    return guarded;
+    return differsFrom(call, record, this.services.ledger.instant().now);
   }
 
   #conflict(call: Call, differs: readonly string[]): Outcome<unknown> {
-    this.services.events.emit({ type: "conflict", action: call.definition.name, key: call.key, differs });
+    this.services.events.emit({ type: "conflict", ...about(call), differs });
     return { status: "conflict", key: call.key, differs };
   }
 
   #emitUnknown(record: LedgerRecord): void {
     const { action, key, attempt, why } = record;
-    this.services.events.emit({ type: "unknown", action, key, attempt, why: why ?? "" });
+    this.services.events.emit({ type: "unknown", action, key, ...by(record), attempt, why: why ?? "" });
   }
 }
 
 /** An outcome as it is. */
 export function asItIs(outcome: Outcome<unknown>): Outcome<unknown> {
   return outcome;
-}
-
-/**
- * The record's digests belong to an encryption key that is not given. Answers that run nothing and show no result need
- * no comparison: a result that is sealed, and a doubt that this call will not run again with its own input.
- */
-function isSafeUncompared({ state, result }: LedgerRecord, { definition }: Call): boolean {
-  if (state === "confirmed") return result !== null && !("json" in result);
-  return (state === "sent" || state === "unknown") && definition.policy.doubt.kind !== "retry";
 }
 
 /** When a call was made, and whether inside an attempt of this instance. */

@@ -12,6 +12,7 @@ import { type Call, type CallDefaults, type CallOptions, intentOf } from "./call
 import { sleep } from "./clock.ts";
 import type { Engine } from "./engine.ts";
 import { inputDoesNotFit, requireStorableInput } from "./enqueued-input.ts";
+import { by } from "./events.ts";
 import type { Applied } from "./ledger.ts";
 import { insertInLine, type KnownNote, lineKey, place } from "./line.ts";
 import { swapsOf, swapsWithin } from "./turn.ts";
@@ -38,9 +39,16 @@ export interface Enqueued<R> {
   readonly result?: R;
 }
 
-const OPTIONS = new Set("tx dueAt delay expires priority orderKey scope version tenant".split(" "));
+const OPTIONS = new Set("tx dueAt delay expires priority orderKey scope version tenant agent".split(" "));
 const HIGHEST_PRIORITY = 9;
 const LONGEST_ORDER_KEY = 1_024;
+
+const KEPT_UNTIL_DONE = Symbol("kept until done");
+
+/** Options for a part of something longer: once failed it is kept without an end, so that the rest never goes on without it. */
+export function keptUntilDone<O extends EnqueueOptions>(options: O): O {
+  return { ...options, [KEPT_UNTIL_DONE]: true };
+}
 
 /** What the options say, checked once for all intents of a call. */
 export interface Terms {
@@ -50,6 +58,7 @@ export interface Terms {
   readonly expiresMs: number | null;
   readonly priority: number;
   readonly orderKey: string | null;
+  readonly keptUntilDone: boolean;
 }
 
 export function readTerms(options: EnqueueOptions, action: string): Terms {
@@ -79,6 +88,7 @@ export function readTerms(options: EnqueueOptions, action: string): Terms {
     expiresMs: expires === undefined || expires instanceof Date ? null : durationMs(expires, where("expires")),
     priority,
     orderKey,
+    keptUntilDone: KEPT_UNTIL_DONE in options,
   };
 }
 
@@ -97,6 +107,9 @@ export async function enqueue(
 ): Promise<Enqueued<unknown>> {
   await requireStorableInput(call, secret);
   const { ledger } = engine.services;
+  const { unguarded } = engine.services;
+  if (view !== null) unguarded.requireWritten(call.key, `${call.definition.name}.enqueue`);
+  else if (unguarded.has(call.key)) await unguarded.write(call.key);
   const admission = ledger.admits(call.definition.policy.doubt.kind);
   if (admission !== null) await admission;
   const line = terms.orderKey === null ? undefined : lineFor(call, terms.orderKey, secret);
@@ -135,16 +148,17 @@ function knownUntil(intent: Intent, notAfter: number | undefined): Intent {
 
 /** A record of an order is inserted without a place; it gets one right after. */
 function workTerms(
-  { notAfter, expiresMs, priority }: Terms,
+  { notAfter, expiresMs, priority, keptUntilDone }: Terms,
   dueAt: number,
   line: string | undefined,
 ): WorkTerms | null {
   const until = notAfter ?? (expiresMs === null ? null : dueAt + expiresMs);
-  if (until === null && priority === 0 && line === undefined) return null;
+  if (until === null && priority === 0 && line === undefined && !keptUntilDone) return null;
   return {
     ...(until !== null && { notAfter: until }),
     ...(priority !== 0 && { priority }),
     ...(line !== undefined && { line }),
+    ...(keptUntilDone && { keptUntilDone }),
   };
 }
 
@@ -267,7 +281,7 @@ function answer(
   { holder, inTransaction }: { readonly holder: string; readonly inTransaction: boolean },
 ): Enqueued<unknown> {
   const { key, definition } = call;
-  const seen = { type: "in_transaction", action: definition.name, key } as const;
+  const seen = { type: "in_transaction", action: definition.name, key, ...by(call) } as const;
   const { events, payloads } = engine.services;
   const record = applied.stored?.record;
   if (record === undefined) {
@@ -280,14 +294,14 @@ function answer(
   const differs = applied.ok ? null : conflictOf(engine, call, record);
   if (differs !== null) {
     if (inTransaction) events.emit({ ...seen, what: "conflict" });
-    else events.emit({ type: "conflict", action: definition.name, key, differs });
+    else events.emit({ type: "conflict", action: definition.name, key, ...by(call), differs });
     throw errorForOutcome({ status: "conflict", key, differs }, definition.name);
   }
   // A repeat may have changed nothing but how long the intent is known.
   const queued = applied.ok && (record.state === "pending" ? record.holder === holder : !isSettled(record));
   const created = queued && record.attempt === 0 && record.createdAt === record.updatedAt;
   if (queued && inTransaction) events.emit({ ...seen, what: "enqueued" });
-  else if (queued) events.emit({ type: "enqueued", action: definition.name, key, created });
+  else if (queued) events.emit({ type: "enqueued", action: definition.name, key, ...by(call), created });
   const done = record.state === "confirmed" ? payloads.load(record, "result") : null;
   return { key, created, state: record.state, ...(done !== null && { result: done.value }) };
 }

@@ -50,13 +50,15 @@ export function pastAccess(
 ): PastAccess {
   return {
     schema: definition.schema,
-    intentOf: async (input, options) => pastIntent(await make(input, options), engine),
+    // Whoever imports did not do it: only an agent that is named for it is kept.
+    intentOf: async (input, options) =>
+      pastIntent({ ...(await make(input, options)), agent: options.agent ?? null }, engine),
   };
 }
 
 function pastIntent(call: Call, engine: Engine): PastIntent {
   const { definition, key, tenant, version, scope } = call;
-  const { ledger, payloads } = engine.services;
+  const { ledger, payloads, providerIds } = engine.services;
   const parts = keyParts(definition.key, call.input, definition.free, definition.name);
   const windows = windowsIn(
     keyText({ tenant, action: definition.name, version, scope, parts, plain: typeof definition.key !== "function" }),
@@ -70,6 +72,7 @@ function pastIntent(call: Call, engine: Engine): PastIntent {
     if (as === "doubt") return { as, why: "imported while it was under way: it may have happened" };
     return {
       as,
+      providerId: providerIds.of(definition, result),
       result: (fence) => payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }),
     };
   };

@@ -10,6 +10,7 @@ import type { ListQuery, Page, Stored } from "../core/store.ts";
 import { type CallDefaults, makeCall } from "./call.ts";
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
+import { by } from "./events.ts";
 import { isInputMissing, missingInput } from "./missing-input.ts";
 import { parseInput } from "./standard-schema.ts";
 import type { Pass } from "./sweep-loop.ts";
@@ -82,7 +83,7 @@ export class Sweeper {
       if (!one?.ok) continue;
       changed += 1;
       const { action, key, attempt, why } = one.stored.record;
-      events.emit({ type: "unknown", action, key, attempt, why: why ?? "" });
+      events.emit({ type: "unknown", action, key, ...by(one.stored.record), attempt, why: why ?? "" });
     }
     // A store may show only a part of very many: once more, until none is found.
     return { changed, more: more || changed > 0 };
@@ -182,7 +183,8 @@ export class Sweeper {
       const { version, tenant, scope } = record;
       // wait 0: one step per pass; what is left is for the next.
       const options = { version, tenant, wait: 0, ...(scope !== null && { scope }) };
-      const call = makeCall(definition, input.value, parsed, options, this.#defaults);
+      // On behalf of whoever made the attempt in doubt.
+      const call = { ...makeCall(definition, input.value, parsed, options, this.#defaults), agent: record.agent };
       if (call.key !== record.key || underWay.closed) return false;
       if (isInputMissing(record, call, definition.free)) throw missingInput(record);
       const outcome = await this.#engine.settle(call, stored);

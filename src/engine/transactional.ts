@@ -9,12 +9,14 @@ import { configError, NevertwiceError } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { nextStep } from "../core/plan.ts";
+import { shortLease } from "../core/policy.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored, TransactionalStore, TransactionView } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, intentOf, queueAgainOf } from "./call.ts";
 import { contextOf, runAs } from "./context.ts";
 import type { Engine } from "./engine.ts";
+import { by } from "./events.ts";
 import type { Target } from "./operate.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { swapsWithin, type Turn, turnOf } from "./turn.ts";
@@ -25,6 +27,7 @@ export function runInTransaction(engine: Engine, call: Call, tx: unknown): Promi
 
 async function runWithin(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
   const view = viewOf(engine, call.definition.name, tx);
+  engine.services.unguarded.requireWritten(call.key, call.definition.name);
   const [stored = null] = await view.read([call.key]);
   const standing = standingOutcome(engine, call, stored);
   if (standing !== null) return standing;
@@ -81,12 +84,12 @@ function standingOutcome(engine: Engine, call: Call, stored: Stored | null): Out
   if (step.do === "claim" || step.do === "take-turn") return null;
   const differs = differing(stored.record.fingerprint, print, definition.free);
   if (differs.guarded.length > 0) {
-    events.emit({ type: "in_transaction", action: definition.name, key, what: "conflict" });
+    events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "conflict" });
     return { status: "conflict", key, differs: differs.guarded };
   }
   const outcome = engine.describe(stored.record) as Outcome<unknown>;
   if (outcome.status !== "done") return outcome;
-  events.emit({ type: "in_transaction", action: definition.name, key, what: "replayed" });
+  events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "replayed" });
   return differs.free.length > 0 ? { ...outcome, differs: differs.free } : outcome;
 }
 
@@ -119,14 +122,22 @@ async function claimRunConfirm(
     newRound: true,
     ...(stored?.record.terms?.place !== undefined && { place: stored.record.terms.place }),
   });
+  const { clock, warnings } = engine.services;
+  const beganAt = clock.monotonic();
   const result = await runEffect(engine, call, claimed.record);
+  const silentMs = clock.monotonic() - beganAt;
+  const { leaseMs } = definition.policy;
+  const because = "it ran inside the caller's transaction";
+  const message = shortLease(definition.name, { leaseMs, silentMs, because });
+  if (message !== null) warnings.warn("LEASE_SHORT", definition.name, message);
   const { tenant, fence, holder, attempt } = claimed.record;
   const confirmed = await swap(engine, view, claimed, {
     type: "confirm",
     hold: { fence, holder: holder as string },
     result: payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }),
+    providerId: engine.services.providerIds.of(definition, result),
   });
-  events.emit({ type: "in_transaction", action: definition.name, key, what: "executed" });
+  events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "executed" });
   return { status: "done", key, result, replayed: false, attempt, at: confirmed.record.updatedAt };
 }
 

@@ -42,7 +42,9 @@ export interface JobContext<P> extends AttemptContext {
   readonly plan: P;
 }
 
-export interface JobOptions<R, P = undefined> extends TimetableOptions, Omit<PolicyOptions<never>, "doubt" | "wait"> {
+export interface JobOptions<R, P = undefined>
+  extends TimetableOptions,
+    Omit<PolicyOptions<never>, "doubt" | "wait" | "effect"> {
   /** hold: a run that may have happened waits for a person. retry: it is run again. */
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
   /** Instants that passed while nobody looked: "last" (unless given) runs the last one, "none" none, { all: n } up to n. */

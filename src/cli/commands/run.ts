@@ -22,6 +22,7 @@ import { groupStanding } from "../../schedule/process-group.ts";
 import { slotLengthMs, slotOf } from "../../schedule/slot.ts";
 import { slotKeep } from "../../schedule/slot-keep.ts";
 import { instantOfSlot, slotOfInstant, timetable } from "../../schedule/timetable.ts";
+import { AGENT, agentOf } from "../agent-flag.ts";
 import type { Command, Context, Sink } from "../command.ts";
 import { asUsage, EXIT, exitOfStatus, UsageError } from "../exit.ts";
 import { moment, shortKey } from "../format.ts";
@@ -61,6 +62,7 @@ export const run: Command = {
       value: "what",
       about: "retry (unless given): the next call runs it again; hold: a doubt",
     },
+    agent: AGENT,
     "on-skip": { takes: "value", value: "code", about: "the exit code where nothing was run: 0 unless given" },
   },
   // The command line after -- counts as words too.
@@ -92,7 +94,14 @@ async function runJob(context: Context): Promise<number> {
   const lasting = { ...given, ...keepOf(context) };
   const store = openLedger(args.text("store"), io);
   const tenant = args.text("tenant");
-  const nt = nevertwice({ store, sweep: false, onWarning: () => {}, ...(tenant !== undefined && { tenant }) });
+  const named = agentOf(context);
+  const nt = nevertwice({
+    store,
+    sweep: false,
+    onWarning: () => {},
+    ...(tenant !== undefined && { tenant }),
+    ...named,
+  });
   try {
     const slot = slotFor(context, nt.store.now());
     const json = args.on("json");
@@ -104,7 +113,8 @@ async function runJob(context: Context): Promise<number> {
       failed,
       ...lasting,
       mayBeForgotten: () => mayBeForgotten(context, { job, slot, keep: lasting.keep }, nt.store),
-      env: io.env,
+      // What the command guards itself is done by the same agent.
+      env: named.agent === undefined ? io.env : { ...io.env, NEVERTWICE_AGENT: named.agent },
       cwd: io.cwd,
       stdout: passOn(json ? io.stderr : io.stdout),
       stderr: passOn(io.stderr),
