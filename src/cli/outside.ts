@@ -6,6 +6,7 @@ import { readJson } from "../core/strict-json.ts";
 import { nevertwice, servicesOf } from "../nevertwice.ts";
 import type { ClaimedAttempt } from "../serve/attempts.ts";
 import { operationsOf } from "../serve/operations.ts";
+import { AGENT } from "./agent-flag.ts";
 import type { Context, Flags } from "./command.ts";
 import { UsageError } from "./exit.ts";
 import { readText } from "./foreign-text.ts";
@@ -17,6 +18,9 @@ export type Answer = ClaimedAttempt | Outcome<unknown> | Absent;
 
 /** A script has no heartbeats: what it does may take this long. */
 export const SHELL_LEASE = "30m";
+
+/** Of commands that act on the ledger as a program would. */
+export const ACTING_FLAGS: Flags = { agent: AGENT, ...SECRET_FLAGS };
 
 export const INTENT_FLAGS: Flags = {
   parts: {
@@ -34,7 +38,7 @@ export const INTENT_FLAGS: Flags = {
     value: "duration",
     about: 'how long the settled record guards its key: 30d unless given; "forever"',
   },
-  ...SECRET_FLAGS,
+  ...ACTING_FLAGS,
 };
 
 export const CLAIM_FLAGS: Flags = {

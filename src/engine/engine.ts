@@ -8,8 +8,8 @@ import { canCompare, differing } from "../core/fingerprint.ts";
 import { aliasTarget } from "../core/formerly.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
-import { expired, type LedgerRecord, leaseAlive } from "../core/record.ts";
-import { backoffMs, hasTriesLeft, mayResend } from "../core/retry.ts";
+import { expired, type LedgerRecord } from "../core/record.ts";
+import { backoffMs, mayResend } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import type { ResendPermit } from "../core/transition.ts";
 import { type Call, intentOf, type Outside, queueAgainOf, rekeyed } from "./call.ts";
@@ -20,9 +20,10 @@ import { type End, type ExecutionServices, execute, executeThen } from "./execut
 import { type Flight, Flights } from "./flights.ts";
 import { aliasSwapsOf, follow, followKey, type Located, locate, peek } from "./formerly.ts";
 import type { Applied, EventSource } from "./ledger.ts";
-import { askProbe } from "./probe.ts";
+import { isClaimedBefore } from "./outside.ts";
+import { settleByProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
-import { hasSameBytes, inputToResend, originalInput } from "./resend-input.ts";
+import { hasSameBytes, inputToResend } from "./resend-input.ts";
 import { differsFrom } from "./same-input.ts";
 import { swapsOf, turnOf } from "./turn.ts";
 import { runUnguarded } from "./unguarded.ts";
@@ -351,10 +352,8 @@ export class Engine {
       const conflict = this.#conflictWith(call, stored);
       if (conflict !== null) return conflict;
       if (settling && stored && stored.record.state !== "unknown") return this.#answer(call, stored.record);
-      if (stored !== null && call.outside !== undefined) {
-        const given = await this.#givenBefore(call, call.outside, stored);
-        if (given !== null) return given;
-      }
+      if (stored !== null && call.outside !== undefined && (await isClaimedBefore(this.services, call, stored)))
+        return this.describe(stored.record) as Outcome<unknown>;
       if (turn > 0 && stored !== null && (budget.closed || call.outside?.gone()))
         return this.#answer(call, stored.record);
       const turned = await this.#turn(call, stored, fresh, budget);
@@ -486,15 +485,6 @@ export class Engine {
     return { outcome: this.describe(stored.record) as Outcome<unknown> };
   }
 
-  /** The claim was this caller's own, and its reply was lost. */
-  async #givenBefore(call: Call, outside: Outside, stored: Stored): Promise<Outcome<unknown> | null> {
-    const { record } = stored;
-    const held = record.state === "claimed" || record.state === "sent";
-    if (!held || record.holder !== outside.holder || !leaseAlive(record, this.services.ledger.instant())) return null;
-    outside.claimed({ stored, input: await originalInput(this.services, call, record), again: true });
-    return this.describe(record) as Outcome<unknown>;
-  }
-
   /** What follows from an attempt's end: an outcome, or another turn inside the budget. */
   async #after(call: Call, end: End, budget: WaitBudget): Promise<Turned> {
     const { policy } = call.definition;
@@ -520,30 +510,8 @@ export class Engine {
   }
 
   async #probe(call: Call, stored: Stored, quietForMs: number, fresh: boolean): Promise<Turned> {
-    const { ledger, payloads, events } = this.services;
-    const { record } = stored;
-    const answer = await askProbe(this.services, call, record);
-    if (answer.as === "unknown") return { outcome: this.#answer(call, record) };
-    const bound = { tenant: record.tenant, key: record.key, fence: record.fence };
-    const { now } = ledger.instant();
-    const fact =
-      answer.as === "done"
-        ? {
-            as: "done" as const,
-            result: payloads.store(answer.result, "result", 1 << 20, bound),
-            providerId: this.services.providerIds.of(call.definition, answer.result),
-          }
-        : { as: "not-done" as const, noneLeft: !fresh && !hasTriesLeft(call.definition.policy, record, now) };
-    const applied = await ledger.apply(stored, { type: "probed", fence: record.fence, quietForMs, answer: fact });
-    if (applied.ok)
-      events.emit({
-        type: "settled",
-        action: record.action,
-        key: record.key,
-        ...by(record),
-        as: answer.as,
-        how: "probe",
-      });
+    const applied = await settleByProbe(this.services, call, stored, { quietForMs, fresh });
+    if (applied === null) return { outcome: this.#answer(call, stored.record) };
     return { stored: applied.stored, fresh };
   }
 

@@ -2,10 +2,14 @@
 import { configError } from "../core/errors.ts";
 import { providerKey } from "../core/provider-key.ts";
 import type { LedgerRecord } from "../core/record.ts";
+import { hasTriesLeft } from "../core/retry.ts";
+import type { Stored } from "../core/store.ts";
 import type { Call } from "./call.ts";
 import { probeAs } from "./context.ts";
 import type { ProbeContext } from "./definition.ts";
+import { by } from "./events.ts";
 import type { ExecutionServices } from "./execution.ts";
+import type { Applied } from "./ledger.ts";
 
 export type SettledAnswer =
   | { readonly as: "done"; readonly result: unknown }
@@ -14,7 +18,39 @@ export type SettledAnswer =
 
 const LONGEST_PROBE_MS = 30_000;
 
-export async function askProbe(services: ExecutionServices, call: Call, record: LedgerRecord): Promise<SettledAnswer> {
+interface Probing {
+  readonly quietForMs: number;
+  /** The first claim of this call would begin a new round of tries. */
+  readonly fresh: boolean;
+}
+
+/** Asks, and writes down what the answer settles; null: it settles nothing. */
+export async function settleByProbe(
+  services: ExecutionServices,
+  call: Call,
+  stored: Stored,
+  { quietForMs, fresh }: Probing,
+): Promise<Applied | null> {
+  const { ledger, payloads, providerIds, events } = services;
+  const { definition } = call;
+  const { record } = stored;
+  const answer = await askProbe(services, call, record);
+  if (answer.as === "unknown") return null;
+  const { tenant, key, fence, action } = record;
+  const fact =
+    answer.as === "done"
+      ? {
+          as: "done" as const,
+          result: payloads.store(answer.result, "result", 1 << 20, { tenant, key, fence }),
+          providerId: providerIds.of(definition, answer.result),
+        }
+      : { as: "not-done" as const, noneLeft: !fresh && !hasTriesLeft(definition.policy, record, ledger.instant().now) };
+  const applied = await ledger.apply(stored, { type: "probed", fence, quietForMs, answer: fact });
+  if (applied.ok) events.emit({ type: "settled", action, key, ...by(record), as: answer.as, how: "probe" });
+  return applied;
+}
+
+async function askProbe(services: ExecutionServices, call: Call, record: LedgerRecord): Promise<SettledAnswer> {
   const { probe, policy, name } = call.definition;
   if (probe === undefined) throw configError(`action ${name}: there is no probe to ask.`);
   const abort = new AbortController();

@@ -341,8 +341,7 @@ class OutboxWorker implements Worker {
   async #handBack(rows: readonly Stored[]): Promise<void> {
     this.#running += rows.length;
     const { now } = this.#engine.services.ledger.instant();
-    const back = rows.map((stored) => giveBack(this.#leased, stored, now).catch(() => {}));
-    await Promise.all(back);
+    await Promise.all(rows.map((stored) => giveBack(this.#leased, stored, now).catch(() => {})));
     this.#running -= rows.length;
   }
 

@@ -14,6 +14,8 @@ export interface AttemptTerms {
   readonly leaseMs: number;
   /** As the claim gave it; the defaults are looked up when it is settled. */
   readonly retry?: RetryOptions | undefined;
+  /** Who took it, where the record names who enqueued it. */
+  readonly agent?: string | undefined;
 }
 
 export interface AttemptName {
@@ -23,22 +25,21 @@ export interface AttemptName {
 }
 
 const PREFIX = "nta1_";
-/** Of a token; the longest retry fits. */
-export const LONGEST_TOKEN = 1_024;
+/** Of a token; the longest name of an agent fits. */
+export const LONGEST_TOKEN = 2_048;
 
-export function tokenOf({ key, fence, holder }: LedgerRecord, { leaseMs, retry }: AttemptTerms): string {
-  const fields = [key, fence, holder, leaseMs, ...(retry === undefined ? [] : [inMs(retry)])];
-  return PREFIX + Buffer.from(JSON.stringify(fields)).toString("base64url");
+export function tokenOf({ key, fence, holder }: LedgerRecord, { leaseMs, retry, agent }: AttemptTerms): string {
+  const more = { ...(retry !== undefined && { retry: inMs(retry) }), ...(agent !== undefined && { agent }) };
+  return PREFIX + Buffer.from(JSON.stringify([key, fence, holder, leaseMs, more])).toString("base64url");
 }
 
 /** Durations as numbers, so that no token is longer than one may be. */
 function inMs(retry: RetryOptions): RetryOptions {
-  const { backoff, max } = retry;
-  return {
-    ...retry,
-    ...(backoff !== undefined && { backoff: durationMs(backoff, "retry.backoff") }),
-    ...(max !== undefined && { max: durationMs(max, "retry.max") }),
-  };
+  const entries = Object.entries(retry).map(([name, value]) => [
+    name,
+    typeof value === "string" ? durationMs(value, `retry.${name}`) : value,
+  ]);
+  return Object.fromEntries(entries) as RetryOptions;
 }
 
 export function attemptOf(token: string): AttemptName {
@@ -52,11 +53,12 @@ export function attemptOf(token: string): AttemptName {
 
 function namedBy(token: string): AttemptName | null {
   const fields = token.length > LONGEST_TOKEN ? null : fieldsOf(token);
-  if (fields === null || fields.length < 4 || fields.length > 5) return null;
-  const [key, fence, holder, leaseMs, retry] = fields;
+  if (fields === null || fields.length !== 5) return null;
+  const [key, fence, holder, leaseMs, more] = fields;
   if (typeof key !== "string" || !isKey(key) || typeof holder !== "string" || holder === "") return null;
-  if (!isCount(fence) || !isCount(leaseMs) || typeof (retry ?? {}) !== "object") return null;
-  return { key, hold: { fence, holder }, terms: { leaseMs, retry: (retry ?? undefined) as RetryOptions | undefined } };
+  if (!isCount(fence) || !isCount(leaseMs) || typeof more !== "object" || more === null) return null;
+  const { retry, agent } = more as Pick<AttemptTerms, "retry" | "agent">;
+  return { key, hold: { fence, holder }, terms: { leaseMs, retry, agent } };
 }
 
 function fieldsOf(token: string): readonly unknown[] | null {

@@ -17,6 +17,7 @@ import type { LedgerEvent } from "../core/transition.ts";
 import type { ActionServices } from "../engine/action.ts";
 import { type CallOptions, makeCall, warnOfKeyParts, warnOfNearKeys, warnOfShortKeep } from "../engine/call.ts";
 import { type Definition, defineAction } from "../engine/definition.ts";
+import { by } from "../engine/events.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
 import { warnOfLostResult } from "../engine/result-warnings.ts";
 import { sameEffect } from "../engine/same-effect.ts";
@@ -41,6 +42,8 @@ export interface ClaimRequest extends IntentRequest {
   readonly wait?: Duration;
   /** A random id of the caller's for this one claim: a repeat after a lost reply gets the same attempt. */
   readonly request?: string;
+  /** Who claims it. */
+  readonly agent?: string;
 }
 
 export interface ClaimedAttempt {
@@ -96,13 +99,12 @@ export class Attempts {
     used();
     const definition = definitionOf(request);
     const { input } = request;
-    const call = makeCall(
-      definition,
-      input,
-      input,
-      { ...identityOf(request), wait: request.wait ?? NO_WAIT },
-      defaults,
-    );
+    const options: CallOptions = {
+      ...identityOf(request),
+      ...(request.agent !== undefined && { agent: request.agent }),
+      wait: request.wait ?? NO_WAIT,
+    };
+    const call = makeCall(definition, input, input, options, defaults);
     warnOfKeyParts(definition, input, ledger, warnings);
     warnOfNearKeys(call, warnings);
     warnOfShortKeep(call, warnings);
@@ -181,23 +183,29 @@ export class Attempts {
 
   async #done(attempt: AttemptName, result: unknown): Promise<Outcome<unknown> | Absent> {
     const { engine } = this.#services;
-    const { ledger, payloads, events, warnings } = engine.services;
-    const { key, hold } = attempt;
+    const { ledger, payloads, providerIds, events, warnings } = engine.services;
+    const { key, hold, terms } = attempt;
     const stored = await this.#find(attempt);
     const { tenant, action } = stored.record;
     const payload = payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence: hold.fence });
     if (payload !== null && "omitted" in payload) warnOfLostResult(warnings, action, payload.omitted);
-    const applied = await ledger.apply(stored, { type: "confirm", hold, result: payload });
+    const applied = await ledger.apply(stored, {
+      type: "confirm",
+      hold,
+      result: payload,
+      providerId: providerIds.ofAction(action, result),
+      ...(terms.agent !== undefined && { agent: terms.agent }),
+    });
     if (applied.stored === null) throw gone(key);
     const { record } = applied.stored;
     if (!applied.ok && record.state !== "confirmed") throw lost(record, "was never handed out by this ledger");
     const late = record.history.at(-1);
     const how = late?.to === "confirmed" ? late.event : null;
     if (applied.ok && how === "late-success")
-      events.emit({ type: "settled", action, key, as: "done", how: "late-success" });
-    else if (applied.ok) events.emit({ type: "executed", action, key, attempt: record.attempt, ms: tookMs(record) });
+      events.emit({ type: "settled", ...of(record), as: "done", how: "late-success" });
+    else if (applied.ok) events.emit({ type: "executed", ...of(record), attempt: record.attempt, ms: tookMs(record) });
     const sameResult = sameEffect(payloads.load(record, "result").value, result);
-    if (!applied.ok && !sameResult) events.emit({ type: "duplicate_detected", action, key });
+    if (!applied.ok && !sameResult) events.emit({ type: "duplicate_detected", ...of(record) });
     const outcome = engine.describe(record);
     // Its own settlement again: the first answer was lost.
     const own = isHeldBy(record, attempt) && (how === null || how === "late-success") && sameResult;
@@ -222,7 +230,7 @@ export class Attempts {
       throw applied.stored === null ? gone(attempt.key) : lost(applied.stored.record, "is no longer yours");
     }
     const { record } = applied.stored;
-    const about = { action: record.action, key: record.key, attempt: record.attempt };
+    const about = { ...of(record), attempt: record.attempt };
     if (record.state === "unknown") events.emit({ type: "unknown", ...about, why: record.why ?? "" });
     else if (request.as !== "not-begun") events.emit({ type: "failed", ...about, final: record.final });
     return engine.describe(record);
@@ -231,6 +239,7 @@ export class Attempts {
   #eventOf(record: LedgerRecord, { hold, terms }: AttemptName, request: SettleRequest): LedgerEvent {
     const { ledger, random } = this.#services.engine.services;
     const { now } = ledger.instant();
+    const taker = terms.agent === undefined ? {} : { agent: terms.agent };
     const after = request.retryAfter === undefined ? null : durationMs(request.retryAfter, "settle: retryAfter");
     switch (request.as) {
       case "unknown": {
@@ -244,11 +253,12 @@ export class Attempts {
         const { leaseMs: lease, retry } = terms;
         const policy = resolvePolicy({ lease, ...(retry !== undefined && { retry }) }, "settle");
         const { at: retryAt, because, ...end } = nextTry(policy, record, { now, retryAfterMs: after, random });
-        return { type: "not-sent", hold, error: givenUp(storedError(request), because), retryAt, final: false, ...end };
+        const error = givenUp(storedError(request), because);
+        return { type: "not-sent", hold, error, retryAt, final: false, ...end, ...taker };
       }
       default: {
         const final = request.as === "rejected";
-        return { type: "not-sent", hold, error: storedError(request), retryAt: null, final };
+        return { type: "not-sent", hold, error: storedError(request), retryAt: null, final, ...taker };
       }
     }
   }
@@ -264,9 +274,8 @@ export class Attempts {
     const { ledger, events } = engine.services;
     const applied = await engine.during(() => ledger.apply(stored, event));
     if (applied.ok) return applied.stored;
-    const { action, key, attempt } = stored.record;
-    events.emit({ type: "lease_lost", action, key, attempt });
-    throw applied.stored === null ? gone(key) : lost(applied.stored.record, "is no longer yours");
+    events.emit({ type: "lease_lost", ...of(stored.record), attempt: stored.record.attempt });
+    throw applied.stored === null ? gone(stored.record.key) : lost(applied.stored.record, "is no longer yours");
   }
 
   async #held(attempt: AttemptName): Promise<Stored> {
@@ -286,11 +295,11 @@ export class Attempts {
     const isHeld = isHeldBy(record, attempt) && (record.state === "claimed" || record.state === "sent");
     if (!isHeld) throw lost(record, "is no longer yours");
     if (leaseAlive(record, ledger.instant())) return null;
-    events.emit({ type: "lease_lost", action: record.action, key: record.key, attempt: record.attempt });
+    events.emit({ type: "lease_lost", ...of(record), attempt: record.attempt });
     const applied = record.state === "sent" ? await ledger.apply(stored, { type: "lapse" }) : null;
     if (applied?.ok) {
-      const { action, key, attempt: number, why } = applied.stored.record;
-      events.emit({ type: "unknown", action, key, attempt: number, why: why ?? "" });
+      const { attempt: number, why } = applied.stored.record;
+      events.emit({ type: "unknown", ...of(applied.stored.record), attempt: number, why: why ?? "" });
     }
     return applied?.stored ?? stored;
   }
@@ -365,6 +374,11 @@ function invalid(message: string): NevertwiceError {
 
 function storedError({ as, error }: SettleRequest): StoredError {
   return toStoredError({ name: "Error", message: `settled as ${as}; no error was given`, ...error });
+}
+
+/** Which record an event is about. */
+function of(record: LedgerRecord) {
+  return { action: record.action, key: record.key, ...by(record) };
 }
 
 function tookMs({ lastSentAt, updatedAt }: LedgerRecord): number {

@@ -52,6 +52,7 @@ const retry = fields({
   attempts: optional(whole(1, MOST_ATTEMPTS), "tries in one round, the first one included"),
   backoff: optional(duration(), "the pause before the second try; it doubles from there"),
   max: optional(duration(), "the longest pause"),
+  for: optional(duration(), "how long queued work is tried, from its first try on: 3d unless given"),
 });
 
 const INTENT = {
@@ -168,7 +169,7 @@ export function operationsOf(services: ActionServices): readonly Operation[] {
       CLAIM,
       "claimed-or-outcome",
       {
-        run: async ({ agent: _, ...body }, caller) => {
+        run: async (body, caller) => {
           const answer = await attempts.claim(body, caller);
           return answer.status === "claimed" ? answer : outcomeJson(answer);
         },
@@ -187,7 +188,7 @@ export function operationsOf(services: ActionServices): readonly Operation[] {
       run: async (body) => outcomeJson(await enqueue(services, body)),
     }),
     operation("take", "Hands out queued work that is due, as attempts", TAKE, "work", {
-      run: async ({ agent: _, ...body }, caller) => ({ work: await work.take(body, caller) }),
+      run: async (body, caller) => ({ work: await work.take(body, caller) }),
     }),
     operation("status", "What is true of an intent; runs nothing", STATUS, "outcome", {
       run: async ({ key, action, parts, ...identity }) => {
@@ -216,7 +217,7 @@ function operation<F extends Fields>(
 
 async function enqueue(services: ActionServices, body: ValuesOf<typeof ENQUEUE>): Promise<Outcome<unknown> | Absent> {
   const { engine, defaults } = services;
-  const { runAt, delay, expires, priority, order } = body;
+  const { runAt, delay, expires, priority, order, agent } = body;
   const action = createAction<unknown, unknown>(definitionOf(body), services);
   try {
     const { key } = await action.enqueue(body.input, {
@@ -226,6 +227,7 @@ async function enqueue(services: ActionServices, body: ValuesOf<typeof ENQUEUE>)
       ...(expires !== undefined && { expires: deadlineOf(expires) }),
       ...(priority !== undefined && { priority }),
       ...(order !== undefined && { orderKey: order }),
+      ...(agent !== undefined && { agent }),
     });
     return await engine.status(key, defaults.confinedTo);
   } catch (error) {

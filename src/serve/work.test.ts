@@ -129,6 +129,29 @@ eachStore("work taken from outside", (open) => {
     expect(await record(third.key)).toMatchObject({ state: "failed", final: false });
   });
 
+  it("D7, B6: queued work that is not sent is tried for days, unless retry says otherwise", async () => {
+    const { ask, clock } = start();
+    await ask("enqueue", MAIL);
+    for (let tries = 1; tries <= 8; tries += 1) {
+      const [work] = await take(ask);
+      expect(work, `try ${tries}`).toMatchObject({ attempt: tries });
+      expect(await ask("settle", { token: work.token, as: "not-sent" })).toMatchObject({ status: "queued" });
+      clock.advance(3_600_000);
+    }
+  });
+
+  it("D7, A6: who enqueued, claimed and took it is on record, and the provider's id leads back to it", async () => {
+    const { ask, nt, record } = start();
+    const { key } = await ask("enqueue", { ...MAIL, agent: "planner" });
+    expect(await record(key)).toMatchObject({ agent: "planner" });
+    const [work] = await take(ask, { agent: "mailer" });
+    await ask("settle", { token: work.token, as: "done", result: { id: "msg_81" } });
+    expect(await record(key)).toMatchObject({ agent: "mailer", providerId: "msg_81" });
+    expect(await nt.find({ providerId: "msg_81" })).toMatchObject([{ key }]);
+    const claimed = await ask("claim", { action: "call", parts: [1], agent: "caller" });
+    expect(await record(claimed.key)).toMatchObject({ agent: "caller" });
+  });
+
   it("D7: a take whose reply was lost is asked for again by its request, and gets the same work", async () => {
     const { ask } = start();
     for (const part of ["a", "b", "c"]) await ask("enqueue", { ...MAIL, parts: [part], input: part });

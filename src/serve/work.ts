@@ -1,4 +1,5 @@
 /** Queued work for those who run it outside of this process: what a worker would begin, handed out as attempts. */
+import { checkAgent } from "../core/agent-name.ts";
 import { isOfAllRecords } from "../core/damaged-record.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
 import { NevertwiceError } from "../core/errors.ts";
@@ -25,6 +26,8 @@ export interface TakeRequest {
   readonly mark?: "auto" | "manual";
   readonly wait?: Duration;
   readonly request?: string;
+  /** Who takes it. */
+  readonly agent?: string;
 }
 
 // Work that turns out to be stale, unreadable or not the first of its order, before it is said that there is none.
@@ -68,7 +71,8 @@ export class Work {
     }
   }
 
-  #takingOf({ actions, limit = 1, lease, doubt, retry, mark, request }: TakeRequest, holder: string): Taking {
+  #takingOf(given: TakeRequest, holder: string): Taking {
+    const { actions, limit = 1, lease, doubt, retry, mark, request } = given;
     const policy = resolvePolicy<never>(
       {
         ...(lease !== undefined && { lease }),
@@ -77,8 +81,11 @@ export class Work {
       },
       "take",
     );
-    const { confinedTo: tenant } = this.#services.defaults;
-    return { actions, limit, policy, retry, holder, tenant, manual: mark === "manual", named: request !== undefined };
+    const { confinedTo: tenant, agent: ours } = this.#services.defaults;
+    const agent = given.agent ?? ours ?? undefined;
+    if (agent !== undefined) checkAgent(agent, "take");
+    const named = request !== undefined;
+    return { actions, limit, policy, retry, agent, holder, tenant, manual: mark === "manual", named };
   }
 
   async #takeNow(taking: Taking, caller: Caller): Promise<readonly Taken[]> {
@@ -178,7 +185,7 @@ export class Work {
   }
 
   async #resend(stored: Stored, taking: Taking): Promise<Taken | null> {
-    const { policy, holder } = taking;
+    const { policy, holder, agent } = taking;
     const { ledger, payloads } = this.#services.engine.services;
     const { record } = stored;
     try {
@@ -189,7 +196,8 @@ export class Work {
       if (step.do !== "resend") return null;
       const value = this.#readInput(record);
       if (record.terms?.line !== undefined && (await turnOf(swapsOf(ledger), stored)).before !== null) return null;
-      const event = { type: "resend", permit: step.permit, holder, leaseMs: policy.leaseMs, newRound: false } as const;
+      const terms = { permit: step.permit, holder, leaseMs: policy.leaseMs, newRound: false };
+      const event = { type: "resend", ...terms, ...(agent !== undefined && { agent }) } as const;
       const applied = await ledger.apply(stored, event);
       return applied.ok ? takenOf(applied.stored, taking, { value }) : null;
     } catch (error) {
@@ -249,6 +257,7 @@ interface Taking {
   readonly limit: number;
   readonly policy: Policy;
   readonly retry: RetryOptions | undefined;
+  readonly agent: string | undefined;
   readonly holder: string;
   readonly tenant: string | undefined;
   readonly manual: boolean;
@@ -261,7 +270,7 @@ interface Taken {
   readonly attempt: ClaimedAttempt;
 }
 
-function takenOf(stored: Stored, { policy, retry }: Taking, { value }: { readonly value: unknown }): Taken {
-  const attempt = attemptIn(stored.record, { leaseMs: policy.leaseMs, retry }, { again: false, input: value });
+function takenOf(stored: Stored, { policy, retry, agent }: Taking, { value }: { readonly value: unknown }): Taken {
+  const attempt = attemptIn(stored.record, { leaseMs: policy.leaseMs, retry, agent }, { again: false, input: value });
   return { stored, attempt: { ...attempt, input: value ?? null } };
 }

@@ -8,7 +8,8 @@ import { type Listen, serveHttp } from "../../serve/http-service.ts";
 import type { Command, Context } from "../command.ts";
 import { asUsage, EXIT, ProblemError, UsageError } from "../exit.ts";
 import { openLedger } from "../ledger.ts";
-import { ledgerOptions, SECRET_FLAGS } from "../secret-flags.ts";
+import { ACTING_FLAGS } from "../outside.ts";
+import { ledgerOptions } from "../secret-flags.ts";
 import { oneLine } from "../text.ts";
 import { tokenIn } from "../token-file.ts";
 
@@ -42,7 +43,7 @@ export const serve: Command = {
       about: "a file with the token; made with mode 0600 where there is none",
     },
     sweep: { takes: "value", value: "duration", about: "how often silent holders are looked for: 30s unless given" },
-    ...SECRET_FLAGS,
+    ...ACTING_FLAGS,
   },
   operands: 0,
   examples: [

@@ -1,8 +1,7 @@
 import type { Command, Context } from "../command.ts";
 import { EXIT, UsageError } from "../exit.ts";
 import { shortKey } from "../format.ts";
-import { type Answer, jsonOf, operate, tokenOperand } from "../outside.ts";
-import { SECRET_FLAGS } from "../secret-flags.ts";
+import { ACTING_FLAGS, type Answer, jsonOf, operate, tokenOperand } from "../outside.ts";
 
 export const settle: Command = {
   name: "settle",
@@ -25,7 +24,7 @@ export const settle: Command = {
       value: "duration",
       about: "with not-sent, not-begun: not before this long from now",
     },
-    ...SECRET_FLAGS,
+    ...ACTING_FLAGS,
   },
   operands: 1,
   operand: "token",

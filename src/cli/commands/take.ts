@@ -1,8 +1,7 @@
 import type { ClaimedAttempt } from "../../serve/attempts.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, exitOfStatus, UsageError } from "../exit.ts";
-import { CLAIM_FLAGS, operate, termsOf } from "../outside.ts";
-import { SECRET_FLAGS } from "../secret-flags.ts";
+import { ACTING_FLAGS, CLAIM_FLAGS, operate, termsOf } from "../outside.ts";
 
 const MOST_ACTIONS = 64;
 
@@ -15,7 +14,7 @@ export const take: Command = {
   flags: {
     limit: { takes: "value", value: "n", about: "at most this many: 1 unless given" },
     ...CLAIM_FLAGS,
-    ...SECRET_FLAGS,
+    ...ACTING_FLAGS,
   },
   operands: MOST_ACTIONS,
   operand: "action",
