@@ -1,6 +1,7 @@
 export type { At } from "./core/at.ts";
 export { type DamagedRecord, damagedRecord, isDamagedRecord } from "./core/damaged-record.ts";
 export type { Duration } from "./core/duration.ts";
+export { type Effect, keepFor } from "./core/effect.ts";
 export {
   type ErrorCode,
   isNevertwiceError,
@@ -9,16 +10,16 @@ export {
   notSent,
   rejected,
 } from "./core/errors.ts";
-export type { KeyOption } from "./core/key-parts.ts";
+export { type AmountOptions, type AmountValue, amount } from "./core/key-amount.ts";
+export type { KeyFields, KeyOption } from "./core/key-parts.ts";
+export { email, type TextOptions, text } from "./core/key-text.ts";
 export type { LimitOptions } from "./core/limit.ts";
 export type { Absent, Outcome } from "./core/outcome.ts";
-export {
-  type DoubtOption,
-  keepFor,
-  type PolicyOptions,
-  type ProbeAnswer,
-  type RetryOptions,
-  type SettleOptions,
+export type {
+  DoubtOption,
+  PolicyOptions,
+  ProbeAnswer,
+  SettleOptions,
 } from "./core/policy.ts";
 export type { ProviderKeyFormat } from "./core/provider-key.ts";
 export type {
@@ -33,6 +34,7 @@ export type {
   StoredError,
   WorkTerms,
 } from "./core/record.ts";
+export type { QueuedRetryOptions, RetryOptions } from "./core/retry.ts";
 export type { EncryptKey, EncryptKeys, EncryptOption, EncryptOptions } from "./core/seal.ts";
 export type {
   ActionStats,
@@ -67,10 +69,11 @@ export {
 export { type Action, outcomeOf, type ResendOptions } from "./engine/action.ts";
 export type { CallOptions } from "./engine/call.ts";
 export { type AttemptContext, currentAttempt, type Logger } from "./engine/context.ts";
-export type { ActionOptions, Probe, ProbeContext } from "./engine/definition.ts";
+export type { ActionOptions, Formerly, Probe, ProbeContext } from "./engine/definition.ts";
 export type { EachOptions, EachProgress, EachReport, EachTrouble } from "./engine/each.ts";
 export type { Enqueued, EnqueueOptions } from "./engine/enqueue.ts";
 export type { EngineEvent, EventListener } from "./engine/events.ts";
+export type { FindQuery, Found } from "./engine/find.ts";
 export type { Resolution, Signature } from "./engine/operate.ts";
 export type { RetryFilter, RetryReport } from "./engine/retry-all.ts";
 export type { StandardSchema } from "./engine/standard-schema.ts";

@@ -1,13 +1,15 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** Puts the engine together over a store: what `nevertwice()` returns. */
 import { randomBytes } from "node:crypto";
+import { checkAgent } from "./core/agent-name.ts";
 import type { Duration } from "./core/duration.ts";
 import { durationMs } from "./core/duration.ts";
+import { movesMoney, unfitForMoney, withEffect } from "./core/effect.ts";
 import { configError, noSuchOption } from "./core/errors.ts";
 import { requireGiven } from "./core/given-option.ts";
 import { checkSecret } from "./core/key.ts";
 import type { Absent, Outcome } from "./core/outcome.ts";
-import { type PolicyOptions, policyWarnings } from "./core/policy.ts";
+import { type PolicyOptions, policyWarnings, shortLease } from "./core/policy.ts";
 import { redact } from "./core/redact.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
 import type { Store } from "./core/store.ts";
@@ -16,20 +18,30 @@ import { type CallDefaults, type CallOptions, requireGivenIn } from "./engine/ca
 import { systemClock } from "./engine/clock.ts";
 import { type AttemptContext, type Logger, outside, silentLogger } from "./engine/context.ts";
 import { DamageReports } from "./engine/damage-reports.ts";
-import { type ActionOptions, type Definition, defineAction, type Probe } from "./engine/definition.ts";
+import {
+  type ActionOptions,
+  type Definition,
+  defineAction,
+  type FormerDefinition,
+  type Probe,
+} from "./engine/definition.ts";
 import { Engine } from "./engine/engine.ts";
 import { type EventListener, Events, Warnings } from "./engine/events.ts";
+import { type FindQuery, type Found, findIntents } from "./engine/find.ts";
+import { KeyNotes } from "./engine/key-notes.ts";
 import { Ledger } from "./engine/ledger.ts";
 import { keyIn, type Resolution, resolveDoubt, retryFailed, type Signature, type Target } from "./engine/operate.ts";
 import { PAST } from "./engine/past.ts";
 import { Payloads } from "./engine/payloads.ts";
+import { ProviderIds } from "./engine/provider-ids.ts";
 import { Heart } from "./engine/pulse.ts";
 import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all.ts";
 import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
-import { SweepLoop } from "./engine/sweep-loop.ts";
+import { SweepLoop, type SweepWork } from "./engine/sweep-loop.ts";
 import { Sweeper, type SweepReport } from "./engine/sweeper.ts";
 import { checkTenantChoice, onlyOf, type TenantChoice, tenantOf } from "./engine/tenancy.ts";
 import { UnderWay } from "./engine/under-way.ts";
+import { UnguardedRuns } from "./engine/unguarded-runs.ts";
 import { Untold } from "./engine/untold.ts";
 import { openStore } from "./open-store.ts";
 import { createQueue, type QueueOptions, type WorkQueue } from "./outbox/work-queue.ts";
@@ -58,6 +70,11 @@ export interface NevertwiceOptions {
    * not sealed are refused, unless `{ keys, acceptPlain: true }` says so for a migration.
    */
   readonly encrypt?: EncryptOption;
+  /**
+   * Who acts: the name of this program or bot, kept on records and told with events; a call may name another. Not part of
+   * the key: another agent with the same intent is a repeat. Default: $NEVERTWICE_AGENT, else none.
+   */
+  readonly agent?: string;
   readonly logger?: Logger;
   readonly onWarning?: (warning: { readonly code: string; readonly action: string; readonly message: string }) => void;
   /** How often silent holders are looked for in the background; false: only when sweep() is called. */
@@ -92,6 +109,8 @@ export interface Nevertwice {
   run<R>(name: string, id: RunId, body: (run: Run) => R | Promise<R>, options?: RunOptions): Promise<R>;
   status(target: { readonly key: string }): Promise<Outcome<unknown> | Absent>;
   resolve(target: { readonly key: string }, resolution: Resolution<unknown>): Promise<Outcome<unknown> | Absent>;
+  /** The intents behind a provider's own id, as a bounce, a log line or a webhook names it. Reads every record of the filters. */
+  find(query: FindQuery): Promise<readonly Found[]>;
   /** Brings a failed record back. */
   retry(target: { readonly key: string }, signature: Signature): Promise<Outcome<unknown> | Absent>;
   /** Brings back every failed record, or those that fit; `dryRun` only says which. */
@@ -115,12 +134,14 @@ export interface Nevertwice {
 }
 
 export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
+  /** The provider's own id in the result, for find({ providerId }). */
+  readonly resultId?: (result: never) => string | undefined;
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
   /** The effect is a row under a unique key: when the function throws its violation, the result that is there. */
   readonly exists?: (error: unknown) => unknown;
 } & CallOptions;
 
-const OPTIONS = new Set("store tenant tenants secret encrypt logger onWarning sweep".split(" "));
+const OPTIONS = new Set("store tenant tenants secret encrypt agent logger onWarning sweep".split(" "));
 const SWEEP_OPTIONS = new Set(["tenant", "tenants"]);
 const OWNER = Symbol.for("nevertwice.owner");
 const DEFAULT_SWEEP = "30s";
@@ -152,6 +173,7 @@ function checkOptions(options: NevertwiceOptions): void {
     }
   }
   requireGiven("nevertwice()", options, ["store", "encrypt", "secret"]);
+  if ("agent" in options) checkAgent(options.agent, "nevertwice()");
   if (options.secret !== undefined) checkSecret(options.secret);
   checkTenantChoice(options, "nevertwice()");
 }
@@ -162,7 +184,12 @@ class Instance implements Nevertwice {
   readonly #engine: Engine;
   readonly #defaults: CallDefaults;
   readonly #definitions = new Map<string, Definition>();
+  /** Names of before: their queued work and their doubts are looked after here, unless an action has the name. */
+  readonly #formerNames = new Set<string>();
+  readonly #keyNotes: KeyNotes;
   readonly #adHoc = new Set<string>();
+  /** Payments for which the store was looked at. */
+  readonly #lookedAt = new Set<string>();
   readonly #sweeper: Sweeper;
   readonly #loop: SweepLoop | null;
   readonly #services;
@@ -179,6 +206,7 @@ class Instance implements Nevertwice {
       tenant: tenant ?? "",
       confinedTo: tenants === "all" ? undefined : tenant,
       secret,
+      agent: options.agent ?? agentOfEnvironment(),
       ...(seals !== null && { digestKeys: seals.digestKeys }),
     };
     this.tenant = this.#defaults.confinedTo;
@@ -194,19 +222,28 @@ class Instance implements Nevertwice {
       random,
       damaged: (found) => damage.report(found),
     });
+    const payloads = new Payloads(seals);
+    const providerIds = new ProviderIds(this.#definitions, seals?.digestKeys, warnings);
+    const untold = new Untold(ledger, clock);
     this.#engine = new Engine({
       ledger,
       clock,
       random,
       events,
-      payloads: new Payloads(seals),
+      payloads,
+      providerIds,
       warnings,
       logger: options.logger ?? silentLogger,
-      untold: new Untold(ledger, clock),
-      heart: new Heart(ledger, clock),
+      untold,
+      unguarded: new UnguardedRuns({ ledger, clock, events, payloads, providerIds, warnings, untold }),
+      heart: new Heart(ledger, clock, (action, times) => {
+        const message = shortLease(action, { ...times, because: "the event loop was blocked" });
+        if (message !== null) warnings.warn("LEASE_SHORT", action, message);
+      }),
       newHolder: holderIds(),
       underWay: new UnderWay(),
     });
+    this.#keyNotes = new KeyNotes(ledger, warnings, this.#defaults);
     if (seals !== null && options.secret === undefined) {
       this.#engine.services.warnings.warn("ENCRYPT_WITHOUT_SECRET", "", ENCRYPT_WITHOUT_SECRET);
     }
@@ -214,9 +251,20 @@ class Instance implements Nevertwice {
     const everyMs = options.sweep === false ? null : sweepInterval(options.sweep ?? DEFAULT_SWEEP);
     const onError = (error: unknown) =>
       this.#engine.services.logger.warn(`nevertwice: a sweep failed: ${redact(String(error))}`);
-    this.#loop = everyMs === null ? null : new SweepLoop({ work: this.#sweeper, clock, everyMs, random, onError });
+    this.#loop = everyMs === null ? null : new SweepLoop({ work: this.#sweepWork(), clock, everyMs, random, onError });
     this.#services = { engine: this.#engine, defaults: this.#defaults, used: () => this.#used() };
     services.set(this, this.#services);
+  }
+
+  #sweepWork(): SweepWork {
+    return {
+      lapse: () => this.#sweeper.lapse(),
+      settle: () => this.#sweeper.settle(),
+      remove: async (times) => {
+        await this.#keyNotes.flush();
+        return this.#sweeper.remove(times);
+      },
+    };
   }
 
   #used(): void {
@@ -226,23 +274,40 @@ class Instance implements Nevertwice {
 
   // The overloads differ only in what they infer; behind them stands one function.
   readonly action = (<I, R, D>(name: string, options: ActionOptions<I, R, D>) =>
-    this.#define(name, options)) as Nevertwice["action"];
+    this.#define(name, options, { ...this.#services, keyNotes: this.#keyNotes })) as Nevertwice["action"];
 
-  #define<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R> {
+  #define<I, R, D>(
+    name: string,
+    options: ActionOptions<I, R, D>,
+    services: ActionServices = this.#services,
+  ): Action<I, R> {
     const definition = defineAction(name, options);
     this.#requireFreeName(name);
+    this.#formerNames.delete(name);
     this.#definitions.set(name, definition);
-    for (const warning of policyWarnings(definition.policy, name)) {
-      this.#engine.services.warnings.warn(warning.code, name, warning.message);
-    }
-    const action = createAction<I, R>(definition, this.#services);
+    for (const former of definition.formerly) this.#serveFormer(definition, former);
+    this.#warnOf(definition);
+    const used = () => {
+      this.#used();
+      this.#lookAtStore(definition);
+    };
+    const own = movesMoney(definition.policy.effect) ? { ...services, used } : services;
+    const action = withEffect(createAction<I, R>(definition, own), definition.policy.effect);
     // So that the command, given an action, finds the instance it belongs to.
     Object.defineProperty(action, OWNER, { value: this });
     Object.defineProperty(action, PAST, { value: pastOf(definition, this.#services) });
     return action;
   }
 
+  /** What was recorded under a former name has that name still: workers and sweeps go on with it. */
+  #serveFormer(definition: Definition, { name, key }: FormerDefinition): void {
+    if (this.#definitions.has(name) || this.#queues.has(name)) return;
+    this.#formerNames.add(name);
+    this.#definitions.set(name, { ...definition, name, key, formerly: [] });
+  }
+
   #requireFreeName(name: string): void {
+    if (this.#formerNames.has(name)) return;
     if (!this.#definitions.has(name) && !this.#queues.has(name)) return;
     throw configError(
       `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats.`,
@@ -260,14 +325,14 @@ class Instance implements Nevertwice {
         `once(${JSON.stringify(name)}, …): the third argument must be the function that has the effect.`,
       );
     requireGivenIn(options, `once(${JSON.stringify(name)}, …)`);
-    const { scope, version, tenant, wait, tx, ...policy } = options;
+    const { scope, version, tenant, agent, wait, tx, ...policy } = options;
     const definition = defineAction<undefined, R, undefined>(name, {
       ...(policy as PolicyOptions<Probe<undefined, R>>),
       key: () => parts,
       run: (_input, context) => run(context),
     });
     this.#warnOnce(definition);
-    const given = { scope, version, tenant, wait, tx };
+    const given = { scope, version, tenant, agent, wait, tx };
     const set = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
     return createAction<undefined, R>(definition, this.#services)(undefined, set as CallOptions);
   }
@@ -325,6 +390,10 @@ class Instance implements Nevertwice {
     return this.#engine.status(keyIn(target, "status"), this.#defaults.confinedTo);
   }
 
+  find(query: FindQuery): Promise<readonly Found[]> {
+    return findIntents(this.#engine, query, this.#defaults);
+  }
+
   async resolve(target: { readonly key: string }, resolution: Resolution<unknown>) {
     return resolveDoubt(this.#engine, this.#targetOf(target, "resolve"), resolution);
   }
@@ -343,6 +412,7 @@ class Instance implements Nevertwice {
 
   queue<I, R = unknown>(name: string, options: QueueOptions<I> = {}): WorkQueue<I, R> {
     this.#requireFreeName(name);
+    if (this.#formerNames.delete(name)) this.#definitions.delete(name);
     this.#queues.add(name);
     return createQueue<I, R>(name, options, this.#services);
   }
@@ -356,7 +426,10 @@ class Instance implements Nevertwice {
       if (!SWEEP_OPTIONS.has(option)) throw noSuchOption("sweep()", option, SWEEP_OPTIONS);
     }
     const of = onlyOf(tenantOf(options, this.#defaults.confinedTo, "sweep()"));
-    return this.#engine.during(() => this.#sweeper.tick(of));
+    return this.#engine.during(async () => {
+      await this.#keyNotes.flush();
+      return this.#sweeper.tick(of);
+    });
   }
 
   on(listener: EventListener): () => void {
@@ -377,7 +450,7 @@ class Instance implements Nevertwice {
   }
 
   async #close(): Promise<void> {
-    const { underWay, untold, clock } = this.#engine.services;
+    const { underWay, untold, unguarded, ledger, clock } = this.#engine.services;
     underWay.close();
     const loops = [...this.#loops, ...this.#workers, ...(this.#loop === null ? [] : [this.#loop])];
     await Promise.allSettled(loops.map((loop) => loop.stop()));
@@ -386,7 +459,12 @@ class Instance implements Nevertwice {
     await underWay.lateAnswers(clock);
     await this.#engine.idle();
     untold.stop();
+    // The last occasion: a store that was down is asked now, and not when its pause is over.
+    if (untold.size + unguarded.size > 0) await ledger.askNow();
     if (untold.size > 0) await untold.tick();
+    await unguarded.close();
+    // A program that ends before its first sweep. Without a background sweep nothing is written that nobody asked for.
+    if (this.#loop !== null) await this.#keyNotes.flush();
     await this.store.close();
   }
 
@@ -395,10 +473,33 @@ class Instance implements Nevertwice {
     if (this.#adHoc.has(definition.name)) return;
     if (this.#adHoc.size >= MOST_AD_HOC) this.#adHoc.clear();
     this.#adHoc.add(definition.name);
-    for (const warning of policyWarnings(definition.policy, definition.name)) {
-      this.#engine.services.warnings.warn(warning.code, definition.name, warning.message);
-    }
+    this.#warnOf(definition);
+    if (movesMoney(definition.policy.effect)) this.#lookAtStore(definition);
   }
+
+  #warnOf({ policy, name }: Definition): void {
+    for (const { code, message } of policyWarnings(policy, name))
+      this.#engine.services.warnings.warn(code, name, message);
+  }
+
+  /** At the first use, since some stores have to ask their server. One that does not answer says so to the call itself. */
+  #lookAtStore({ name }: Definition): void {
+    if (this.#lookedAt.has(name)) return;
+    this.#lookedAt.add(name);
+    const warn = (refusal: string | null) => {
+      const message = unfitForMoney(this.store, refusal, name);
+      if (message !== null) this.#engine.services.warnings.warn("STORE_UNFIT_FOR_MONEY", name, message);
+    };
+    if (this.store.refuses === undefined) warn(null);
+    else this.store.refuses({ doubt: "hold" }).then(warn, () => this.#lookedAt.delete(name));
+  }
+}
+
+function agentOfEnvironment(): string | null {
+  const agent = process.env.NEVERTWICE_AGENT;
+  if (agent === undefined || agent === "") return null;
+  checkAgent(agent, "$NEVERTWICE_AGENT");
+  return agent;
 }
 
 function sweepInterval(every: Duration): number {

@@ -7,6 +7,7 @@ import {
   type AnyToolOptions,
   type Guarding,
   type GuardOptions,
+  lifted,
   requireWhose,
   type ToolsOptions,
 } from "./tool-options.ts";
@@ -58,11 +59,17 @@ export function guardAiTool<T extends AiTool>(
   const { execute, toModelOutput } = tool as { execute?: Execute; toModelOutput?: ToModelOutput };
   requireWhose(options, `guardAiTool(${JSON.stringify(name)})`);
   if (execute === undefined || options.readOnly === true) return tool;
-  const { tenant, ...rest } = options;
+  const { tenant, agent, ...rest } = options;
   const notes = new Notes();
   const guarded = guardTool<AnyInput, Streaming, unknown>(
     nt,
-    { ...rest, scope: scopeOf(options), ...(tenant !== undefined && { tenant: tenantOf(tenant) }), name },
+    {
+      ...rest,
+      scope: scopeOf(options),
+      ...(tenant !== undefined && { tenant: lifted(tenant, callIn) }),
+      ...(agent !== undefined && { agent: lifted(agent, callIn) }),
+      name,
+    },
     (input, { call, yielded }) => lastOf(execute.call(tool, input, call), yielded),
   );
   const answer = async (input: unknown, call: AiCall, yielded: (value: unknown) => void) => {
@@ -87,10 +94,8 @@ function scopeOf({ scope }: GuardOptions<AiCall>): NonNullable<GuardOptions<Stre
   return typeof scope === "function" ? ({ call }: Streaming) => scope(call) : (scope ?? null);
 }
 
-type Tenant<X> = NonNullable<GuardOptions<X>["tenant"]>;
-
-function tenantOf(tenant: Tenant<AiCall>): Tenant<Streaming> {
-  return typeof tenant === "function" ? ({ call }) => tenant(call) : tenant;
+function callIn({ call }: Streaming): AiCall {
+  return call;
 }
 
 /** A refusal is thrown: the model reads it as the tool's error, and a typed output keeps its type. */

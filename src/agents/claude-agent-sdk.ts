@@ -30,12 +30,15 @@ export interface ClaudeCall {
   /** Kept on resume, new on a fork; known when `hooks()` is installed. */
   readonly sessionId: string | undefined;
   readonly toolUseId: string | undefined;
+  /** The type of the subagent that calls, or the name a session was started with (--agent); known when `hooks()` is installed. */
+  readonly agentType: string | undefined;
   readonly extra: unknown;
 }
 
 interface HookInput {
   readonly session_id?: unknown;
   readonly tool_use_id?: unknown;
+  readonly agent_type?: unknown;
 }
 
 type HookCallback = (input: HookInput, toolUseId?: string) => Promise<Record<string, never>>;
@@ -63,13 +66,13 @@ const MOST_LEARNED = 10_000;
 export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}): ClaudeGuard {
   checkGuarding(nt, "claudeGuard");
   checkToolsOptions(options, "claudeGuard");
-  const sessions = new Map<string, string>();
-  const learn: HookCallback = async ({ session_id, tool_use_id }, given) => {
+  const callers = new Map<string, Caller>();
+  const learn: HookCallback = async ({ session_id, tool_use_id, agent_type }, given) => {
     const id = typeof tool_use_id === "string" ? tool_use_id : given;
     if (typeof session_id === "string" && id !== undefined) {
-      const [oldest] = sessions.keys();
-      if (sessions.size >= MOST_LEARNED && oldest !== undefined) sessions.delete(oldest);
-      sessions.set(id, session_id);
+      const [oldest] = callers.keys();
+      if (callers.size >= MOST_LEARNED && oldest !== undefined) callers.delete(oldest);
+      callers.set(id, { sessionId: session_id, agentType: typeof agent_type === "string" ? agent_type : undefined });
     }
     return {};
   };
@@ -87,6 +90,7 @@ export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}
       {
         ...merged,
         scope: merged.scope === undefined ? sessionOf(definition.name) : merged.scope,
+        agent: merged.agent ?? (({ agentType }: ClaudeCall) => agentType),
         name: definition.name,
       },
       (args, { extra }) => definition.handler(args as never, extra) as Promise<ToolResult>,
@@ -94,8 +98,8 @@ export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}
     );
     const handler = async (args: never, extra: unknown) => {
       const toolUseId = toolUseIdOf(extra);
-      const sessionId = toolUseId === undefined ? undefined : sessions.get(toolUseId);
-      return mcpResult(await guarded.answer(args as AnyInput, { sessionId, toolUseId, extra }));
+      const caller = (toolUseId === undefined ? undefined : callers.get(toolUseId)) ?? UNKNOWN_CALLER;
+      return mcpResult(await guarded.answer(args as AnyInput, { ...caller, toolUseId, extra }));
     };
     return { ...definition, handler };
   };
@@ -116,6 +120,10 @@ export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}
     },
   };
 }
+
+type Caller = Pick<ClaudeCall, "sessionId" | "agentType">;
+
+const UNKNOWN_CALLER: Caller = { sessionId: undefined, agentType: undefined };
 
 /** A guard whose hook is not installed would give one session's results to another. */
 function sessionOf(tool: string): (call: ClaudeCall) => string {

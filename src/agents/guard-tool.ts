@@ -7,6 +7,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { prepareInput } from "../core/canonical.ts";
 import { classify as classifyError } from "../core/classify.ts";
 import { configError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { keyStandsFor } from "../core/key-definition.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { ReturnedError, returnedError } from "../core/returned-error.ts";
@@ -14,7 +15,7 @@ import { isUnclassified } from "../core/way-out.ts";
 import type { Action } from "../engine/action.ts";
 import type { CallOptions } from "../engine/call.ts";
 import { currentAttempt } from "../engine/context.ts";
-import { runOfTool } from "../engine/definition.ts";
+import { type Formerly, runOfTool } from "../engine/definition.ts";
 import { isRemembered } from "../engine/error-memory.ts";
 import { requestsOf } from "../engine/requests-seen.ts";
 import { ControlFlow, isControlFlowError, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
@@ -23,15 +24,16 @@ import { tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
 import { verdictOnThrown } from "./thrown.ts";
 import {
   type AnyToolOptions,
+  callerOf,
   checkGuarding,
   checkToolOptions,
   type ErrorMeaning,
   type Guarding,
   type GuardOptions,
   policyOf,
-  scopeAndTenant,
   type ToolOptions,
 } from "./tool-options.ts";
+import { toolResultId } from "./tool-result-id.ts";
 
 /** What became of a call, for a wrapper to put into its framework's words. */
 export type Answer<R> =
@@ -111,11 +113,11 @@ export function guardTool<I, X = undefined, R = unknown>(
     if (options.readOnly) return { kind: "result", result: await handler(input, extra), note: null };
     const call = liveCall(options, handler, codec as ResultCodec<unknown>, extra);
     const action = actionFor(nt, options as unknown as GuardToolOptions<unknown, unknown, unknown>);
-    const whose = scopeAndTenant(options, extra, name);
-    if (await live.run(call, () => isThisVeryAttempt(action, input, whose))) {
+    const caller = callerOf(options, extra, name);
+    if (await live.run(call, () => isThisVeryAttempt(action, input, caller))) {
       return { kind: "result", result: await handler(input, extra), note: null };
     }
-    const asked = live.run(call, () => action.attempt(input, whose));
+    const asked = live.run(call, () => action.attempt(input, caller));
     return (await answerOf(await asked, call, options)) as Answer<Awaited<R>>;
   };
   const run = async (input: I, extra: X): Promise<Awaited<R>> => {
@@ -194,9 +196,10 @@ function actionFor(nt: Guarding, options: GuardToolOptions<unknown, unknown, unk
 }
 
 /** What an action cannot vary from call to call. Functions may be made anew for each guard, so only their presence counts. */
-function fixedOptions({ key, free, doubt, ...options }: AnyToolOptions): string {
+function fixedOptions({ key, free, formerly, doubt, ...options }: AnyToolOptions): string {
   const settle = typeof doubt === "object" ? { ...doubt, probe: doubt.probe !== undefined } : doubt;
-  return JSON.stringify([typeof key === "function" ? true : key, free, settle, policyOf({ ...options })]);
+  const present = (_name: string, value: unknown) => (typeof value === "function" ? true : value);
+  return JSON.stringify([key, free, settle, policyOf({ ...options }), formerly], present);
 }
 
 function defineToolAction(
@@ -204,17 +207,22 @@ function defineToolAction(
   name: string,
   options: GuardToolOptions<unknown, unknown, unknown>,
 ): Action<unknown, unknown> {
-  const { key = defaultKey(options.free ?? []) } = options;
+  const { key = defaultKey(options.free ?? []), resultId } = options;
   return nt.action<unknown, unknown>(name, {
     ...policyOf(options),
     ...(options.free !== undefined && { free: options.free }),
+    ...(options.formerly !== undefined && { formerly: options.formerly as Formerly<unknown> }),
     // The key function of this call's own guard; the sweeper, which makes no calls, uses the first.
     ...(typeof key === "function"
       ? {
-          key: (input: unknown) => ((live.getStore()?.key ?? key) as (input: unknown) => readonly unknown[])(input),
+          key: keyStandsFor(
+            (input: unknown) => ((live.getStore()?.key ?? key) as (input: unknown) => readonly unknown[])(input),
+            options.key === undefined ? { free: options.free ?? [] } : key,
+          ),
         }
       : { key: key as readonly never[] }),
     classify,
+    resultId: resultId === undefined ? toolResultId : (kept: unknown) => resultId(kept),
     run: runOfTool(runLive),
   });
 }

@@ -5,6 +5,7 @@ export {
   guardTool,
   type ResultCodec,
 } from "./guard-tool.ts";
+export { type PromptFragmentOptions, type PromptOutcome, promptFragment } from "./prompt-fragment.ts";
 export { type QueuedAnswer, type QueuedTool, type QueuedToolOptions, queuedTool } from "./queued-tool.ts";
 export { STATUS_TOOL, type StatusTool, statusTool } from "./status-tool.ts";
 export { type ToolMemory, type ToolMemoryOptions, toolMemory } from "./tool-memory.ts";

@@ -8,6 +8,7 @@ import {
   checkToolsOptions,
   type Guarding,
   type GuardOptions,
+  lifted,
   optionsOfTool,
   requireWhose,
   type ToolsOptions,
@@ -67,10 +68,16 @@ export function guardLangChainTool<T extends LangChainTool>(
   }
   requireWhose(options, `guardLangChainTool(${JSON.stringify(tool.name)})`);
   if (options.readOnly === true) return tool;
-  const { tenant, ...rest } = options;
+  const { tenant, agent = agentName, ...rest } = options;
   const guarded = guardTool<AnyInput, { config: LangChainCall; runManager: RunManager | undefined }, unknown>(
     nt,
-    { ...rest, scope: scopeOf(options), ...(tenant !== undefined && { tenant: tenantOf(tenant) }), name: tool.name },
+    {
+      ...rest,
+      scope: scopeOf(options),
+      ...(tenant !== undefined && { tenant: lifted(tenant, configIn) }),
+      agent: lifted(agent, configIn),
+      name: tool.name,
+    },
     (input, { config, runManager }) => finished(own._call(input, runManager, config), runManager),
     messageCodec,
   );
@@ -91,10 +98,13 @@ function scopeOf({ scope }: GuardOptions<LangChainCall>): NonNullable<GuardOptio
   return ({ config }) => (scope === undefined ? threadOf(config) : scope(config));
 }
 
-type Tenant<X> = NonNullable<GuardOptions<X>["tenant"]>;
+function configIn({ config }: Scoped): LangChainCall {
+  return config;
+}
 
-function tenantOf(tenant: Tenant<LangChainCall>): Tenant<Scoped> {
-  return typeof tenant === "function" ? ({ config }) => tenant(config) : tenant;
+/** The name that createAgent({ name }) was given, as a tool finds it. A middleware is not given it. */
+function agentName({ metadata }: LangChainCall): string | undefined {
+  return (metadata as { readonly lc_agent_name?: string } | undefined)?.lc_agent_name;
 }
 
 function threadOf({ configurable }: LangChainCall): string | null {
@@ -161,13 +171,14 @@ export function guardToolCalls(nt: Guarding, { ToolMessage, ...options }: ToolCa
     const { toolCall, runtime = {} } = request as unknown as ToolRequest;
     const own = optionsOfTool(options, toolCall.name);
     if (own === null || own.readOnly === true) return handler(request);
-    const { tenant, ...rest } = own;
+    const { tenant, agent = agentName, ...rest } = own;
     const guarded = guardTool<AnyInput, { config: LangChainCall }, unknown>(
       nt,
       {
         ...rest,
         scope: scopeOf(options),
-        ...(tenant !== undefined && { tenant: tenantOf(tenant) }),
+        ...(tenant !== undefined && { tenant: lifted(tenant, configIn) }),
+        agent: lifted(agent, configIn),
         name: toolCall.name,
         classify: (error) => (error instanceof NotBegun ? "refused" : own.classify?.(error)),
       },

@@ -15,7 +15,7 @@ import { guardEach } from "./toolset.ts";
 
 /** What Mastra hands to `execute` beside its input. */
 export interface MastraCall {
-  readonly agent?: { readonly threadId?: string; readonly toolCallId?: string };
+  readonly agent?: { readonly agentId?: string; readonly threadId?: string; readonly toolCallId?: string };
   readonly threadId?: string;
   readonly toolCallId?: string;
   readonly workflow?: { readonly runId?: string };
@@ -61,7 +61,12 @@ export function guardMastraTool<T extends MastraTool>(
   if (options.readOnly === true) return tool;
   const guarded = guardTool<AnyInput, MastraCall, unknown>(
     nt,
-    { ...options, scope: options.scope === undefined ? threadOf : options.scope, name: tool.id },
+    {
+      ...options,
+      scope: options.scope === undefined ? threadOf : options.scope,
+      agent: options.agent ?? agentId,
+      name: tool.id,
+    },
     (input, context) => untilSuspended(context, (watched) => execute.call(tool, input, watched)),
     validationCodec,
   );
@@ -79,6 +84,10 @@ export function guardMastraTool<T extends MastraTool>(
 
 function threadOf({ agent, threadId, workflow }: MastraCall): string | null {
   return agent?.threadId ?? threadId ?? workflow?.runId ?? null;
+}
+
+function agentId({ agent }: MastraCall): string | undefined {
+  return agent?.agentId;
 }
 
 /** An object keeps its fields, with the note beside them; a text gets it in front. */

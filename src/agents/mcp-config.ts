@@ -1,5 +1,6 @@
 /** The proxy's config file: the same words as an action's options, per tool. */
 import { type Duration, durationMs } from "../core/duration.ts";
+import { type Effect, movesMoney } from "../core/effect.ts";
 import { configError, noSuchOption } from "../core/errors.ts";
 import { type PolicyOptions, resolvePolicy } from "../core/policy.ts";
 import type { ErrorMeaning } from "./tool-options.ts";
@@ -23,7 +24,11 @@ export type OnTimeout = "cancel" | "finish";
 
 export interface ProxyToolConfig {
   readonly key?: readonly string[];
+  /** The key that the tool had before it was changed here. */
+  readonly formerly?: { readonly key: readonly string[] };
   readonly free?: readonly string[];
+  /** The kind of effect: sets keep, doubt, timeout and lease where they are not given. */
+  readonly effect?: Effect;
   readonly keep?: Duration | "forever";
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
   readonly verify?: VerifyConfig;
@@ -40,8 +45,8 @@ export interface ProxyToolConfig {
 export interface ProxyConfig {
   /** The server's name in the ledger. */
   readonly name?: string;
-  /** A session, run or project: the same call in another scope is another intent. */
-  readonly scope?: string;
+  /** A session, run or project: the same call in another scope is another intent. null: none, said by name. */
+  readonly scope?: string | null;
   /** How long identical calls of tools without a config of their own are made once. */
   readonly window?: Duration;
   /** Over HTTP: headers that say who calls. One principal never gets another's results. */
@@ -57,15 +62,16 @@ export const DEFAULT_WINDOW = "15m";
 export const DEFAULT_PRINCIPAL: readonly string[] = ["authorization", "x-api-key", "cookie"];
 
 const TOP = ["name", "scope", "window", "principal", "statusTool", "onTimeout", "tools"];
-const TOOL = "key free keep doubt verify errors timeout lease wait readOnly onTimeout keyArgument".split(" ");
+const TOOL =
+  "key formerly free effect keep doubt verify errors timeout lease wait readOnly onTimeout keyArgument".split(" ");
 const VERIFY = ["tool", "arguments", "match", "quietFor"];
 
-/** Checks what JSON.parse gave; `where` is the file's name. */
-export function readProxyConfig(value: unknown, where: string): ProxyConfig {
+/** Checks what JSON.parse gave; `where` is the file's name, `beside` what is given outside of it and wins. */
+export function readProxyConfig(value: unknown, where: string, beside: Pick<ProxyConfig, "scope"> = {}): ProxyConfig {
   const config = plainObject(value, where, `{ "tools": { "<tool>": { "key": ["title"] } } }`);
   known(config, TOP, where);
   text(config.name, `${where}: name`);
-  text(config.scope, `${where}: scope`);
+  if (config.scope !== null) text(config.scope, `${where}: scope`);
   names(config.principal, `${where}: principal`);
   flag(config.statusTool, `${where}: statusTool`);
   onTimeout(config.onTimeout, `${where}: onTimeout`);
@@ -76,7 +82,10 @@ export function readProxyConfig(value: unknown, where: string): ProxyConfig {
     );
   if (config.tools !== undefined) {
     const tools = plainObject(config.tools, `${where}: tools`, `{ "<tool>": { "key": ["title"] } }`);
-    for (const [name, tool] of Object.entries(tools)) checkTool(tool, `${where}: tools.${name}`);
+    for (const [name, tool] of Object.entries(tools)) {
+      checkTool(tool, `${where}: tools.${name}`);
+      checkMoney(tool as ProxyToolConfig, { ...config, ...beside }, `${where}: tools.${name}`);
+    }
   }
   return config as ProxyConfig;
 }
@@ -85,6 +94,13 @@ function checkTool(value: unknown, where: string): void {
   const tool = plainObject(value, where, `{ "key": ["title"], "free": ["body"], "keep": "1d", "doubt": "hold" }`);
   known(tool, TOOL, where);
   names(tool.key, `${where}.key`);
+  if (tool.formerly !== undefined) {
+    const formerly = plainObject(tool.formerly, `${where}.formerly`, `{ "key": ["title"] }`);
+    known(formerly, ["key"], `${where}.formerly`);
+    names(formerly.key, `${where}.formerly.key`);
+    if (formerly.key === undefined)
+      throw configError(`${where}.formerly needs the key that the tool had: { "key": ["title"] }.`);
+  }
   names(tool.free, `${where}.free`);
   flag(tool.readOnly, `${where}.readOnly`);
   text(tool.keyArgument, `${where}.keyArgument`);
@@ -108,6 +124,13 @@ function checkTool(value: unknown, where: string): void {
   }
   plainObject(verify.match, `${where}.verify.match`, `{ "title": "$title" }`);
   durationMs(verify.quietFor as Duration, `${where}.verify.quietFor`);
+}
+
+function checkMoney({ effect, readOnly }: ProxyToolConfig, config: object, where: string): void {
+  if (!movesMoney(effect) || readOnly === true || "scope" in config) return;
+  throw configError(
+    `${where}: effect is "payment", and the file gives no scope. The same payment in another scope is another payment, so say which: "scope": null at the top of the file where it is made once, or the name of the session, run or project (also: --scope).`,
+  );
 }
 
 function plainObject(value: unknown, where: string, example: string): Record<string, unknown> {

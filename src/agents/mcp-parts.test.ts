@@ -122,6 +122,37 @@ describe("the proxy's config", () => {
     );
     expect(read({ name: " " })).toThrow(/name takes a text that is not blank/);
   });
+
+  it("O13 takes kinds of effect; a payment needs a scope, or null by name", () => {
+    const paying = (more: object) => ({ ...more, tools: { charge: { key: ["order"], effect: "payment" } } });
+    expect(read(paying({}))).toThrow(
+      /tools\.json: tools\.charge: effect is "payment", and the file gives no scope\..*"scope": null at the top/,
+    );
+    for (const scope of [null, "shop"])
+      expect(readProxyConfig(paying({ scope }), "tools.json")).toEqual(paying({ scope }));
+    expect(readProxyConfig(paying({}), "tools.json", { scope: "shop" })).toEqual(paying({}));
+    expect(read({ scope: "" })).toThrow(/scope takes a text that is not blank/);
+    expect(read({ tools: { a: { effect: "post" } } })()).toEqual({ tools: { a: { effect: "post" } } });
+    expect(read({ tools: { a: { effect: "posts" } } })).toThrow(/tools\.a: effect is "posts"\. Did you mean "post"\?/);
+    expect(read({ scope: null, tools: { a: { effect: "payment", doubt: "retry" } } })).toThrow(/could be made twice/);
+  });
+
+  it("O13 a configured payment is kept forever, in the scope of its caller", async () => {
+    const nt = nevertwice({ store: memoryStore(), sweep: false, onWarning: () => {} });
+    onTestFinished(() => nt.close());
+    const config: ProxyConfig = { scope: null, tools: { charge: { key: ["order"], effect: "payment" } } };
+    const guard = new McpGuard({ nt, config, server: "shop", identity: "shop" });
+    const message = {
+      jsonrpc: "2.0" as const,
+      id: 1,
+      method: "tools/call",
+      params: { name: "charge", arguments: { order: 7 } },
+    };
+    const forward = async () => ({ content: [{ type: "text", text: "paid" }] }) as ToolResult;
+    await guard.answer({ message, principal: "", forward } as never, (async () => ({})) as never);
+    const { items } = await nt.store.list({ limit: 10 });
+    expect(items.map(({ record }) => [record.action, record.keepMs])).toEqual([["shop/charge", null]]);
+  });
 });
 
 describe("the server's tools", () => {

@@ -3,15 +3,18 @@
  * touch it. A worker runs the action later, without the agent's process or its framework: so it is an action that is
  * handed over here, not a handler.
  */
+
+import { checkAgent } from "../core/agent-name.ts";
+import { effectOf } from "../core/effect.ts";
 import { configError, isNevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { State } from "../core/record.ts";
 import type { Action } from "../engine/action.ts";
 import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
 import { tellAccepted, tellRefusal, tellReplay } from "./tell.ts";
-import { type GuardOptions, requireWhose, scopeAndTenant } from "./tool-options.ts";
+import { callerOf, type GuardOptions, requireWhose } from "./tool-options.ts";
 
-type Terms = Omit<EnqueueOptions, "scope" | "tenant">;
+type Terms = Omit<EnqueueOptions, "scope" | "tenant" | "agent">;
 
 export interface QueuedToolOptions<I, X> extends GuardOptions<X> {
   /** The tool's name as the model knows it; the action's unless given. */
@@ -39,7 +42,7 @@ export interface QueuedTool<I, X, R> {
   readonly toolName: string;
 }
 
-const OPTIONS = ["name", "enqueue", "scope", "tenant", "statusTool"];
+const OPTIONS = ["name", "enqueue", "scope", "tenant", "agent", "statusTool"];
 
 export function queuedTool<I, R, X = unknown>(
   action: Action<I, R>,
@@ -52,14 +55,15 @@ export function queuedTool<I, R, X = unknown>(
   if (wrong !== undefined) {
     throw noSuchOption("queuedTool", wrong, OPTIONS);
   }
-  requireWhose(options, "queuedTool");
+  requireWhose({ ...options, effect: effectOf(action) }, `queuedTool(${JSON.stringify(action.actionName)})`);
+  if (options.agent !== undefined && typeof options.agent !== "function") checkAgent(options.agent, "queuedTool");
   const { name = action.actionName, statusTool } = options;
   const telling = { tool: name, statusTool };
   const answer = async (input: I, extra: X): Promise<QueuedAnswer<R>> => {
     const { enqueue: terms = {} } = options;
     const given = typeof terms === "function" ? terms(input, extra) : terms;
     try {
-      const recorded = await action.enqueue(input, { ...given, ...scopeAndTenant(options, extra, name) });
+      const recorded = await action.enqueue(input, { ...given, ...callerOf(options, extra, name) });
       return { ...recorded, text: await tell(action, recorded, telling) };
     } catch (error) {
       const outcome = isNevertwiceError(error) ? (error.outcome as Outcome<unknown> | undefined) : undefined;

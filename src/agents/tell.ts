@@ -11,6 +11,21 @@ export interface Telling {
   readonly said?: string | undefined;
 }
 
+/**
+ * What an answer is told by. Every message below has one of them in it, and no message has two that mean different things:
+ * the fragment for a system prompt (prompt-fragment.ts) explains them.
+ */
+export const PHRASES = {
+  done: "Already done at",
+  inFlight: "In progress",
+  accepted: "Accepted:",
+  queued: "Recorded",
+  unknown: "It may have happened",
+  conflict: "Refused, and nothing was done",
+  rejected: "Refused for good",
+  failed: "It did not happen:",
+} as const;
+
 type Done = Extract<Outcome<unknown>, { readonly status: "done" }>;
 
 /** Stands before the result of a repeat. */
@@ -20,18 +35,18 @@ export function tellReplay(outcome: Done, { tool }: Telling): string {
     differs.length === 0
       ? ""
       : ` Your ${listOf(differs)} differs from what was sent then; what was sent first stands, and the new text was not sent.`;
-  return `Already done at ${when(outcome.at)}; this is that result. ${tool} was not run again.${reworded}`;
+  return `${PHRASES.done} ${when(outcome.at)}; this is that result. ${tool} was not run again.${reworded}`;
 }
 
 /** The answer of a tool that records: nothing has been done yet, and nothing is left to do. */
 export function tellAccepted(key: string, telling: Telling): string {
   const { tool } = telling;
-  return `Accepted: ${tool} is recorded, and a worker will do it. There is nothing to repeat, and nothing to wait for. ${askFirst(telling, key)} Reference: ${key}`;
+  return `${PHRASES.accepted} ${tool} is recorded, and a worker will do it. There is nothing to repeat, and nothing to wait for. ${askFirst(telling, key)} Reference: ${key}`;
 }
 
 /** A repeat whose first result could not be kept. */
 export function tellResultNotKept(outcome: Done, why: string, { tool }: Telling): string {
-  return `Already done at ${when(outcome.at)}. ${tool} was not run again, and its result was not kept (${why}). Reference: ${outcome.key}`;
+  return `${PHRASES.done} ${when(outcome.at)}. ${tool} was not run again, and its result was not kept (${why}). Reference: ${outcome.key}`;
 }
 
 /** Everything that is not done. */
@@ -45,33 +60,33 @@ function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): 
   switch (outcome.status) {
     case "in_flight":
       return [
-        `In progress: ${tool} has been running for this since ${when(outcome.since)}, and was not started again.`,
+        `${PHRASES.inFlight}: ${tool} has been running for this since ${when(outcome.since)}, and was not started again.`,
         `Do not repeat it, and do not try another way to the same end.`,
         ask,
       ];
     case "queued":
       return [
-        `Recorded: ${tool} will be run by a worker, due ${when(outcome.dueAt)}.`,
+        `${PHRASES.queued}: ${tool} will be run by a worker, due ${when(outcome.dueAt)}.`,
         `There is nothing to repeat.`,
         ask,
       ];
     case "unknown":
       return [
         ...(telling.said === undefined ? [] : [`${tool} failed: ${unended(telling.said)}.`]),
-        `It may have happened all the same (attempt ${outcome.attempt}, ${when(outcome.since)}: ${outcome.why}), and it will not be run again by itself.`,
+        `${PHRASES.unknown} all the same (attempt ${outcome.attempt}, ${when(outcome.since)}: ${outcome.why}), and it will not be run again by itself.`,
         `Do not repeat it, and do not try another way to the same end. Until a person or a check has settled it, treat it as open.`,
         ask,
       ];
     case "conflict":
       return [
-        `Refused, and nothing was done: ${tool} was already called for this with another ${listOf(outcome.differs)}.`,
+        `${PHRASES.conflict}: ${tool} was already called for this with another ${listOf(outcome.differs)}.`,
         `The first call stands. Do not vary the values to get past this; if the first call was wrong, say so to a person.`,
       ];
     case "failed":
       return [
         outcome.final
-          ? `Refused for good, and it did not happen: ${unended(telling.said ?? messageOf(outcome.error))}. ${tool} was not run again.`
-          : `It did not happen: ${unended(telling.said ?? messageOf(outcome.error))}. You may call ${tool} again.`,
+          ? `${PHRASES.rejected}, and it did not happen: ${unended(telling.said ?? messageOf(outcome.error))}. ${tool} was not run again.`
+          : `${PHRASES.failed} ${unended(telling.said ?? messageOf(outcome.error))}. You may call ${tool} again.`,
       ];
   }
 }
@@ -84,15 +99,15 @@ export function tellStatus(outcome: Outcome<unknown> | Absent): string {
     case "done":
       return `Done at ${when(outcome.at)} (attempt ${outcome.attempt}). Do not repeat it.`;
     case "in_flight":
-      return `In progress since ${when(outcome.since)}. Do not repeat it; ask again after ${when(outcome.until)} at the latest.`;
+      return `${PHRASES.inFlight} since ${when(outcome.since)}. Do not repeat it; ask again after ${when(outcome.until)} at the latest.`;
     case "queued":
-      return `Recorded, due ${when(outcome.dueAt)}. Do not repeat it.`;
+      return `${PHRASES.queued}, due ${when(outcome.dueAt)}. Do not repeat it.`;
     case "failed":
       return outcome.final
-        ? `Refused for good; it did not happen: ${messageOf(outcome.error)}.`
-        : `It did not happen: ${messageOf(outcome.error)}. It may be called again.`;
+        ? `${PHRASES.rejected}; it did not happen: ${messageOf(outcome.error)}.`
+        : `${PHRASES.failed} ${messageOf(outcome.error)}. It may be called again.`;
     case "unknown":
-      return `It may have happened (attempt ${outcome.attempt}, ${when(outcome.since)}: ${outcome.why}). Do not repeat it: a person or a check has to settle it.`;
+      return `${PHRASES.unknown} (attempt ${outcome.attempt}, ${when(outcome.since)}: ${outcome.why}). Do not repeat it: a person or a check has to settle it.`;
     case "conflict":
       return `Refused: the same intent was called before with another ${listOf(outcome.differs)}.`;
   }

@@ -1,11 +1,14 @@
 /** The options of a guarded tool: the words of an action, and what only tools have. */
+
+import { agentFrom, checkAgent } from "../core/agent-name.ts";
+import { movesMoney } from "../core/effect.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { PolicyOptions } from "../core/policy.ts";
 import type { Action } from "../engine/action.ts";
-import type { ActionOptions, Probe, Verdictish } from "../engine/definition.ts";
+import type { ActionOptions, Formerly, Probe, Verdictish } from "../engine/definition.ts";
 
 /** What the guards need of `nevertwice()`. */
 export interface Guarding {
@@ -20,8 +23,13 @@ export interface Guarding {
 export type ErrorMeaning = "doubt" | "not-done" | "answer";
 
 export interface ToolOptions<I = never, R = unknown> extends PolicyOptions<Probe<I, R>> {
-  /** What makes two calls the same intent: field names, or a function of the input. Without it, every field that is not free. */
+  /**
+   * What makes two calls the same intent: field names, fields with what is made of them, or a function of the input. Without
+   * it, every field that is not free.
+   */
   readonly key?: KeyOption<I>;
+  /** The key, or the action's name, that the tool had before: what was recorded under it is found, and not run again. */
+  readonly formerly?: Formerly<I> | readonly Formerly<I>[];
   /** Fields a model may reword; all others must match on a repeat. */
   readonly free?: readonly (I extends object ? keyof I & string : string)[];
   /** The action's name in the ledger; the tool's name unless given. */
@@ -36,6 +44,8 @@ export interface ToolOptions<I = never, R = unknown> extends PolicyOptions<Probe
   readonly errors?: ErrorMeaning | ((result: R) => ErrorMeaning);
   /** A second opinion on an error that the tool threw; undefined leaves it to the built-in rules. */
   readonly classify?: (error: unknown) => Verdictish | undefined;
+  /** The provider's own id in a result, for nt.find({ providerId }); by the usual names unless given. */
+  readonly resultId?: (result: R) => string | undefined;
 }
 
 /** Options for all tools of a wrapper. */
@@ -48,6 +58,11 @@ export interface GuardOptions<X> {
   readonly scope?: string | null | ((extra: X) => string | null | undefined);
   /** Whose call it is. A function gets what the framework hands to the tool; where it gives no name, the call is refused. */
   readonly tenant?: string | ((extra: X) => string | undefined);
+  /**
+   * Who acts, for the records and events; not part of the key. A function gets what the framework hands to the tool. Unless
+   * given: the agent's name where the framework tells it to a tool, then nevertwice({ agent }).
+   */
+  readonly agent?: string | ((extra: X) => string | undefined);
   /** The name of the status tool, if the model has one: refusals then say to ask it. */
   readonly statusTool?: string;
 }
@@ -67,9 +82,9 @@ export type AnyInput = Readonly<Record<string, unknown>>;
 // biome-ignore lint/suspicious/noExplicitAny: options of many tools at once, each with an input of its own
 export type AnyToolOptions = ToolOptions<any, any>;
 
-const GUARD = ["scope", "tenant", "statusTool"] as const;
-const POLICY = ["keep", "lease", "timeout", "wait", "doubt", "retry", "whenStoreDown"] as const;
-const TOOL = [...POLICY, "key", "free", "action", "readOnly", "errors", "classify"] as const;
+const GUARD = ["scope", "tenant", "agent", "statusTool"] as const;
+const POLICY = ["keep", "lease", "timeout", "wait", "doubt", "retry", "whenStoreDown", "effect"] as const;
+const TOOL = [...POLICY, "key", "formerly", "free", "action", "readOnly", "errors", "classify", "resultId"] as const;
 const MEANINGS: ReadonlySet<unknown> = new Set(["doubt", "not-done", "answer"]);
 
 export function checkToolOptions(options: object, tool: string, extra: readonly string[] = []): void {
@@ -79,7 +94,8 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
     throw noSuchOption(`tool ${JSON.stringify(tool)}`, wrong, known);
   }
   requireWhose(options, `tool ${JSON.stringify(tool)}`);
-  const { errors, action, readOnly, scope, tenant, statusTool } = options as AnyToolOptions & GuardOptions<never>;
+  const { errors, action, readOnly, scope, tenant, agent, statusTool, resultId } = options as AnyToolOptions &
+    GuardOptions<never>;
   if (typeof errors !== "function")
     checkErrors(errors, `tool ${JSON.stringify(tool)}`, ", or a function of the result that returns one of them");
   if (action !== undefined && (typeof action !== "string" || action.trim() === "")) {
@@ -88,6 +104,11 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
   if (readOnly !== undefined && typeof readOnly !== "boolean") {
     throw configError(`tool ${JSON.stringify(tool)}: readOnly is ${JSON.stringify(readOnly)}; it takes true or false.`);
   }
+  if (agent !== undefined && typeof agent !== "function") checkAgent(agent, `tool ${JSON.stringify(tool)}`);
+  if (resultId !== undefined && typeof resultId !== "function")
+    throw configError(
+      `tool ${JSON.stringify(tool)}: resultId must be a function from a result to the provider's id in it: (result) => result.id.`,
+    );
   for (const [option, value] of Object.entries({ scope, tenant, statusTool })) {
     if (value === undefined || typeof value === "string" || (option === "scope" && value === null)) continue;
     if (option !== "statusTool" && typeof value === "function") continue;
@@ -97,11 +118,26 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
 }
 
 /** Whose intents a tool's calls are: an option that is there and undefined would make them everybody's. */
-export function requireWhose(options: GuardOptions<never>, where: string): void {
+export function requireWhose(options: GuardOptions<never> & { readonly effect?: unknown }, where: string): void {
   requireGiven(where, options, ["tenant"]);
+  if (!("scope" in options)) requireNoMoney(options, where);
   if (!("scope" in options) || options.scope !== undefined) return;
   throw configError(
     `${where}: scope is undefined. The variable it comes from may not be set. Give the id of the run, session or thread, a function of the call, or null where an intent happens once in any of them; or leave the option out.`,
+  );
+}
+
+/**
+ * A wrapper's own scope would make a payment another one in the next session. Whether that is meant is for the tool's author
+ * to say.
+ */
+export function requireNoMoney(
+  { effect, readOnly }: { readonly effect?: unknown; readonly readOnly?: boolean | undefined },
+  where: string,
+): void {
+  if (!movesMoney(effect) || readOnly === true) return;
+  throw configError(
+    `${where}: effect is "payment", and scope is not given. The same payment in another scope is another payment, so say which: scope: null where it is made once in any session, the id of the order, customer or conversation, or a function of the call.`,
   );
 }
 
@@ -135,7 +171,13 @@ export function checkToolsOptions(options: object, where: string): void {
     throw configError(`${where}: tools takes a record of options by the tool's name: { send_mail: { key: ["to"] } }.`);
   }
   for (const [name, value] of Object.entries({ ...tools, ...(otherTools !== undefined && { otherTools }) })) {
-    if (value === false || isPlain(value)) continue;
+    if (value === false) continue;
+    if (isPlain(value)) {
+      const whose = { ...value, ...options };
+      if (!("scope" in whose))
+        requireNoMoney(value, `${where}: ${name === "otherTools" ? name : `tool ${JSON.stringify(name)}`}`);
+      continue;
+    }
     throw configError(
       `${where}: the options of ${JSON.stringify(name)} are ${JSON.stringify(value)}; give an object such as { key: ["to"] }, or false for a tool that is left alone.`,
     );
@@ -155,12 +197,12 @@ export function optionsOfTool<X>(
   return own === false ? null : { ...(errors !== undefined && { errors }), ...own, ...guard };
 }
 
-/** What a call's own context says about whose intent it is, as a call's options take it. */
-export function scopeAndTenant<X>(
-  { scope, tenant }: GuardOptions<X>,
+/** What a call's own context says about whose intent it is and who acts, as a call's options take it. */
+export function callerOf<X>(
+  { scope, tenant, agent }: GuardOptions<X>,
   extra: X,
   tool: string,
-): { readonly scope?: string; readonly tenant?: string } {
+): { readonly scope?: string; readonly tenant?: string; readonly agent?: string } {
   const inScope = typeof scope === "function" ? scope(extra) : scope;
   if (typeof scope === "function" && inScope === undefined) {
     throw new NevertwiceError(
@@ -176,9 +218,11 @@ export function scopeAndTenant<X>(
       `tool ${JSON.stringify(tool)}: tenant gave ${gave} for this call. Nothing was run: without a tenant, one customer would get another's result. Return the customer's id, a string that is not blank; for calls that have no tenant, guard the tool without this option.`,
     );
   }
+  const named = typeof agent === "function" ? agentFrom(agent(extra)) : agent;
   return {
     ...(inScope !== undefined && inScope !== null && { scope: inScope }),
     ...(ofTenant !== undefined && { tenant: ofTenant }),
+    ...(named !== undefined && { agent: named }),
   };
 }
 
@@ -195,4 +239,12 @@ export function policyOf(options: AnyToolOptions): PolicyOptions<Probe<unknown, 
   return Object.fromEntries(
     POLICY.filter((name) => options[name] !== undefined).map((name) => [name, options[name]]),
   ) as PolicyOptions<Probe<unknown, unknown>>;
+}
+
+/** An option of the call's context, for a guard whose context holds that one. */
+export function lifted<X, Y>(
+  option: string | ((extra: X) => string | undefined),
+  pick: (extra: Y) => X,
+): string | ((extra: Y) => string | undefined) {
+  return typeof option === "function" ? (extra) => option(pick(extra)) : option;
 }

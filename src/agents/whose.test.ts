@@ -66,9 +66,10 @@ const WRAPPERS: Record<string, Wrapper> = {
     const [tool] = guardOpenAiTools(nt, [given] as Any, options as Any) as Any;
     return () => tool.invoke({}, '{"month":"may"}', {});
   },
-  queuedTool: (nt, options, effect) => {
-    const action = nt.action("balance", { key: ["month"], run: async (_input: { month: string }) => effect() });
-    const tool = queuedTool(action, options as Any);
+  queuedTool: (nt, { effect: kind, ...options }, effect) => {
+    const kindOfEffect = kind === undefined ? {} : { effect: kind as Any };
+    const run = async (_input: { month: string }) => effect();
+    const tool = queuedTool(nt.action("balance", { key: ["month"], run, ...kindOfEffect }), options as Any);
     return () => tool({ month: "may" }, {} as Any);
   },
 };
@@ -115,4 +116,46 @@ describe.each(Object.entries(WRAPPERS))("%s", (_, wrap) => {
       expect.objectContaining({ code: "CONFIG", message: expect.stringContaining(`${option} is undefined`) }),
     );
   });
+});
+
+// Sets of tools have the options of each tool apart.
+const SETS = new Set(["guardAiTools", "claudeGuard", "guardToolCalls", "guardOpenAiTools"]);
+const optionsFor = (wrapper: string, own: Options, whose: Options = {}) =>
+  SETS.has(wrapper) ? { ...whose, tools: { balance: own } } : { ...whose, ...own };
+
+describe.each(Object.entries(WRAPPERS))("O13 %s", (name, wrap) => {
+  it("a payment without a scope is refused when the tool is guarded, and the remedy named", () => {
+    const guard = () => wrap(open(), optionsFor(name, { effect: "payment" }), () => {});
+    expect(guard).toThrow(
+      expect.objectContaining({
+        code: "CONFIG",
+        message: expect.stringMatching(/balance.*effect is "payment", and scope is not given\..*scope: null/),
+      }),
+    );
+  });
+
+  it.each([[null], ["order-7"], [() => "order-7"]])("a payment whose scope is given is taken", async (scope) => {
+    const nt = open();
+    const call = wrap(nt, optionsFor(name, { effect: "payment" }, { scope }), () => "paid");
+    await call();
+    const { items } = await nt.store.list({ limit: 10 });
+    expect(items.map(({ record }) => [record.scope, record.keepMs])).toEqual([
+      [scope === null ? null : "order-7", null],
+    ]);
+  });
+
+  it("other effects need no scope, and an unknown one is refused with the nearest name", () => {
+    wrap(open(), optionsFor(name, { effect: "mail" }), () => {});
+    if (name === "guardToolCalls") return;
+    const guard = () => wrap(open(), optionsFor(name, { effect: "payments" }), () => {});
+    expect(guard).toThrow(/effect is "payments"\. Did you mean "payment"\?/);
+  });
+});
+
+it("O13 a tool that only reads needs no scope, and otherTools are looked at too", () => {
+  const tool = { execute: async () => 1 };
+  guardAiTools(open(), { balance: tool }, { tools: { balance: { effect: "payment", readOnly: true } } });
+  expect(() => guardAiTools(open(), { balance: tool }, { otherTools: { effect: "payment" } })).toThrow(
+    /guardAiTools: otherTools: effect is "payment", and scope is not given/,
+  );
 });

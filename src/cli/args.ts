@@ -1,9 +1,9 @@
 /** The command line, taken apart: flags may stand before or after the command, and a wrong one says what was meant. */
 import { parseArgs } from "node:util";
+import { nearest } from "../core/nearest.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Command, Flag, Flags } from "./command.ts";
 import { UsageError } from "./exit.ts";
-import { nearest } from "./nearest.ts";
 import { oneLine } from "./text.ts";
 
 export const COMMON_FLAGS: Flags = {

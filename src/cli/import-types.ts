@@ -4,10 +4,10 @@
  */
 
 import { isTooDeep } from "../core/foreign-json.ts";
+import { nearest } from "../core/nearest.ts";
 import { readJson } from "../core/strict-json.ts";
 import { ProblemError, UsageError } from "./exit.ts";
 import { readInstant, TIME_FORMS } from "./instant.ts";
-import { nearest } from "./nearest.ts";
 import { oneLine } from "./text.ts";
 
 const TYPES = ["text", "number", "integer", "boolean", "json", "timestamp", "date"] as const;

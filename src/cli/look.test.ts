@@ -182,6 +182,22 @@ describe("show", () => {
   });
 });
 
+it("B6 ls, show and status say when queued work is tried next, and when it is given up", async () => {
+  const now = Date.now();
+  const waiting = { state: "pending", queued: true, dueAt: now + 7_200_500, attempt: 9, tries: 9 } as const;
+  const terms = { givesUpAt: now + 2 * 86_400_500 };
+  const error = { name: "Error", message: "connect ECONNREFUSED" };
+  await ledger.put({ key: keyLike("queue001"), ...waiting, terms, error });
+  expect((await ledger.run(["ls"])).out).toContain("due in 2 hours, gives up in 2");
+  expect((await ledger.run(["show", "queue001"])).out).toMatch(
+    /\n *due +20.* \(in 2 hours\)\n *gives up +20.* \(in 2 days\)/,
+  );
+  expect((await ledger.run(["status", "queue001"])).out).toMatch(/^queued .*due 20.*; gives up 20.* \(in 2 days\)/);
+  const { json } = await ledger.run(["ls", "--json"]);
+  expect(json.records).toMatchObject([{ givesUpAt: terms.givesUpAt, dueAt: waiting.dueAt }]);
+  expect((await ledger.run(["status", "queue001", "--json"])).json.outcome).toMatchObject(terms);
+});
+
 describe("status", () => {
   const now = Date.now();
   const cases = [

@@ -76,10 +76,12 @@ export function configOf({ args, io }: Context): ProxyConfig {
   const file = args.text("config");
   const [name, scope, window] = [args.text("name"), args.text("scope"), args.text("window")];
   const onTimeout = args.text("on-timeout");
+  const inScope = scope === undefined ? {} : { scope };
+  const read = (path: string) => readProxyConfig(parsed(resolve(io.cwd, path), path), oneLine(path), inScope);
   const given = {
-    ...(file === undefined ? {} : asUsage(() => readProxyConfig(parsed(resolve(io.cwd, file), file), oneLine(file)))),
+    ...(file === undefined ? {} : asUsage(() => read(file))),
     ...(name !== undefined && { name }),
-    ...(scope !== undefined && { scope }),
+    ...inScope,
     ...(window !== undefined && { window }),
     ...(args.on("status-tool") && { statusTool: true }),
     ...(onTimeout !== undefined && { onTimeout }),

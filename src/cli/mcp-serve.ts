@@ -138,6 +138,8 @@ function resending(context: Context): ServedTool {
         `--actions=${actions}`,
         `--reason=${word(given, "reason")}`,
         `--by=${signer(context)}`,
+        // A model may repeat itself: what it asks for of one record is sent once.
+        "--once",
       ]),
   };
 }

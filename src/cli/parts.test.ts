@@ -1,10 +1,10 @@
 /** The small parts, each by itself. */
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { nearest } from "../core/nearest.ts";
 import { inspectDisk } from "./disk.ts";
 import { age, bytes, keepAge, keepSpan, localIso, relative, shellWord } from "./format.ts";
 import { nodeCheck, promises } from "./health.ts";
-import { nearest } from "./nearest.ts";
 import { choosePaint } from "./paint.ts";
 import { renderTable } from "./table.ts";
 import { cutTo, visible, widthOf, wrap } from "./text.ts";

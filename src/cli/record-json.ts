@@ -13,6 +13,7 @@ export function recordJson(record: LedgerRecord, at: Instant) {
     version: record.version,
     tenant: record.tenant,
     scope: record.scope,
+    agent: record.agent,
     state: record.state,
     status,
     lapsed,
@@ -22,11 +23,13 @@ export function recordJson(record: LedgerRecord, at: Instant) {
     createdAt: record.createdAt,
     updatedAt: record.updatedAt,
     dueAt: record.dueAt,
+    givesUpAt: record.terms?.givesUpAt ?? null,
     doubtSince: record.doubtSince,
     why: record.why,
     settledAt: record.settledAt,
     expiresAt: record.expiresAt,
     final: record.final,
+    providerId: record.providerId,
     error: record.error,
   };
 }

@@ -1,6 +1,7 @@
 /** Secrets for the command: a flag names the environment variable that holds one, so that none shows in a list of processes. */
 import { checkSecret } from "../core/key.ts";
 import { type EncryptKeys, sealer } from "../core/seal.ts";
+import { agentOf } from "./agent-flag.ts";
 import type { Context, Flags } from "./command.ts";
 import { asUsage, UsageError } from "./exit.ts";
 import { oneLine } from "./text.ts";
@@ -15,11 +16,17 @@ export const SECRET_FLAGS: Flags = {
 };
 
 /** What nevertwice() is made with, besides its store. */
-export function ledgerOptions(context: Context): { tenant?: string; secret?: string; encrypt?: EncryptKeys } {
+export function ledgerOptions(context: Context): {
+  tenant?: string;
+  agent?: string;
+  secret?: string;
+  encrypt?: EncryptKeys;
+} {
   const tenant = context.args.text("tenant");
   const [secret, encrypt] = [secretOf(context), encryptOf(context)];
   return {
     ...(tenant !== undefined && { tenant }),
+    ...agentOf(context),
     ...(secret !== undefined && { secret }),
     ...(encrypt !== undefined && { encrypt }),
   };

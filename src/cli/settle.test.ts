@@ -177,6 +177,10 @@ describe("resend", () => {
     expect(out).toMatch(
       /^send_mail: version 1 → version 2, done\nkey {5}nt1_\w{52}\nresult {2}\{"id":"again_ada"\}\n$/,
     );
+    for (let click = 0; click < 2; click += 1)
+      expect((await ledger.run(["resend", key, ...reason, ...actions, "--once"])).out).toContain(
+        "version 1 → version 2",
+      );
     const { json } = await ledger.run(["resend", key, ...reason, ...actions, "--json"]);
     expect(json).toMatchObject({ key, action: "send_mail", version: 3, outcome: { status: "done" } });
     const shown = await ledger.run(["show", json.newKey, "--json"]);

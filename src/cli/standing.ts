@@ -62,7 +62,9 @@ export function remarkOf(record: LedgerRecord, at: Instant): string {
     case "pending": {
       const due = record.dueAt ?? record.createdAt;
       const when = due <= now ? "due now" : `due ${relative(due, now)}`;
-      return (record.queued ? when : "for the next call") + (error === "" ? "" : `, after: ${error}`);
+      const end = record.terms?.givesUpAt;
+      const until = end === undefined ? "" : `, gives up ${relative(end, now)}`;
+      return (record.queued ? when + until : "for the next call") + (error === "" ? "" : `, after: ${error}`);
     }
     case "claimed":
       return leaseAlive(record, at) ? `under way, ${leaseLeft(record, at)} left` : "holder silent, nothing sent";

@@ -120,6 +120,10 @@ export function isNevertwiceError(error: unknown): error is NevertwiceError {
   return error instanceof Error && error.name === "NevertwiceError" && "code" in error;
 }
 
+export function isStoreUnavailable(error: unknown): boolean {
+  return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
+}
+
 // Cause chains are data from elsewhere, and may be circular.
 const MOST_CAUSES = 8;
 const SHOWN_OF_INNER = 1_000;

@@ -1,5 +1,5 @@
 /** An entry of a record's history: what happened to it, by whom and why. */
-import type { HistoryEntry, Instant, LedgerRecord } from "./record.ts";
+import { HISTORY_LIMIT, type HistoryEntry, type Instant, type LedgerRecord } from "./record.ts";
 
 export function note(
   from: LedgerRecord,
@@ -14,8 +14,19 @@ export function note(
     from: from.attempt === 0 ? null : from.state,
     to,
     attempt: from.attempt,
+    ...(from.agent !== null && { agent: from.agent }),
     ...(about.by !== undefined && { by: about.by }),
     ...(about.reason !== undefined && { reason: about.reason }),
     ...(about.error !== undefined && { error: about.error }),
   };
+}
+
+/** The record as another agent goes on with it. Who was at it before is kept, unless the history names it already. */
+export function actedBy(record: LedgerRecord, agent: string | null | undefined, at: Instant): LedgerRecord {
+  if (agent === undefined || agent === record.agent) return record;
+  const last = record.history.at(-1);
+  const isNamed = last !== undefined && last.attempt === record.attempt && last.agent === record.agent;
+  if (record.agent === null || isNamed) return { ...record, agent };
+  const history = [...record.history, note(record, "taken-over", record.state, at)].slice(-HISTORY_LIMIT);
+  return { ...record, agent, history };
 }

@@ -20,7 +20,14 @@ export type Outcome<R> =
       readonly resultOmitted?: string;
     }
   | { readonly status: "in_flight"; readonly key: string; readonly since: number; readonly until: number }
-  | { readonly status: "queued"; readonly key: string; readonly dueAt: number }
+  | {
+      readonly status: "queued";
+      readonly key: string;
+      /** When it is due, or tried next. */
+      readonly dueAt: number;
+      /** After a failed try: when its tries end. */
+      readonly givesUpAt?: number;
+    }
   | {
       readonly status: "failed";
       readonly key: string;
@@ -60,7 +67,7 @@ export function outcomeOfRecord<R>(
     case "failed":
       return { status: "failed", key, error: read.error(record), final: record.final };
     case "pending":
-      if (record.queued) return { status: "queued", key, dueAt: record.dueAt ?? record.createdAt };
+      if (record.queued) return queuedUntil(record, record.dueAt ?? record.createdAt);
       return {
         status: "failed",
         key,
@@ -72,7 +79,7 @@ export function outcomeOfRecord<R>(
       if (leaseAlive(record, at)) return inFlight(record, at);
       // Nothing was sent and nobody holds it: like a pending record that is due, a worker or the next call takes it.
       const freeSince = leaseEnd(record, at);
-      if (record.queued) return { status: "queued", key, dueAt: freeSince };
+      if (record.queued) return queuedUntil(record, freeSince);
       const error = read.error({ ...record, error: ABANDONED });
       return { status: "failed", key, error, final: false, retryAt: freeSince };
     }
@@ -81,6 +88,11 @@ export function outcomeOfRecord<R>(
     case "unknown":
       return doubtful(record, at);
   }
+}
+
+function queuedUntil({ key, terms }: LedgerRecord, dueAt: number) {
+  const givesUpAt = terms?.givesUpAt;
+  return { status: "queued", key, dueAt, ...(givesUpAt !== undefined && { givesUpAt }) } as const;
 }
 
 const ABANDONED = {

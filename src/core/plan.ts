@@ -3,6 +3,7 @@
 import { quietInMs, windowOver } from "./doubt-time.ts";
 import type { Policy } from "./policy.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
+import { hasTriesLeft, mayResend } from "./retry.ts";
 import type { ResendPermit } from "./transition.ts";
 
 export type Step =
@@ -26,6 +27,8 @@ export interface Situation {
   readonly at: Instant;
   /** The first claim of this call: a new round of tries. */
   readonly newRound: boolean;
+  /** The call keeps to the pause after the last try, whoever made it. */
+  readonly paced?: boolean;
   /** The bytes of the attempt in doubt are at hand, so that a resend can be the same. */
   readonly sameBytes: boolean;
 }
@@ -36,9 +39,9 @@ export function nextStep(record: LedgerRecord | null, situation: Situation): Ste
   const claim: Step = record.terms?.line === undefined ? { do: "claim" } : { do: "take-turn" };
   switch (record.state) {
     case "pending": {
-      const early = record.queued ? (record.dueAt ?? 0) - at.now : 0;
+      const early = record.queued || situation.paced ? (record.dueAt ?? 0) - at.now : 0;
       if (early > 0) return { do: "wait", ms: early };
-      return newRound || record.tries < policy.attempts ? claim : { do: "answer" };
+      return newRound || hasTriesLeft(policy, record, at.now) ? claim : { do: "answer" };
     }
     case "claimed":
       return leaseAlive(record, at) ? { do: "wait-for-holder" } : claim;
@@ -47,14 +50,14 @@ export function nextStep(record: LedgerRecord | null, situation: Situation): Ste
     case "confirmed":
       return { do: "answer" };
     case "failed":
-      return record.final || !(newRound || record.tries < policy.attempts) ? { do: "answer" } : claim;
+      return record.final || !(newRound || hasTriesLeft(policy, record, at.now)) ? { do: "answer" } : claim;
     case "unknown":
       return settleStep(record, situation);
   }
 }
 
 function settleStep(record: LedgerRecord, { policy, at, newRound, sameBytes }: Situation): Step {
-  const triesLeft = newRound || record.tries < policy.attempts;
+  const triesLeft = newRound || mayResend(policy, record);
   if (policy.doubt.kind === "hold") return { do: "answer" };
   if (policy.doubt.kind === "retry") {
     return triesLeft ? { do: "resend", permit: { because: "asked-for" } } : { do: "answer" };

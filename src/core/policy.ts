@@ -1,13 +1,17 @@
 /** An action's options, checked once when the action is made, in milliseconds from then on. */
 import { type Duration, durationMs, formatDuration } from "./duration.ts";
+import {
+  type Effect,
+  type EffectWarning,
+  effectWarnings,
+  LEASE_PER_RUN,
+  type Preset,
+  presetOf,
+  refuseContradiction,
+} from "./effect.ts";
 import { configError } from "./errors.ts";
-
-export interface RetryOptions {
-  /** Tries in one round, the first one included. */
-  readonly attempts?: number;
-  readonly backoff?: Duration;
-  readonly max?: Duration;
-}
+import { longerKeep } from "./retention.ts";
+import { type RetryOptions, type RetryPolicies, resolveRetry } from "./retry.ts";
 
 /** What a probe may answer; anything else counts as "unknown". */
 export type ProbeAnswer<R> =
@@ -30,6 +34,8 @@ export interface SettleOptions<Probe> {
 export type DoubtOption<Probe> = "hold" | "retry" | SettleOptions<Probe>;
 
 export interface PolicyOptions<Probe> {
+  /** The kind of effect: sets keep, doubt, retry, lease and timeout where they are not given. */
+  readonly effect?: Effect;
   readonly keep?: Duration | "forever";
   readonly lease?: Duration;
   readonly timeout?: Duration;
@@ -49,35 +55,28 @@ export type DoubtPolicy =
       readonly probe: { readonly quietForMs: number } | null;
     };
 
-export interface Policy {
+export interface Policy extends RetryPolicies {
+  readonly effect: Effect | null;
   readonly keepMs: number | null;
   /** Given, not the default: then it is not raised to what the windows in a key need. */
   readonly keepByHand: boolean;
   readonly leaseMs: number;
+  /** Infinity: a container without a timeout. */
   readonly timeoutMs: number;
+  /** How much of the lease must be left when the effect begins. */
+  readonly roomMs: number;
   readonly waitMs: number;
   readonly doubt: DoubtPolicy;
-  readonly attempts: number;
-  readonly backoffMs: number;
-  readonly maxBackoffMs: number;
   readonly failOpen: boolean;
 }
 
 export const DEFAULT_KEEP = "30d";
 const DEFAULT_LEASE_MS = 60_000;
+// As long as a blocked event loop, a suspended host or an unreachable ledger may take before another holder takes over.
+const CONTAINER_LEASE_MS = 1_800_000;
 const DEFAULT_WAIT = "10s";
-const MAX_ATTEMPTS = 1_000;
 // A heartbeat goes out every third of the lease: below this a busy event loop could not keep one.
 const SHORTEST_LEASE_MS = 30;
-
-/** Retention by the weight of the effect; `keep` takes any of them, or a duration of your own. */
-export const keepFor = {
-  payment: "forever",
-  notification: "7d",
-  mail: "24h",
-  /** A scheduled effect guards its slot for at least two intervals. */
-  scheduled: (interval: Duration): number => 2 * durationMs(interval, "keepFor.scheduled"),
-} as const;
 
 const KEEP_UNLESS_GIVEN = Symbol("keep unless given");
 
@@ -86,33 +85,43 @@ export function withDefaultKeep<O extends { readonly keep?: Duration | "forever"
   return { ...options, [KEEP_UNLESS_GIVEN]: keep };
 }
 
-function defaultKeepOf(options: object): Duration {
-  return (options as { readonly [KEEP_UNLESS_GIVEN]?: Duration })[KEEP_UNLESS_GIVEN] ?? DEFAULT_KEEP;
+/** Something longer, such as a sequence, may need more than its kind of effect does. */
+function defaultKeepOf(options: object, preset: Preset | null, where: string): number | null {
+  const unlessGiven = (options as { readonly [KEEP_UNLESS_GIVEN]?: Duration })[KEEP_UNLESS_GIVEN];
+  if (preset === null) return resolveKeep(unlessGiven ?? DEFAULT_KEEP, where);
+  const keepMs = resolveKeep(preset.keep, where);
+  return unlessGiven === undefined ? keepMs : longerKeep(keepMs, resolveKeep(unlessGiven, where));
+}
+
+const CONTAINER = Symbol("container");
+
+/**
+ * Options of a container: work of unknown length whose effects are guarded one by one. It has no timeout unless one is
+ * given, and heartbeats keep its lease, so it may run for longer than the lease.
+ */
+export function asContainer<O extends object>(options: O): O {
+  return { ...options, [CONTAINER]: true };
 }
 
 export function resolvePolicy<Probe>(options: PolicyOptions<Probe>, where: string): Policy {
-  const { leaseMs, timeoutMs } = resolveLease(options, where);
-  const retry = options.retry ?? {};
-  const attempts = retry.attempts ?? 5;
-  if (!Number.isInteger(attempts) || attempts < 1 || attempts > MAX_ATTEMPTS) {
-    throw configError(
-      `${where}: retry.attempts is ${String(attempts)}; it takes a whole number from 1 to ${MAX_ATTEMPTS}.`,
-    );
-  }
+  const preset = presetOf(options.effect, where);
+  refuseContradiction(options.effect, options.doubt, where);
+  const isContainer = CONTAINER in options;
+  const { leaseMs, timeoutMs } = isContainer ? containerLease(options, where) : resolveLease(options, where, preset);
   const storeDown = options.whenStoreDown ?? "refuse";
   if (storeDown !== "refuse" && storeDown !== "run") {
     throw configError(`${where}: whenStoreDown is ${JSON.stringify(storeDown)}; it takes "refuse" or "run".`);
   }
   return {
-    keepMs: resolveKeep(options.keep ?? defaultKeepOf(options), where),
+    effect: options.effect ?? null,
+    keepMs: options.keep === undefined ? defaultKeepOf(options, preset, where) : resolveKeep(options.keep, where),
     keepByHand: options.keep !== undefined,
     leaseMs,
     timeoutMs,
+    roomMs: timeoutMs > leaseMs ? effectShare(leaseMs) : timeoutMs,
     waitMs: durationMs(options.wait ?? DEFAULT_WAIT, `${where}: wait`),
-    doubt: resolveDoubt(options.doubt ?? "hold", where),
-    attempts,
-    backoffMs: durationMs(retry.backoff ?? "1s", `${where}: retry.backoff`),
-    maxBackoffMs: durationMs(retry.max ?? "5m", `${where}: retry.max`),
+    doubt: resolveDoubt(options.doubt ?? preset?.doubt ?? "hold", where),
+    ...resolveRetry(options.retry, where, preset?.queuedFor),
     failOpen: storeDown === "run",
   };
 }
@@ -126,19 +135,13 @@ export function resolveKeep(keep: Duration | "forever", where: string): number |
   return ms;
 }
 
-function resolveLease(options: { lease?: Duration; timeout?: Duration }, where: string) {
+function resolveLease(options: { lease?: Duration; timeout?: Duration }, where: string, preset: Preset | null) {
   const given = {
     leaseMs: options.lease === undefined ? undefined : durationMs(options.lease, `${where}: lease`),
     timeoutMs: options.timeout === undefined ? undefined : durationMs(options.timeout, `${where}: timeout`),
   };
-  // Whichever is left out follows the other, at the proportion of the defaults (50 s of 60 s).
-  const leaseMs = given.leaseMs ?? leaseAround(given.timeoutMs, DEFAULT_LEASE_MS);
-  const timeoutMs = given.timeoutMs ?? Math.floor((leaseMs * 5) / 6);
-  if (leaseMs < SHORTEST_LEASE_MS) {
-    throw configError(
-      `${where}: lease is ${formatDuration(leaseMs)}; the shortest that heartbeats can keep is ${SHORTEST_LEASE_MS}ms.`,
-    );
-  }
+  const { leaseMs, timeoutMs } = preset === null ? followingEachOther(given) : byPreset(given, preset, where);
+  requireLease(leaseMs, where);
   if (timeoutMs < 1 || timeoutMs > leaseMs) {
     throw configError(
       `${where}: timeout (${formatDuration(timeoutMs)}) must be above zero and no longer than lease (${formatDuration(leaseMs)}): an attempt may not outlive its lease. Raise lease or lower timeout.`,
@@ -147,18 +150,69 @@ function resolveLease(options: { lease?: Duration; timeout?: Duration }, where: 
   return { leaseMs, timeoutMs };
 }
 
+interface GivenTimes {
+  readonly leaseMs: number | undefined;
+  readonly timeoutMs: number | undefined;
+}
+
+/** Whichever is left out follows the other, at the proportion of the defaults (50 s of 60 s). */
+function followingEachOther(given: GivenTimes) {
+  const leaseMs = given.leaseMs ?? leaseAround(given.timeoutMs, DEFAULT_LEASE_MS);
+  return { leaseMs, timeoutMs: given.timeoutMs ?? effectShare(leaseMs) };
+}
+
+/** The same, with a lease of three times the longest run. */
+function byPreset(given: GivenTimes, preset: Preset, where: string) {
+  const usualMs = durationMs(preset.timeout, `${where}: timeout`);
+  const shortened = given.leaseMs === undefined ? usualMs : Math.floor(given.leaseMs / LEASE_PER_RUN);
+  const timeoutMs = given.timeoutMs ?? shortened;
+  return { leaseMs: given.leaseMs ?? LEASE_PER_RUN * Math.max(usualMs, timeoutMs), timeoutMs };
+}
+
+function containerLease({ lease, timeout }: { lease?: Duration; timeout?: Duration }, where: string) {
+  const leaseMs = lease === undefined ? CONTAINER_LEASE_MS : durationMs(lease, `${where}: lease`);
+  const timeoutMs = timeout === undefined ? Number.POSITIVE_INFINITY : durationMs(timeout, `${where}: timeout`);
+  requireLease(leaseMs, where);
+  if (timeoutMs < 1) throw configError(`${where}: timeout is 0. Give a duration above zero, or leave it out for none.`);
+  return { leaseMs, timeoutMs };
+}
+
+function requireLease(leaseMs: number, where: string): void {
+  if (leaseMs >= SHORTEST_LEASE_MS) return;
+  throw configError(
+    `${where}: lease is ${formatDuration(leaseMs)}; the shortest that heartbeats can keep is ${SHORTEST_LEASE_MS}ms.`,
+  );
+}
+
+function effectShare(leaseMs: number): number {
+  return Math.floor((leaseMs * 5) / 6);
+}
+
 /** The lease where none was given: the one that is usual there, or longer where the timeout needs it. */
 function leaseAround(timeoutMs: number | undefined, usualMs: number): number {
   return Math.max(usualMs, Math.ceil((timeoutMs ?? 0) * 1.2));
 }
 
-/** A part of something that is leased has the same lease, unless it has its own or a timeout that needs a longer one. */
+/** A part of something longer is kept as long as that, or as its kind of effect needs. Undefined: it has no kind. */
+export function inheritedKeep(
+  effect: Effect | undefined,
+  keepMs: number | null,
+  where: string,
+): number | null | undefined {
+  const preset = presetOf(effect, where);
+  return preset === null ? undefined : longerKeep(keepMs, resolveKeep(preset.keep, where));
+}
+
+/** A part of something that is leased has the same lease, unless it has its own, or a timeout or an effect that needs a longer one. */
 export function inheritedLease(
-  { lease, timeout }: { readonly lease?: Duration; readonly timeout?: Duration },
+  { lease, timeout, effect }: { readonly lease?: Duration; readonly timeout?: Duration; readonly effect?: Effect },
   leaseMs: number,
   where: string,
 ): Duration {
   if (lease !== undefined) return lease;
+  const preset = presetOf(effect, where);
+  if (preset !== null)
+    return Math.max(leaseMs, resolveLease(timeout === undefined ? {} : { timeout }, where, preset).leaseMs);
   return leaseAround(timeout === undefined ? undefined : durationMs(timeout, `${where}: timeout`), leaseMs);
 }
 
@@ -190,14 +244,8 @@ function resolveDoubt<Probe>(doubt: DoubtOption<Probe>, where: string): DoubtPol
   };
 }
 
-/** Exponential with full jitter and a cap; a provider's own word (`Retry-After`) is a floor. */
-export function backoffMs(policy: Policy, tries: number, retryAfterMs: number | null, random: () => number): number {
-  const ceiling = Math.min(policy.maxBackoffMs, policy.backoffMs * 2 ** Math.min(30, Math.max(0, tries - 1)));
-  return Math.max(Math.round(random() * ceiling), retryAfterMs ?? 0);
-}
-
 export interface PolicyWarning {
-  readonly code: "KEEP_TOO_SHORT" | "KEEP_SHORT_FOR_MONEY";
+  readonly code: "KEEP_TOO_SHORT" | "KEEP_SHORT_FOR_MONEY" | EffectWarning["code"];
   readonly message: string;
 }
 
@@ -205,7 +253,7 @@ const MONEY = /(^|[^a-z])(pay|payment|payout|charge|refund|invoice|purchase|debi
 const MONEY_KEEP_MS = 30 * 86_400_000;
 
 export function policyWarnings(policy: Policy, action: string): PolicyWarning[] {
-  const warnings: PolicyWarning[] = [];
+  const warnings: PolicyWarning[] = effectWarnings(policy, action);
   const horizon = retryHorizonMs(policy);
   if (policy.keepMs === null) return warnings;
   if (policy.keepMs < horizon) {
@@ -215,7 +263,8 @@ export function policyWarnings(policy: Policy, action: string): PolicyWarning[] 
     });
   }
   const spaced = action.replace(/([a-z])([A-Z])/g, "$1 $2");
-  if (MONEY.test(spaced) && policy.keepMs < MONEY_KEEP_MS) {
+  // Whoever named the kind of effect has said what it is.
+  if (policy.effect === null && MONEY.test(spaced) && policy.keepMs < MONEY_KEEP_MS) {
     warnings.push({
       code: "KEEP_SHORT_FOR_MONEY",
       message: `action ${action}: it sounds like money and its record guards it for ${formatDuration(policy.keepMs)} only. Use keep: keepFor.payment ("forever"), or at least "30d".`,
@@ -224,7 +273,17 @@ export function policyWarnings(policy: Policy, action: string): PolicyWarning[] 
   return warnings;
 }
 
-/** The longest one round of tries may take from its first attempt to its last. */
+/** O9: no heartbeat was possible for so long that the lease is less than three times that; null: it is long enough. */
+export function shortLease(
+  action: string,
+  { leaseMs, silentMs, because }: { readonly leaseMs: number; readonly silentMs: number; readonly because: string },
+): string | null {
+  if (leaseMs >= LEASE_PER_RUN * silentMs) return null;
+  const needed = Math.ceil((LEASE_PER_RUN * silentMs) / 1_000) * 1_000;
+  return `action ${action}: an attempt could send no heartbeat for ${formatDuration(Math.round(silentMs))}, because ${because}, and its lease is ${formatDuration(leaseMs)}. A run that takes longer than its lease is taken for one that died. Give lease: ${JSON.stringify(formatDuration(needed))} (three times as long) or more, or shorten what runs.`;
+}
+
+/** The longest one round of tries of a direct call may take from its first attempt to its last. Queued work is never swept. */
 export function retryHorizonMs(policy: Policy): number {
   let backoffs = 0;
   for (let tries = 1; tries < policy.attempts; tries += 1) {
@@ -232,5 +291,7 @@ export function retryHorizonMs(policy: Policy): number {
   }
   const settling =
     policy.doubt.kind === "settle" ? (policy.doubt.resendWithinMs ?? 0) + (policy.doubt.probe?.quietForMs ?? 0) : 0;
-  return policy.attempts * policy.leaseMs + backoffs + settling;
+  // What runs, waits for its next try or is in doubt does not expire, however long it takes.
+  const running = policy.timeoutMs === Number.POSITIVE_INFINITY ? 0 : policy.attempts * policy.leaseMs;
+  return running + backoffs + settling;
 }

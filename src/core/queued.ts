@@ -1,7 +1,7 @@
 /** What only queued records go through: an enqueue that finds a record, and work handed back before it was begun. */
 import { keepFrom } from "./keep.ts";
 import { withoutPlace } from "./order.ts";
-import { HISTORY_LIMIT, type Instant, type LedgerRecord, type StoredError } from "./record.ts";
+import { HISTORY_LIMIT, type Instant, type LedgerRecord, type StoredError, type WorkTerms } from "./record.ts";
 import { keptFor, longerKeep } from "./retention.ts";
 import type { Change, LedgerEvent } from "./transition.ts";
 
@@ -33,7 +33,8 @@ export function queueExisting(current: LedgerRecord, event: EventOf<"enqueue">, 
     error: null,
     holder: event.holder ?? null,
   };
-  return { ok: true, record: { ...waiting, fingerprint, input, keepMs, terms: event.terms ?? null } };
+  const agent = event.intent.agent ?? null;
+  return { ok: true, record: { ...waiting, agent, fingerprint, input, keepMs, terms: event.terms ?? null } };
 }
 
 /** Nothing is to be queued again. What has expired would expire again where the deadline that is given has passed too. */
@@ -98,9 +99,24 @@ function unsent(record: LedgerRecord, at: Instant, dueAt: number): LedgerRecord 
   };
 }
 
-/** Who brings a dead letter back wants it done, stale or not. */
+/** Who brings a dead letter back wants it done, stale or not, and for as long as at first. */
 export function withoutDeadline(record: LedgerRecord): LedgerRecord {
-  if (record.terms?.notAfter === undefined) return record;
+  if (record.terms?.notAfter === undefined) return withoutEnd(record);
   const { notAfter: _over, ...terms } = record.terms;
-  return { ...record, terms };
+  return withoutEnd({ ...record, terms });
+}
+
+/** Tried from the beginning, with all of its time. */
+export function inNewRound(record: LedgerRecord): LedgerRecord {
+  return { ...withoutEnd(record), tries: 0 };
+}
+
+function withoutEnd(record: LedgerRecord): LedgerRecord {
+  if (record.terms?.givesUpAt === undefined) return record;
+  const { givesUpAt: _over, ...terms } = record.terms;
+  return { ...record, terms: Object.keys(terms).length === 0 ? null : terms };
+}
+
+export function withEnd(terms: WorkTerms | null, givesUpAt: number | undefined): WorkTerms | null {
+  return givesUpAt === undefined || terms?.givesUpAt === givesUpAt ? terms : { ...terms, givesUpAt };
 }

@@ -11,6 +11,7 @@
  * lease    how long a holder may act without a heartbeat
  * doubt    sent, no answer
  * scope    a run, session or thread id
+ * agent    the name of the program, bot or model that acted; it is not part of the key
  */
 
 /** pending: waiting until dueAt · claimed: leased, surely not sent · sent: leased, may have happened. */
@@ -70,6 +71,8 @@ export interface HistoryEntry {
   readonly from: State | null;
   readonly to: State;
   readonly attempt: number;
+  /** Who made that attempt. */
+  readonly agent?: string;
   readonly by?: string;
   readonly reason?: string;
   readonly error?: string;
@@ -81,6 +84,8 @@ export const HISTORY_LIMIT = 30;
 export interface WorkTerms {
   /** Not to be begun after this (epoch ms): then it fails as expired. */
   readonly notAfter?: number;
+  /** Its tries end here (epoch ms). Absent: it has not failed yet, or its number of tries is the only bound. */
+  readonly givesUpAt?: number;
   /** It goes ahead of work that became due up to this many steps before it (PRIORITY_STEP_MS). */
   readonly priority?: number;
   /** The order it belongs to, by the key of the order's note. */
@@ -89,6 +94,8 @@ export interface WorkTerms {
   readonly place?: number;
   /** The key of the record before it in its order: not begun until that one is settled. Absent: it is the first. */
   readonly after?: string;
+  /** Once failed it is kept without an end: it is forgotten only after it was done, or given another `keep`. */
+  readonly keptUntilDone?: boolean;
 }
 
 /**
@@ -105,6 +112,8 @@ export interface LedgerRecord {
   /** The intent's version, part of the key: 1, and one more at each deliberate resend. */
   readonly version: number;
   readonly scope: string | null;
+  /** Who made the last attempt, or enqueued what was not attempted yet; null: nobody named one. */
+  readonly agent: string | null;
   readonly state: State;
   /** Numbered tries since the record began. */
   readonly attempt: number;
@@ -142,6 +151,8 @@ export interface LedgerRecord {
   readonly input: Payload | null;
   readonly draft: Payload | null;
   readonly result: Payload | null;
+  /** confirmed: the provider's own id of the effect, such as a message id or a charge id; a keyed digest with `encrypt`. */
+  readonly providerId: string | null;
   readonly error: StoredError | null;
   readonly history: readonly HistoryEntry[];
 }
@@ -195,6 +206,7 @@ export const BLANK_RECORD: LedgerRecord = {
   action: "",
   version: 1,
   scope: null,
+  agent: null,
   state: "confirmed",
   attempt: 1,
   fence: 1,
@@ -221,6 +233,7 @@ export const BLANK_RECORD: LedgerRecord = {
   input: null,
   draft: null,
   result: null,
+  providerId: null,
   error: null,
   history: [],
 };

@@ -1,8 +1,9 @@
 /** How long a record is kept, decided later than at its claim: a part of something longer is kept until the whole has ended. */
+
+import type { Intent } from "./begun-record.ts";
 import { LONGEST_DURATION_MS } from "./duration.ts";
 import { keepFrom } from "./keep.ts";
-import type { Instant, LedgerRecord } from "./record.ts";
-import type { Intent } from "./transition.ts";
+import type { Instant, LedgerRecord, StoredError } from "./record.ts";
 
 /** Null: the record is claimed or sent, and whoever settles it decides. Nothing but the retention changes. */
 export function retained(current: LedgerRecord, keepMs: number | null, at: Instant): LedgerRecord | null {
@@ -11,6 +12,19 @@ export function retained(current: LedgerRecord, keepMs: number | null, at: Insta
   // What is not settled yet takes its expiry from `keepMs` when it is.
   const expiresAt = isSettled && keepMs !== null ? at.now + keepMs : null;
   return { ...current, updatedAt: at.now, keepMs, expiresAt };
+}
+
+/** The code of a failure that nobody will make good: what it was for has gone on without it. */
+export const NO_LONGER_NEEDED = "NO_LONGER_NEEDED";
+
+/** Whether a record is kept forever once it is settled in this way. */
+export function hasNoEnd(
+  { keepMs, terms }: LedgerRecord,
+  state: "confirmed" | "failed",
+  error: StoredError | null,
+): boolean {
+  if (keepMs === null) return true;
+  return state === "failed" && terms?.keptUntilDone === true && error?.code !== NO_LONGER_NEEDED;
 }
 
 /** The longer of two retentions; null is forever. */

@@ -13,6 +13,7 @@ export type Scanned = Pick<
   | "tenant"
   | "action"
   | "scope"
+  | "agent"
   | "state"
   | "queued"
   | "terms"
@@ -23,6 +24,7 @@ export type Scanned = Pick<
   | "doubtSince"
   | "settledAt"
   | "expiresAt"
+  | "providerId"
 >;
 
 export interface ScannedRow {
@@ -166,9 +168,19 @@ export function isListed(record: Scanned, query: ListQuery, at: Instant): boolea
   if (query.tenant !== undefined && record.tenant !== query.tenant) return false;
   if (query.action !== undefined && record.action !== query.action) return false;
   if (query.scope !== undefined && record.scope !== query.scope) return false;
+  if (!isWanted(record, query)) return false;
   if (query.states !== undefined && !query.states.includes(record.state)) return false;
   if (query.keyPrefix !== undefined && !record.key.startsWith(query.keyPrefix)) return false;
   return query.lapsed !== true || lapsed(record, at);
+}
+
+/** By who acted and what the provider calls it: for stores without an index of these, which is all of them. */
+export function isWanted(
+  { agent, providerId }: Pick<LedgerRecord, "agent" | "providerId">,
+  query: Pick<ListQuery, "agent" | "providerIds">,
+): boolean {
+  if (query.agent !== undefined && agent !== query.agent) return false;
+  return query.providerIds === undefined || (providerId !== null && query.providerIds.includes(providerId));
 }
 
 function byCreation(a: Position, b: Position): number {

@@ -52,6 +52,10 @@ export interface ListQuery {
   readonly lapsed?: boolean;
   readonly keyPrefix?: string;
   readonly scope?: string;
+  /** The agent of the last attempt. */
+  readonly agent?: string;
+  /** Any of these. No index is needed for it: a store may look at every record. */
+  readonly providerIds?: readonly string[];
   /** By creation; "newest" unless told otherwise. */
   readonly order?: "newest" | "oldest";
 }

@@ -53,6 +53,7 @@ const kinds = fc.constantFrom<Kind>(
     "give-back",
     "bring-forward",
     "retain",
+    "ran-unguarded",
   ] as const),
 );
 
@@ -144,6 +145,16 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
       return { type: "retry", ...BY };
     case "retain":
       return { type: "retain", keepMs: choice % 2 === 0 ? null : 5_000 };
+    case "ran-unguarded": {
+      const ends = [
+        { as: "done", result: RESULT },
+        { as: "unknown", why: "reset", error: null },
+        { as: "failed", error: ERROR, final: choice === 5 },
+      ] as const;
+      // Sometimes its claim was written after all, and only the answer was lost.
+      const lost = choice < 3 ? `${holder}-unguarded` : hold.holder;
+      return { type: "ran-unguarded", intent: intentOf(choice, at), holder: lost, end: ends[choice % 3] ?? ends[0] };
+    }
   }
 }
 
@@ -215,7 +226,7 @@ class World {
       this.live = [{ hold, until, epoch: at.epoch }];
     } else if (event.type === "mark" || event.type === "heartbeat") {
       this.live = [{ hold: event.hold, until, epoch: at.epoch }];
-    } else if (event.type !== "enqueue" || next.lease === null) {
+    } else if ((event.type !== "enqueue" && event.type !== "ran-unguarded") || next.lease === null) {
       this.live = [];
     }
   }
@@ -235,7 +246,7 @@ function must(condition: boolean, rule: string): void {
 function check(world: World, event: LedgerEvent, next: LedgerRecord, at: Instant): void {
   const before = world.record;
   // Past its keep a record may be begun anew; to any other event it is still the record it was.
-  const begins = event.type === "claim" || event.type === "enqueue";
+  const begins = event.type === "claim" || event.type === "enqueue" || event.type === "ran-unguarded";
   const gone = before === null || (begins && expired(before, at.now));
   checkPermission(world, event, at, gone);
   checkCounters(before, event, next, gone);
@@ -283,6 +294,13 @@ function checkPermission(world: World, event: LedgerEvent, at: Instant, gone: bo
     case "confirm":
       // Evidence of success ends whatever is under way, whoever brings it.
       return;
+    case "ran-unguarded":
+      if (event.end.as === "failed")
+        must(
+          alive.every(({ hold }) => hold.holder === event.holder),
+          "a failure while the store was down ended another attempt",
+        );
+      return;
     case "enqueue":
       must(alive.length === 0 || !gone, "a record under a live hold was begun anew");
       return;
@@ -306,11 +324,17 @@ function isFinal(record: LedgerRecord | null): boolean {
 function checkCounters(before: LedgerRecord | null, event: LedgerEvent, next: LedgerRecord, gone: boolean): void {
   const fence = before?.fence ?? 0;
   const attempt = gone ? 0 : (before?.attempt ?? 0);
-  const taken = event.type === "claim" || event.type === "resend" ? 1 : 0;
+  const taken = event.type === "claim" || event.type === "resend" || wasAnother(before, event, next, gone) ? 1 : 0;
   must(next.fence >= fence, "the fence went down");
   must(next.fence === fence + taken, "the fence grows by one at each claim, and only then");
   const back = event.type === "give-back" ? 1 : 0;
   must(next.attempt === attempt + taken - back, "the attempt grows by one at each claim, and goes back if unbegun");
+}
+
+/** An attempt that the ledger had not handed out. Kept beside one that goes on, it has no number of its own. */
+function wasAnother(before: LedgerRecord | null, event: LedgerEvent, next: LedgerRecord, gone: boolean): boolean {
+  if (event.type !== "ran-unguarded" || next.lease !== null) return false;
+  return gone || before?.holder !== event.holder || (before.state !== "claimed" && before.state !== "sent");
 }
 
 function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord): void {
@@ -325,16 +349,18 @@ function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord)
   if (before.state === "unknown") {
     // Its own holder says that nothing was begun: believed where nobody but the silence said otherwise.
     const unbegun = event.type === "give-back" && before.history.at(-1)?.event === "lapse";
-    const settles = unbegun || ["resend", "probed", "resolve", "confirm"].includes(event.type);
+    const settles = unbegun || ["resend", "probed", "resolve", "confirm", "ran-unguarded"].includes(event.type);
     must(settles || next.state === "unknown", `a doubt was left by ${event.type}`);
   }
   if (way === "sent → pending" || way === "sent → failed") {
-    must(["not-sent", "resolve", "give-back"].includes(event.type), `${way} by ${event.type}`);
+    must(["not-sent", "resolve", "give-back", "ran-unguarded"].includes(event.type), `${way} by ${event.type}`);
   }
   if (event.type === "enqueue" && before.state !== "failed")
     must(next.state === before.state, `enqueue made it ${way}`);
   if (event.type === "bring-forward") must(way === "pending → pending", `bring-forward made it ${way}`);
   if (before.doubted) must(event.type !== "give-back", "an attempt after a doubt was called unbegun");
+  if (event.type === "ran-unguarded" && (before.state === "unknown" || before.doubted))
+    must(next.state !== "failed", "a failure while the store was down hid a doubt");
   if (before.doubted && event.type === "not-sent") must(next.state === "unknown", "a resend's failure hid a doubt");
 }
 
@@ -483,6 +509,10 @@ describe("the state machine under random histories", () => {
       "probed → confirmed",
       "probed → failed",
       "probed → pending",
+      "ran-unguarded → confirmed",
+      "ran-unguarded → failed",
+      "ran-unguarded → sent",
+      "ran-unguarded → unknown",
       "resend → sent",
       "resolve → confirmed",
       "resolve → failed",

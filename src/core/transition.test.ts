@@ -187,6 +187,15 @@ describe("the table's rows", () => {
     expect(unknown.history).toMatchObject([{ event: "doubt", from: "sent", to: "unknown", attempt: 1 }]);
   });
 
+  it("sent → unknown before its lease is over: only for a holder whose process is known to be gone", () => {
+    expect(transition(sent, { type: "lapse", gone: true }, T0)).toMatchObject({
+      ok: true,
+      record: { state: "unknown", lease: null, why: expect.stringMatching(/process has ended/) },
+    });
+    expect(transition(claimed, { type: "lapse", gone: true }, T0)).toMatchObject({ ok: false });
+    expect(transition(sent, lapse, T0)).toMatchObject({ ok: false, refusal: "leased" });
+  });
+
   it("sent → unknown: lease lapsed (F5, F6, F7)", () => {
     const record = done(transition(sent, lapse, LAPSED));
     expect(record).toMatchObject({ state: "unknown", doubtSince: LAPSED.now, fence: 1, attempt: 1 });
@@ -514,6 +523,28 @@ describe("a record", () => {
       expect(done(transition(failed, { ...claim, intent }, T0))).toMatchObject({ input, keepMs: kept });
     }
     expect(resent.input).toEqual(INTENT.input);
+  });
+
+  it("that is kept until it is done has no end in any failure, and keep once it is done", () => {
+    const queued = given({ ...enqueue, terms: { keptUntilDone: true } });
+    const inDoubt = done(transition(done(transition(queued, { ...claim, to: "sent" }, T0)), doubt, T0));
+    const asked = { ...probedNotDone, answer: { as: "not-done", noneLeft: true } } as const;
+    const failures = [
+      done(transition(done(transition(queued, claim, T0)), notSent, T0)),
+      done(transition(done(transition(queued, claim, T0)), { ...notSent, final: true }, T0)),
+      done(transition(inDoubt, resolve("failed"), T0)),
+      done(transition(inDoubt, asked, T0)),
+    ];
+    for (const failure of failures) {
+      expect(failure).toMatchObject({ state: "failed", expiresAt: null, keepMs: INTENT.keepMs });
+      const again = done(transition(done(transition(failure, retry, T0)), claim, T0));
+      const taken = done(transition(again, { ...confirm, hold: { fence: again.fence, holder: "a" } }, T0));
+      expect(taken).toMatchObject({ state: "confirmed", expiresAt: T0.now + 24 * HOUR });
+    }
+    const [failure] = failures as [LedgerRecord];
+    expect(done(transition(failure, { type: "retain", keepMs: HOUR }, T0))).toMatchObject({ expiresAt: T0.now + HOUR });
+    const over = { ...notSent, error: { ...ERROR, code: "NO_LONGER_NEEDED" } };
+    expect(done(transition(done(transition(queued, claim, T0)), over, T0)).expiresAt).toBe(T0.now + 24 * HOUR);
   });
 
   it("counts tries by round and attempts for ever", () => {

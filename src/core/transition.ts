@@ -5,46 +5,39 @@
  * success are welcome late, from any fence: the effect happened, whoever says so. Facts about failure are not: an old
  * attempt's refusal says nothing about the attempt that followed it.
  */
+import { begin, type Intent, leaseFrom } from "./begun-record.ts";
 import { quietInMs, windowOver } from "./doubt-time.ts";
-import { note } from "./history.ts";
-import { keepFrom } from "./keep.ts";
+import { actedBy, note } from "./history.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
-import { bringForward, giveBack, queueExisting, withoutDeadline } from "./queued.ts";
+import { bringForward, giveBack, inNewRound, queueExisting, withEnd, withoutDeadline } from "./queued.ts";
 import {
   expired,
-  type Fingerprint,
-  HISTORY_LIMIT,
-  type HistoryEntry,
   type Instant,
   type LedgerRecord,
   leaseAlive,
   type Payload,
-  type SteadyMark,
   type StoredError,
   type WorkTerms,
 } from "./record.ts";
+import {
+  accept,
+  type Change,
+  evidence,
+  type Hold,
+  holds,
+  idle,
+  inDoubt,
+  refuse,
+  renew,
+  sentNow,
+  settled,
+  take,
+} from "./record-changes.ts";
 import type { Refusal } from "./refusal.ts";
-import { longerKeep, retained } from "./retention.ts";
+import { retained } from "./retention.ts";
 
-/** What a record needs to begin. */
-export interface Intent {
-  readonly key: string;
-  readonly tenant: string;
-  readonly action: string;
-  readonly version: number;
-  readonly scope: string | null;
-  readonly fingerprint: Fingerprint;
-  readonly input: Payload | null;
-  readonly keepMs: number | null;
-  /** Kept until then at least (epoch ms), whenever it is settled. */
-  readonly guardUntil?: number | null;
-}
-
-/** Who holds an attempt: the fence it was claimed with and the random id of the claimer. */
-export interface Hold {
-  readonly fence: number;
-  readonly holder: string;
-}
+export type { Intent } from "./begun-record.ts";
+export type { Change, Hold } from "./record-changes.ts";
 
 /** Why an attempt in doubt may be run again. */
 export type ResendPermit =
@@ -82,16 +75,27 @@ export type LedgerEvent =
       readonly holder: string;
       readonly leaseMs: number;
       readonly newRound: boolean;
+      /** Who sends it again; null: somebody without a name. Not given: whoever did before. */
+      readonly agent?: string | null;
     }
   | {
       readonly type: "mark";
       readonly hold: Hold;
       readonly leaseMs: number;
+      /** How much of the lease the effect needs when it begins: its timeout, or less where heartbeats keep the lease. */
       readonly timeoutMs: number;
       readonly draft: Payload | null;
     }
   | { readonly type: "heartbeat"; readonly hold: Hold; readonly leaseMs: number }
-  | { readonly type: "confirm"; readonly hold: Hold; readonly result: Payload | null }
+  | {
+      readonly type: "confirm";
+      readonly hold: Hold;
+      readonly result: Payload | null;
+      /** The provider's own id of the effect. */
+      readonly providerId?: string | null;
+      /** Who did it, where that need not be the record's agent: a task is done by whoever took it. */
+      readonly agent?: string | null;
+    }
   | {
       readonly type: "not-sent";
       readonly hold: Hold;
@@ -100,19 +104,23 @@ export type LedgerEvent =
       readonly retryAt: number | null;
       /** Refused for good. */
       readonly final: boolean;
+      /** Queued work: when its tries end. */
+      readonly givesUpAt?: number;
+      readonly agent?: string | null;
     }
   /** Handed back without having been begun: the attempt does not count. `yieldsPlace`: it goes to the end of its order. */
   | { readonly type: "give-back"; readonly hold: Hold; readonly dueAt: number; readonly yieldsPlace?: boolean }
   /** What it was put off for is over: it is due now. */
   | { readonly type: "bring-forward" }
   | { readonly type: "doubt"; readonly hold: Hold; readonly why: string; readonly error: StoredError | null }
-  | { readonly type: "lapse" }
+  /** `gone`: the holder's process is known to have ended, so its lease need not run out. */
+  | { readonly type: "lapse"; readonly gone?: true }
   | {
       readonly type: "probed";
       readonly fence: number;
       readonly quietForMs: number;
       readonly answer:
-        | { readonly as: "done"; readonly result: Payload | null }
+        | { readonly as: "done"; readonly result: Payload | null; readonly providerId?: string | null }
         /** `noneLeft`: all tries are used up, so it is a dead letter. */
         | { readonly as: "not-done"; readonly noneLeft?: boolean };
     }
@@ -120,16 +128,23 @@ export type LedgerEvent =
       readonly type: "resolve";
       readonly as: "done" | "not-done" | "failed";
       readonly result: Payload | null;
+      readonly providerId?: string | null;
       readonly by: string;
       readonly reason: string;
     }
   | { readonly type: "retry"; readonly by: string; readonly reason: string }
   /** From now on it is kept for this long; null: forever. */
-  | { readonly type: "retain"; readonly keepMs: number | null };
-
-export type Change =
-  | { readonly ok: true; readonly record: LedgerRecord }
-  | { readonly ok: false; readonly refusal: Refusal };
+  | { readonly type: "retain"; readonly keepMs: number | null }
+  /** It was run while the store was down. `holder`: of the claim that got no answer then. */
+  | {
+      readonly type: "ran-unguarded";
+      readonly intent: Intent;
+      readonly holder: string;
+      readonly end:
+        | { readonly as: "done"; readonly result: Payload | null; readonly providerId?: string | null }
+        | { readonly as: "unknown"; readonly why: string; readonly error: StoredError | null }
+        | { readonly as: "failed"; readonly error: StoredError; readonly final: boolean };
+    };
 
 export function transition(current: LedgerRecord | null, event: LedgerEvent, at: Instant): Change {
   switch (event.type) {
@@ -137,6 +152,8 @@ export function transition(current: LedgerRecord | null, event: LedgerEvent, at:
       return enqueue(current, event, at);
     case "claim":
       return claim(current, event, at);
+    case "ran-unguarded":
+      return ranUnguarded(current, event, at);
     default:
       return current === null ? refuse("absent") : transitionExisting(current, event, at);
   }
@@ -144,7 +161,7 @@ export function transition(current: LedgerRecord | null, event: LedgerEvent, at:
 
 function transitionExisting(
   current: LedgerRecord,
-  event: Exclude<LedgerEvent, { readonly type: "enqueue" | "claim" }>,
+  event: Exclude<LedgerEvent, { readonly type: "enqueue" | "claim" | "ran-unguarded" }>,
   at: Instant,
 ): Change {
   switch (event.type) {
@@ -165,7 +182,7 @@ function transitionExisting(
     case "doubt":
       return doubt(current, event, at);
     case "lapse":
-      return lapse(current, at);
+      return lapse(current, event, at);
     case "probed":
       return probed(current, event, at);
     case "resolve":
@@ -203,8 +220,8 @@ function claim(current: LedgerRecord | null, event: EventOf<"claim">, at: Instan
   if (blocked !== null) return refuse(blocked);
   if (event.intent !== undefined && isOutOfTurn(current, event.place)) return refuse("not-its-turn");
   // Nothing has left the house under this record, so the newer input (a reworded body, say) is the one to send.
-  const renewed = event.intent === undefined ? current : renew(current, event.intent, at);
-  return accept(take(renewed, event, at));
+  if (event.intent === undefined) return accept(take(current, event, at));
+  return accept(take(actedBy(renew(current, event.intent, at), event.intent.agent ?? null, at), event, at));
 }
 
 function claimRefusal(current: LedgerRecord, at: Instant): Refusal | null {
@@ -229,7 +246,11 @@ function resend(current: LedgerRecord, event: EventOf<"resend">, at: Instant): C
   if (event.permit.because === "provider-key" && windowOver(current, event.permit.windowMs, at)) {
     return refuse("window-over");
   }
-  const record = { ...take(current, { ...event, to: "sent" }, at), doubted: true };
+  const record = {
+    ...take(current, { ...event, to: "sent" }, at),
+    doubted: true,
+    agent: event.agent === undefined ? current.agent : event.agent,
+  };
   return accept(record, note(current, "resend", "sent", at));
 }
 
@@ -258,23 +279,25 @@ function confirm(current: LedgerRecord, event: EventOf<"confirm">, at: Instant):
   // A fence that this record never handed out is not evidence about this intent.
   if (event.hold.fence < 1 || event.hold.fence > current.fence) return refuse("stale");
   const late = (current.state !== "sent" && current.state !== "claimed") || !holds(current, event.hold);
-  const record = settled(current, "confirmed", at, { result: event.result, error: null });
+  const record = settled(actedBy(current, event.agent, at), "confirmed", at, { ...evidence(event), error: null });
   return accept(record, late ? note(current, "late-success", "confirmed", at) : null);
 }
 
-function surelyNotSent(current: LedgerRecord, event: EventOf<"not-sent">, at: Instant): Change {
-  if ((current.state !== "claimed" && current.state !== "sent") || !holds(current, event.hold)) return refuse("stale");
+function surelyNotSent(before: LedgerRecord, event: EventOf<"not-sent">, at: Instant): Change {
+  if ((before.state !== "claimed" && before.state !== "sent") || !holds(before, event.hold)) return refuse("stale");
+  const current = actedBy(before, event.agent, at);
   if (current.doubted) return stillInDoubt(current, event, at);
   const to = event.retryAt === null ? "failed" : "pending";
   const entry = note(current, event.final ? "rejected" : "not-sent", to, at, { error: event.error.message });
   if (event.retryAt === null) {
     return accept(settled(current, "failed", at, { error: event.error, final: event.final }), entry);
   }
-  return accept({ ...idle(current, at, event.retryAt), error: event.error }, entry);
+  const terms = withEnd(current.terms, event.givesUpAt);
+  return accept({ ...idle(current, at, event.retryAt), terms, error: event.error }, entry);
 }
 
 /** A resend that was not sent, or was refused, leaves the attempt before it as doubtful as it was. */
-function stillInDoubt(current: LedgerRecord, event: EventOf<"not-sent">, at: Instant): Change {
+function stillInDoubt(current: LedgerRecord, event: { readonly error: StoredError }, at: Instant): Change {
   const why = "an earlier attempt may have happened; the last one did not";
   const entry = note(current, "not-sent", "unknown", at, { error: event.error.message });
   return accept({ ...inDoubt(current, at, why), error: event.error }, entry);
@@ -288,10 +311,12 @@ function doubt(current: LedgerRecord, event: EventOf<"doubt">, at: Instant): Cha
   );
 }
 
-function lapse(current: LedgerRecord, at: Instant): Change {
+function lapse(current: LedgerRecord, { gone }: EventOf<"lapse">, at: Instant): Change {
   if (current.state !== "sent") return refuse("not-in-doubt");
-  if (leaseAlive(current, at)) return refuse("leased");
-  const why = "its holder stopped answering after the send mark: the lease ran out";
+  if (leaseAlive(current, at) && !gone) return refuse("leased");
+  const why = gone
+    ? "its holder's process has ended without reporting a result"
+    : "its holder stopped answering after the send mark: the lease ran out";
   return accept(inDoubt(current, at, why), note(current, "lapse", "unknown", at));
 }
 
@@ -300,7 +325,7 @@ function probed(current: LedgerRecord, event: EventOf<"probed">, at: Instant): C
   if (current.fence !== event.fence) return refuse("stale");
   if (quietInMs(current, event.quietForMs, at) > 0) return refuse("too-early");
   if (event.answer.as === "done") {
-    const record = settled(current, "confirmed", at, { result: event.answer.result, error: null });
+    const record = settled(current, "confirmed", at, { ...evidence(event.answer), error: null });
     return accept(record, note(current, "probed-done", "confirmed", at));
   }
   if (event.answer.noneLeft !== true)
@@ -316,11 +341,11 @@ function resolve(current: LedgerRecord, event: EventOf<"resolve">, at: Instant):
   switch (event.as) {
     case "done":
       return accept(
-        settled(current, "confirmed", at, { result: event.result, error: null }),
+        settled(current, "confirmed", at, { ...evidence(event), error: null }),
         note(current, event_, "confirmed", at, event),
       );
     case "not-done":
-      return accept({ ...idle(current, at, at.now), tries: 0 }, note(current, event_, "pending", at, event));
+      return accept(inNewRound(idle(current, at, at.now)), note(current, event_, "pending", at, event));
     case "failed": {
       const error: StoredError = { name: "Resolved", message: event.reason };
       return accept(settled(current, "failed", at, { error, final: true }), note(current, event_, "failed", at, event));
@@ -335,182 +360,43 @@ function retry(current: LedgerRecord, event: EventOf<"retry">, at: Instant): Cha
   return accept(revived, note(current, "retry", "pending", at, event));
 }
 
-// ---- the parts the rows above are made of ----
-
-function holds(record: LedgerRecord, hold: Hold): boolean {
-  return record.fence === hold.fence && record.holder === hold.holder;
-}
-
-function leaseFrom(at: Instant, leaseMs: number) {
-  return { until: at.steady + leaseMs, epoch: at.epoch };
-}
-
-function sentNow(record: LedgerRecord, at: Instant) {
-  if (record.firstSentAt !== null) return { lastSentAt: at.now };
-  return { firstSentAt: at.now, lastSentAt: at.now, firstSentMark: markOf(at) };
-}
-
-function markOf(at: Instant): SteadyMark {
-  return { at: at.steady, epoch: at.epoch };
-}
-
-function inDoubt(record: LedgerRecord, at: Instant, why: string): LedgerRecord {
-  return {
-    ...record,
-    state: "unknown",
-    updatedAt: at.now,
-    lease: null,
-    doubtSince: at.now,
-    doubtMark: markOf(at),
-    why,
-  };
-}
-
-function renew(current: LedgerRecord, { fingerprint, input, ...intent }: Intent, at: Instant): LedgerRecord {
-  const keepMs = longerKeep(current.keepMs, keepFrom(intent, at.now));
-  // Who calls a dead letter wants it done now: a deadline of its queue does not end the tries of the call.
-  const wanted = current.state === "failed" ? withoutDeadline(current) : current;
-  return { ...wanted, fingerprint, input, keepMs };
-}
-
-interface Taking {
-  readonly to: "claimed" | "sent";
-  readonly holder: string;
-  readonly leaseMs: number;
-}
-
-/** A fresh record, taken or not. It keeps counting the fence of the expired one it replaces, whose zombies must stay refused. */
-function begin(intent: Intent, replaced: LedgerRecord | null, at: Instant, by: Taking | null = null): LedgerRecord {
-  const sent = by?.to === "sent";
-  const tries = by === null ? 0 : 1;
-  return {
-    key: intent.key,
-    tenant: intent.tenant,
-    action: intent.action,
-    version: intent.version,
-    scope: intent.scope,
-    state: by === null ? "pending" : by.to,
-    attempt: tries,
-    fence: (replaced?.fence ?? 0) + tries,
-    tries,
-    holder: by === null ? null : by.holder,
-    lease: by === null ? null : leaseFrom(at, by.leaseMs),
-    queued: false,
-    terms: null,
-    createdAt: at.now,
-    updatedAt: at.now,
-    dueAt: null,
-    firstSentAt: sent ? at.now : null,
-    lastSentAt: sent ? at.now : null,
-    firstSentMark: sent ? markOf(at) : null,
-    doubted: false,
-    doubtSince: null,
-    doubtMark: null,
-    why: null,
-    settledAt: null,
-    expiresAt: null,
-    final: false,
-    draft: null,
-    result: null,
-    error: null,
-    history: NO_HISTORY,
-    fingerprint: intent.fingerprint,
-    input: intent.input,
-    keepMs: keepFrom(intent, at.now),
-  };
-}
-
-const NO_HISTORY: readonly HistoryEntry[] = Object.freeze([]);
-
-function take(
-  record: LedgerRecord,
-  by: { to: "claimed" | "sent"; holder: string; leaseMs: number; newRound: boolean },
-  at: Instant,
-): LedgerRecord {
-  const sent = by.to === "sent";
-  const first = sent && record.firstSentAt === null;
-  // One spread and plain fields: a second spread costs ten times as much, and this is in every call.
-  return {
-    ...record,
-    firstSentAt: first ? at.now : record.firstSentAt,
-    lastSentAt: sent ? at.now : record.lastSentAt,
-    firstSentMark: first ? markOf(at) : record.firstSentMark,
-    state: by.to,
-    attempt: record.attempt + 1,
-    fence: record.fence + 1,
-    tries: by.newRound ? 1 : record.tries + 1,
-    holder: by.holder,
-    lease: leaseFrom(at, by.leaseMs),
-    updatedAt: at.now,
-    dueAt: null,
-    doubtSince: null,
-    doubtMark: null,
-    why: null,
-    settledAt: null,
-    expiresAt: null,
-    final: false,
-    error: null,
-  };
-}
-
-/** Known not to have happened, and claimable from `dueAt` on. */
-function idle(record: LedgerRecord, at: Instant, dueAt: number): LedgerRecord {
-  return {
-    ...record,
-    state: "pending",
-    updatedAt: at.now,
-    lease: null,
-    dueAt,
-    firstSentAt: null,
-    lastSentAt: null,
-    firstSentMark: null,
-    doubted: false,
-    doubtSince: null,
-    doubtMark: null,
-    why: null,
-    settledAt: null,
-    expiresAt: null,
-    final: false,
-    draft: null,
-  };
-}
-
-function settled(
-  record: LedgerRecord,
-  state: "confirmed" | "failed",
-  at: Instant,
-  facts: { result?: Payload | null; error: StoredError | null; final?: boolean },
-): LedgerRecord {
-  // Failed means surely not sent: a later try starts the provider's window, and its draft, afresh.
-  const unsent = state === "failed";
-  return {
-    ...record,
-    firstSentAt: unsent ? null : record.firstSentAt,
-    lastSentAt: unsent ? null : record.lastSentAt,
-    draft: unsent ? null : record.draft,
-    state,
-    updatedAt: at.now,
-    lease: null,
-    dueAt: null,
-    doubtSince: null,
-    doubtMark: null,
-    why: null,
-    // Settled: no window runs any more, and a shorter row stays on its page.
-    firstSentMark: null,
-    settledAt: at.now,
-    expiresAt: record.keepMs === null ? null : at.now + record.keepMs,
-    doubted: false,
-    final: facts.final ?? false,
-    result: facts.result ?? null,
-    error: facts.error,
-  };
-}
-
-function accept(record: LedgerRecord, entry: HistoryEntry | null = null): Change {
-  if (entry === null) return { ok: true, record };
-  return { ok: true, record: { ...record, history: [...record.history, entry].slice(-HISTORY_LIMIT) } };
-}
-
-function refuse(refusal: Refusal): Change {
-  return { ok: false, refusal };
+/** A fact in hindsight, welcome as a late success is. A failure says nothing about an attempt that the ledger knows of. */
+function ranUnguarded(current: LedgerRecord | null, event: EventOf<"ran-unguarded">, at: Instant): Change {
+  const { intent, holder, end } = event;
+  const known = current === null || expired(current, at.now) ? null : current;
+  const isOurs = known !== null && known.holder === holder && (known.state === "claimed" || known.state === "sent");
+  if (known?.state === "confirmed" || (known?.state === "failed" && known.final)) {
+    if (known.state === "confirmed" || end.as === "failed") return refuse("final");
+  }
+  if (end.as === "failed" && known !== null && !isOurs) return refuse("exists");
+  const claimed = { to: "sent", holder, leaseMs: 0, newRound: true } as const;
+  // What the ledger knows may have happened with its own input; nothing else has.
+  const happened = known?.state === "sent" || known?.state === "unknown";
+  const wanted = () => (happened ? (known as LedgerRecord) : renew(known as LedgerRecord, intent, at));
+  const taken = () => take(actedBy(wanted(), intent.agent ?? null, at), claimed, at);
+  const ran = isOurs
+    ? { ...known, ...sentNow(known, at) }
+    : known === null
+      ? begin(intent, current, at, claimed)
+      : taken();
+  switch (end.as) {
+    case "done":
+      return accept(
+        settled(ran, "confirmed", at, { ...evidence(end), error: null }),
+        note(ran, "ran-unguarded", "confirmed", at),
+      );
+    case "failed":
+      if (ran.doubted) return stillInDoubt(ran, end, at);
+      return accept(
+        settled(ran, "failed", at, { error: end.error, final: end.final }),
+        note(ran, "ran-unguarded", "failed", at, { error: end.error.message }),
+      );
+    case "unknown": {
+      const entry = note(ran, "ran-unguarded", "unknown", at, { reason: end.why });
+      // Another attempt is sending: the doubt is kept beside it, so that its failure does not end it.
+      if (known?.state === "sent" && !isOurs && leaseAlive(known, at))
+        return accept({ ...known, doubted: true }, entry);
+      return accept({ ...inDoubt(ran, at, end.why), error: end.error }, entry);
+    }
+  }
 }

@@ -3,11 +3,16 @@ import {
   type Absent,
   type Action,
   type AttemptContext,
+  amount,
+  day,
+  email,
+  keepFor,
   type Nevertwice,
   nevertwice,
   type OnceOptions,
   type Outcome,
   type Store,
+  text,
 } from "nevertwice";
 import { memoryStore } from "nevertwice/memory";
 import { type SqliteHandle, sqliteStore } from "nevertwice/sqlite";
@@ -46,6 +51,17 @@ describe("types", () => {
     expect([await byZod({ n: "1" }), await byValibot({ n: "1" })]).toEqual([2, 2]);
   });
 
+  it("O13 effect is a closed union, and infers nothing", async () => {
+    const pay = nt.action("typed-pay", { effect: "mail", key: ["id"], run: async (_: { id: number }) => "ok" });
+    expectTypeOf(pay).toEqualTypeOf<Action<{ id: number }, string>>();
+    // @ts-expect-error no such effect
+    expect(() => nt.action("typed-sms", { effect: "sms", run: async (_: { id: number }) => 1 })).toThrow(
+      /effect is "sms"/,
+    );
+    // @ts-expect-error the tiers have other names
+    expect(() => keepFor.mail).toThrow(/keepFor\.mail does not exist/);
+  });
+
   it("what prepare makes is what run gets", async () => {
     const send = nt.action("draft", {
       prepare: async (input: { to: string }) => ({ text: `to ${input.to}` }),
@@ -63,6 +79,24 @@ describe("types", () => {
     nt.action("named", { key: ["to"], free: ["body"], run });
     // @ts-expect-error there is no such field
     nt.action("misspelt key", { key: ["too"], run });
+    nt.action("fields", { key: { to: email, body: text }, run });
+    nt.action("a window", { key: { to: true, at: day }, run: async (_input: { to: string; at: Date }) => 1 });
+    nt.action("an amount", { key: { total: amount("EUR") }, run: async (_input: { total: number | string }) => 1 });
+    nt.action("an amount in a function", {
+      key: (i: { total: number }) => [amount(i.total, "EUR")],
+      run: async () => 1,
+    });
+    // @ts-expect-error there is no such field
+    nt.action("misspelt field", { key: { too: email }, run });
+    // @ts-expect-error email() takes a text
+    nt.action("other type", { key: { to: email }, run: async (_input: { to: number }) => 1 });
+    nt.action("formerly", {
+      key: ["to"],
+      formerly: { name: "before", key: (i) => (i.to === "" ? null : [i.body]) },
+      run,
+    });
+    // @ts-expect-error there is no such field
+    nt.action("misspelt former field", { key: ["to"], formerly: { key: ["too"] }, run });
     // @ts-expect-error there is no such field
     nt.action("misspelt free", { free: ["bodyy"], run });
     // @ts-expect-error there is no such option
@@ -96,11 +130,10 @@ describe("types", () => {
       doubt: { quietFor: "1m", probe: async (input: { to: string }) => ({ as: "done", result: input.to.length }) },
       run: async (input: { to: string }) => input.to.length,
     });
-    nt.action("misprobed", {
-      doubt: { quietFor: "1m", probe: async () => ({ as: "done", result: "text" }) },
-      // @ts-expect-error the probe's result and the effect's must be of one type
-      run: async (_input: { to: string }) => 1,
-    });
+    const probe = async () => ({ as: "done", result: "text" }) as const;
+    const run = async (_input: { to: string }) => 1;
+    // @ts-expect-error the probe's result and the effect's must be of one type
+    nt.action("misprobed", { doubt: { quietFor: "1m", probe }, run });
   });
 
   it("once, stores and the instance", async () => {

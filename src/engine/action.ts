@@ -1,5 +1,6 @@
 /** What `nt.action()` hands out: a function that runs once, and the ways to look at it and to settle it. */
-import { configError, isNevertwiceError } from "../core/errors.ts";
+import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { requireGiven } from "../core/given-option.ts";
 import { checkTenant, isKey } from "../core/key.ts";
 import { type Absent, errorForOutcome, type Outcome } from "../core/outcome.ts";
 import type { Stored } from "../core/store.ts";
@@ -9,7 +10,8 @@ import {
   type CallOptions,
   makeCall,
   requireGivenIn,
-  warnOfCallTimeParts,
+  warnOfKeyParts,
+  warnOfNearKeys,
   warnOfShortKeep,
 } from "./call.ts";
 import type { Definition } from "./definition.ts";
@@ -19,12 +21,18 @@ import { asItIs, type Engine } from "./engine.ts";
 import { type Enqueued, type EnqueueOptions, enqueue, readTerms } from "./enqueue.ts";
 import { type Inputs, inChunks, oneByOneOrTogether, sharingStatements } from "./enqueue-many.ts";
 import { causeOf, isRemembered } from "./error-memory.ts";
+import type { KeyNotes } from "./key-notes.ts";
 import { checkSignature, type Resolution, resolveDoubt, type Target } from "./operate.ts";
 import { type PastAccess, pastAccess } from "./past.ts";
 import { parseInput } from "./standard-schema.ts";
 import { runInTransaction, statusInTransaction, viewOf } from "./transactional.ts";
 
 export interface ResendOptions extends CallOptions {
+  /**
+   * The version that was seen by whoever asks: the next one is sent, once, however often it is asked for. Left out, each call
+   * is one more version, apart from calls at the same moment. `version: 3` says the same as `after: 2`.
+   */
+  readonly after?: number;
   /** Who sends it again, and why: kept in the record's history. */
   readonly by: string;
   readonly reason: string;
@@ -48,7 +56,7 @@ export interface Action<I, R> {
   resend(input: I, options: ResendOptions): Promise<R>;
   /** Settles a doubt by a named person or program. */
   resolve(target: I | { readonly key: string }, resolution: Resolution<R>, options?: CallOptions): Promise<Outcome<R>>;
-  /** The key this input has. */
+  /** The key this input has; of its record, where that is under a former key. */
   keyOf(input: I, options?: CallOptions): Promise<string>;
 }
 
@@ -57,16 +65,20 @@ export interface ActionServices {
   readonly defaults: CallDefaults;
   /** Called at the first use, so that a program that only imports actions opens nothing. */
   readonly used: () => void;
+  /** Whether the key is still the one that the ledger knows. Absent: not looked after (once, jobs, runs, sequences, queues). */
+  readonly keyNotes?: KeyNotes;
 }
 
 const NO_OPTIONS: CallOptions = {};
 
 export function createAction<I, R>(definition: Definition, services: ActionServices): Action<I, R> {
-  const { engine } = services;
+  const { engine, keyNotes } = services;
   const calls = new Calls(definition, services);
 
-  const finishFor = <T>(call: Call, { tx }: CallOptions, finish: Finish<T>): T | Promise<T> =>
-    tx === undefined ? engine.outcome(call, finish) : runInTransaction(engine, call, tx).then(finish);
+  const finishFor = <T>(call: Call, { tx }: CallOptions, finish: Finish<T>): T | Promise<T> => {
+    if (keyNotes?.isChecked(definition) === false) checkKeyNote(services, call, tx !== undefined);
+    return tx === undefined ? engine.outcome(call, finish) : runInTransaction(engine, call, tx).then(finish);
+  };
 
   // No async function: one around every call costs it a generator and two promises.
   const begin = <T>(input: I, options: CallOptions, finish: Finish<T>): Promise<T> => {
@@ -114,15 +126,19 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
     async resend(input: I, signed: ResendOptions) {
       services.used();
       checkSignature(signed, `${definition.name}.resend`);
-      const { by, reason, ...options } = signed;
+      const { by, reason, after, version, ...options } = signed;
       if (options.tx !== undefined) {
         throw configError(
           `${definition.name}.resend: it takes no tx. To run a new version inside a transaction, call the action with { version, tx }.`,
         );
       }
-      const outcome = await calls.resendOnce(input, options, async (call) =>
-        engine.outcome({ ...call, resend: { by, reason } }, asItIs),
-      );
+      const send = async (call: Call) => engine.outcome({ ...call, resend: { by, reason } }, asItIs);
+      requireGiven(`${definition.name}.resend`, signed, ["after", "version"], NO_AFTER);
+      const next = versionToSend(`${definition.name}.resend`, after, version);
+      const outcome =
+        next === null
+          ? await calls.resendOnce(input, options, send)
+          : await send(await calls.make(input, { ...options, version: next }));
       return resultOrThrow(outcome as Outcome<R>, definition.name);
     },
     async resolve(target: I | { readonly key: string }, resolution: Resolution<R>, options: CallOptions = {}) {
@@ -133,17 +149,25 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
       }
       return (await resolveDoubt(engine, await calls.targetOf(target, options), resolution)) as Outcome<R>;
     },
-    keyOf: async (input: I, options: CallOptions = {}) => (await calls.make(input, options)).key,
+    keyOf: (input: I, options: CallOptions = {}) => calls.keyOf(input, options),
   };
   // `name` of a function is not writable, but it is configurable: stack traces and logs then show the action.
   Object.defineProperty(run, "name", { value: definition.name });
   return Object.assign(run, methods);
 }
 
+/** Beside the claim; close() waits for it. */
+function checkKeyNote({ engine, keyNotes }: ActionServices, call: Call, inTransaction: boolean): void {
+  if (inTransaction) keyNotes?.later(call);
+  else if (keyNotes !== undefined) engine.during(() => keyNotes.check(call)).catch(() => {});
+}
+
 /** Not made with every action: `once` makes one for each call. */
 export function pastOf(definition: Definition, services: ActionServices): PastAccess {
-  const calls = new Calls(definition, services);
-  return pastAccess(definition, services.engine, (input, options) => calls.make(input, options));
+  return pastAccess(definition, services.engine, (one) => {
+    const calls = new Calls(one, services);
+    return (input, options) => calls.make(input, options);
+  });
 }
 
 function queueing<I, R>(definition: Definition, services: ActionServices, calls: Calls) {
@@ -152,15 +176,19 @@ function queueing<I, R>(definition: Definition, services: ActionServices, calls:
     services.used();
     const terms = readTerms(options, definition.name);
     requireGivenIn(options, `${definition.name}.enqueue`);
-    const { scope, version, tenant, tx } = options;
+    const { scope, version, tenant, agent, tx } = options;
     const identity: CallOptions = {
       ...(scope !== undefined && { scope }),
       ...(version !== undefined && { version }),
       ...(tenant !== undefined && { tenant }),
+      ...(agent !== undefined && { agent }),
     };
     const plain = tx === undefined ? null : viewOf(engine, definition.name, tx);
     const view = plain !== null && share ? sharingStatements(plain) : plain;
-    const put = (call: Call) => engine.during(() => enqueue(engine, call, terms, { view, secret: defaults.secret }));
+    const put = (call: Call) => {
+      if (services.keyNotes?.isChecked(definition) === false) checkKeyNote(services, call, tx !== undefined);
+      return engine.during(() => enqueue(engine, call, terms, { view, secret: defaults.secret }));
+    };
     return { put, make: (input: I) => calls.make(input, identity), inLine: terms.orderKey !== null };
   };
   return {
@@ -202,6 +230,8 @@ export function outcomeOf(error: unknown): Outcome<unknown> | undefined {
   return typeof error === "object" && error !== null ? outcomes.get(error) : undefined;
 }
 
+const NO_AFTER = "The variable it comes from may not be set, and without it each call would be one more resend.";
+
 // A resend looks for the latest version in steps of this many, and never further than the last.
 const VERSIONS_A_LOOK = 16;
 const MAX_VERSIONS = 10_000;
@@ -228,7 +258,8 @@ class Calls {
   #make(given: unknown, input: unknown, options: CallOptions): Call {
     const { warnings, ledger } = this.#services.engine.services;
     const call = makeCall(this.#definition, given, input, options, this.#services.defaults);
-    warnOfCallTimeParts(this.#definition, input, ledger, warnings);
+    warnOfKeyParts(this.#definition, input, ledger, warnings);
+    warnOfNearKeys(call, warnings);
     warnOfShortKeep(call, warnings);
     return call;
   }
@@ -240,7 +271,14 @@ class Calls {
     checkTenant(tenant);
     const key = (target as { key?: unknown } | null)?.key;
     if (typeof key === "string" && isKey(key) && Object.keys(target as object).length === 1) return { key, tenant };
-    return { key: (await this.make(target, options)).key, tenant };
+    return { key: await this.keyOf(target, options), tenant };
+  }
+
+  /** Of its record, where the intent was recorded under a former key. */
+  async keyOf(given: unknown, options: CallOptions): Promise<string> {
+    const call = await this.make(given, options);
+    if (call.former === undefined || call.former.length === 0) return call.key;
+    return (await this.#services.engine.peek(call)).call.key;
   }
 
   /** Clicks at the same instant are one resend: they get the same version, and the engine joins them. */
@@ -258,12 +296,11 @@ class Calls {
 
   /** The version a resend gets: one above the latest, or the latest itself while it is not settled. */
   async #nextVersion(given: unknown, options: CallOptions): Promise<number> {
-    const first = options.version ?? 1;
     let latest: Stored | null = null;
-    for (let from = first; from < first + MAX_VERSIONS; from += VERSIONS_A_LOOK) {
+    for (let from = 1; from < MAX_VERSIONS; from += VERSIONS_A_LOOK) {
       const versions = Array.from({ length: VERSIONS_A_LOOK }, (_, i) => from + i);
       const calls = await Promise.all(versions.map((version) => this.make(given, { ...options, version })));
-      const stored = await Promise.all(calls.map((call) => this.#services.engine.services.ledger.read(call.key)));
+      const stored = await Promise.all(calls.map(async (call) => (await this.#services.engine.peek(call)).stored));
       // The last one there, not the first gap: an early version may be past its keep while a later one is in doubt.
       const last = stored.findLastIndex((one) => one !== null);
       latest = stored[last] ?? latest;
@@ -274,6 +311,27 @@ class Calls {
       `${this.#definition.name}: more than ${MAX_VERSIONS} versions of one intent. Put what makes them different into its key.`,
     );
   }
+}
+
+/** The version that was named; null: none was, so it is one above the latest. */
+function versionToSend(where: string, after: unknown, version: unknown): number | null {
+  for (const [option, value, least] of [
+    ["after", after, 1],
+    ["version", version, 2],
+  ] as const) {
+    if (value === undefined || (Number.isSafeInteger(value) && (value as number) >= least)) continue;
+    throw new NevertwiceError(
+      "INVALID_INPUT",
+      `${where}: ${option} is ${String(value)}; it takes a whole number from ${least} on. after is the version that was seen (1 is the first), version the one to send.`,
+    );
+  }
+  if (after === undefined) return version === undefined ? null : (version as number);
+  const next = (after as number) + 1;
+  if (version === undefined || version === next) return next;
+  throw new NevertwiceError(
+    "INVALID_INPUT",
+    `${where}: after is ${after} and version is ${version}, which are two different resends. The version after ${after} is ${next}; give one of the two options.`,
+  );
 }
 
 function settledForGood(stored: Stored): boolean {

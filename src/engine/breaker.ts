@@ -62,6 +62,11 @@ export class Breaker {
     this.#change("open");
   }
 
+  /** The next caller is the trial, however long it was to stay open. */
+  tryNow(): void {
+    if (this.#state === "open") this.#opensAgainAt = this.#clock.monotonic();
+  }
+
   /** The trial ended without a verdict on the store (one bad row, a setting): the next caller is the trial. */
   undecided(): void {
     if (this.#state !== "half-open") return;

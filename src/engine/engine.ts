@@ -5,21 +5,25 @@
 import { isStoreDown } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { canCompare, differing } from "../core/fingerprint.ts";
+import { aliasTarget } from "../core/formerly.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
-import { backoffMs } from "../core/policy.ts";
 import { expired, type LedgerRecord, leaseAlive } from "../core/record.ts";
+import { backoffMs, hasTriesLeft, mayResend } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import type { ResendPermit } from "../core/transition.ts";
-import { type Call, intentOf, type Outside, queueAgainOf } from "./call.ts";
+import { type Call, intentOf, type Outside, queueAgainOf, rekeyed } from "./call.ts";
 import { Drive, type Driven, type Finish } from "./drive.ts";
 import { rememberedError, withCause, withStoredCause } from "./error-memory.ts";
+import { about, by } from "./events.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
+import { aliasSwapsOf, follow, followKey, type Located, locate, peek } from "./formerly.ts";
 import type { Applied, EventSource } from "./ledger.ts";
 import { askProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
 import { hasSameBytes, inputToResend, originalInput } from "./resend-input.ts";
+import { differsFrom } from "./same-input.ts";
 import { swapsOf, turnOf } from "./turn.ts";
 import { runUnguarded } from "./unguarded.ts";
 import { WaitBudget } from "./wait-budget.ts";
@@ -73,9 +77,13 @@ export class Engine {
     const flight = this.#flights.get(call.key);
     if (flight !== undefined) return this.#join(call, flight).then(finish);
     this.requireOpen();
+    if (this.services.unguarded.has(call.key)) return this.#afterOutage(call).then(finish);
     const known = this.#replays.has(call.key) ? this.#replays.get(call.key, this.services.ledger.instant().now) : null;
     // Confirmed never changes: nothing to wait for, and nothing to ask.
-    if (known !== null) return finish(this.#conflictWith(call, known) ?? this.#answer(call, known.record));
+    if (known !== null) {
+      const own = rekeyed(call, known.record, known.record);
+      return finish(this.#conflictWith(own, known) ?? this.#answer(own, known.record));
+    }
     return new Promise((resolve, reject) => {
       const drive = new Drive(this.#flights, this.#flights.start(call.key, call.print), { finish, resolve, reject });
       this.#drive(call, drive);
@@ -102,7 +110,7 @@ export class Engine {
     // The flight itself only waited for another process, and ran out of patience before this caller does.
     if (joined?.status === "in_flight" && waitMs > 0) return this.outcome({ ...call, waitMs }, asItIs);
     if (joined !== null) return this.#joined(call, joined, differs.free);
-    this.services.events.emit({ type: "in_flight", action: call.definition.name, key: call.key });
+    this.services.events.emit({ type: "in_flight", ...about(call) });
     return this.#inFlightNow(call);
   }
 
@@ -123,8 +131,15 @@ export class Engine {
 
   /** Another tenant's record is a miss: a key that got about opens nothing. Who has no tenant (""), sees all. */
   async find(key: string, tenant: string): Promise<Stored | null> {
-    const stored = await this.services.ledger.read(key);
+    const { unguarded, ledger } = this.services;
+    if (unguarded.has(key)) await unguarded.write(key);
+    const stored = await followKey(aliasSwapsOf(ledger), key);
     return stored !== null && tenant !== "" && stored.record.tenant !== tenant ? null : stored;
+  }
+
+  /** The record of a call as it is now, under whichever of its keys. Nothing is written. */
+  peek(call: Call): Promise<Located> {
+    return peek(aliasSwapsOf(this.services.ledger), call);
   }
 
   describe(record: LedgerRecord): Outcome<unknown> | Absent {
@@ -143,6 +158,35 @@ export class Engine {
     return this.#flying(call, () => this.#turns(call, stored, false, new WaitBudget(this.services, 0), true));
   }
 
+  /** This process has run it while the store was down: the ledger is told before it is asked. */
+  #afterOutage(call: Call): Promise<Outcome<unknown>> {
+    return this.#flying(call, async () => {
+      const { unguarded, ledger, clock, underWay } = this.services;
+      const budget = this.#budget(call, { at: clock.monotonic(), inside: underWay.inside });
+      try {
+        await unguarded.write(call.key);
+      } catch (error) {
+        if (!call.definition.policy.failOpen || !isStoreDown(error)) throw error;
+        return this.#duringOutage(call, this.services.newHolder());
+      }
+      return this.#turns(call, await ledger.read(call.key), true, budget);
+    });
+  }
+
+  /** By the same rules as with the ledger, as far as this process knows. */
+  #duringOutage(call: Call, holder: string): Outcome<unknown> | Promise<Outcome<unknown>> {
+    const { unguarded, ledger } = this.services;
+    const record = unguarded.recordOf(call.key);
+    if (record === null) return runUnguarded(this.services, call, holder);
+    const differs = this.#differsFrom(call, record);
+    if (differs !== null) return this.#conflict(call, differs);
+    const sameBytes = record.state === "unknown" && hasSameBytes(this.services, call, record);
+    const situation = { policy: call.definition.policy, at: ledger.instant(), newRound: true, sameBytes };
+    const step = nextStep(record, situation).do;
+    if (step === "claim" || step === "resend") return runUnguarded(this.services, call, holder);
+    return this.#answer(call, record);
+  }
+
   async #flying(call: Call, work: () => Promise<Outcome<unknown>>): Promise<Outcome<unknown>> {
     return new Promise((resolve, reject) => {
       const drive = new Drive(this.#flights, this.#flights.start(call.key, call.print), {
@@ -158,13 +202,34 @@ export class Engine {
     try {
       // Here, in the caller's own async context: what runs below may go on in another one.
       const asked = { at: this.services.clock.monotonic(), inside: this.services.underWay.inside };
-      if (this.#mostlyRepeats()) this.#learn(this.#lookFirst(call, this.#budget(call, asked)), drive);
+      if (call.former !== undefined && call.former.length > 0)
+        this.#learn(this.#underFormerKeys(call, this.#budget(call, asked)), drive);
+      else if (call.paced || this.#mostlyRepeats())
+        this.#learn(this.#lookFirst(call, this.#budget(call, asked)), drive);
       else if (call.definition.policy.failOpen)
         this.#learn(this.#turns(call, null, true, this.#budget(call, asked)), drive);
       else this.#plainly(call, asked, drive);
     } catch (error) {
       drive.crashed(error);
     }
+  }
+
+  /** Before anything is claimed, all keys of the intent lead to one record: processes with the old definition hold that one. */
+  async #underFormerKeys(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
+    const swaps = aliasSwapsOf(this.services.ledger);
+    let located: Located;
+    try {
+      located = await locate(swaps, call);
+    } catch (error) {
+      if (call.definition.policy.failOpen && isStoreDown(error))
+        return this.#duringOutage(call, this.services.newHolder());
+      throw error;
+    }
+    const outcome = await this.#turns(located.call, located.stored, true, budget);
+    // Settled for good: how long the alias is kept is known now.
+    if (outcome.status === "done" && !outcome.replayed)
+      void this.services.underWay.during(locate(swaps, call).catch(() => null));
+    return outcome;
   }
 
   /**
@@ -228,27 +293,34 @@ export class Engine {
     if (seen?.record.state === "confirmed" && !expired(seen.record, this.services.ledger.instant().now)) {
       return this.#conflictWith(call, seen) ?? this.#answer(call, seen.record);
     }
-    return this.#turns(call, seen, true, budget);
+    return this.#turns(call, seen, !call.paced, budget);
   }
 
   /** Whether the store may guard such an action is asked first; once it may, there is nothing to wait for. */
-  #applyClaim(call: Call, stored: Stored | null, newRound: boolean): Promise<Applied> {
+  #applyClaim(
+    call: Call,
+    stored: Stored | null,
+    newRound: boolean,
+    holder = this.services.newHolder(),
+  ): Promise<Applied> {
     const { ledger } = this.services;
     const admission = ledger.admits(call.definition.policy.doubt.kind);
     // By flights, not by attempts under way: of a burst in one tick no attempt has begun yet.
-    const place = stored?.record.terms?.place;
-    if (admission === null) return ledger.apply(stored, this.#claimOf(call, newRound, place), this.#flights.lone);
-    return admission.then(() => ledger.apply(stored, this.#claimOf(call, newRound, place)));
+    const claim = this.#claimOf(call, newRound, holder, stored);
+    if (admission === null) return ledger.apply(stored, claim, this.#flights.lone);
+    return admission.then(() => ledger.apply(stored, claim));
   }
 
-  /** `place`: where its turn in its order has come. */
-  #claimOf(call: Call, newRound: boolean, place: number | undefined): EventSource {
-    const { payloads, newHolder } = this.services;
+  /** `stored`: as this call saw it, and the place in its order at which its turn has come. */
+  #claimOf(call: Call, newRound: boolean, holder: string, stored: Stored | null): EventSource {
+    const place = stored?.record.terms?.place;
+    const { payloads } = this.services;
     const { definition } = call;
-    const holder = call.outside?.holder ?? newHolder();
     return (current) => {
       // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
       if (current !== null && this.#differsFrom(call, current) !== null) return null;
+      // Another try came in between: the next turn sees it, and its pause.
+      if (call.paced && current !== null && (stored === null || current.fence !== stored.record.fence)) return null;
       const claim = {
         type: "claim",
         intent: intentOf(call, current, payloads),
@@ -264,15 +336,18 @@ export class Engine {
 
   /** `settling`: only end the doubt. What turns out not to have happened is left to the next call. */
   async #turns(
-    call: Call,
+    asked: Call,
     seen: Stored | null,
     newRound: boolean,
     budget: WaitBudget,
     settling = false,
   ): Promise<Outcome<unknown>> {
+    let call = asked;
     let stored = seen;
     let fresh = newRound;
     for (let turn = 0; turn < MAX_TURNS; turn += 1) {
+      const moved = this.#whereItIs(call, stored, turn);
+      if (moved !== null) ({ call, stored } = await moved);
       const conflict = this.#conflictWith(call, stored);
       if (conflict !== null) return conflict;
       if (settling && stored && stored.record.state !== "unknown") return this.#answer(call, stored.record);
@@ -294,6 +369,14 @@ export class Engine {
     );
   }
 
+  /** Null: where it was. An alias is followed; and what has former keys is looked for under all of them before each turn. */
+  #whereItIs(call: Call, stored: Stored | null, turn: number): Promise<Located> | null {
+    const { ledger } = this.services;
+    if (turn > 0 && call.former !== undefined && call.former.length > 0) return locate(aliasSwapsOf(ledger), call);
+    const target = stored === null ? null : aliasTarget(stored.record, ledger.instant().now);
+    return target === null ? null : follow(aliasSwapsOf(ledger), call, target);
+  }
+
   /**
    * A first call is best claimed blindly: one write. A repeat is best read: no write at all. Which of the two calls are
    * is learned from the last few.
@@ -310,6 +393,7 @@ export class Engine {
       policy: call.definition.policy,
       at,
       newRound: fresh,
+      paced: call.paced === true,
       sameBytes,
     });
     switch (step.do) {
@@ -359,13 +443,14 @@ export class Engine {
   }
 
   async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
+    const holder = call.outside?.holder ?? this.services.newHolder();
     try {
-      const applied = await this.#applyClaim(call, stored, fresh);
+      const applied = await this.#applyClaim(call, stored, fresh, holder);
       if (!applied.ok) return { stored: applied.stored, fresh };
       return await this.#attempt(call, applied.stored, call.input, budget);
     } catch (error) {
       if (call.definition.policy.failOpen && isStoreDown(error))
-        return { outcome: await runUnguarded(this.services, call) };
+        return { outcome: await this.#duringOutage(call, holder) };
       throw error;
     }
   }
@@ -385,6 +470,7 @@ export class Engine {
       holder: call.outside?.holder ?? newHolder(),
       leaseMs,
       newRound: fresh,
+      agent: call.agent,
     });
     if (!applied.ok) return { stored: applied.stored, fresh };
     const input =
@@ -426,7 +512,7 @@ export class Engine {
       case "unknown": {
         const { tries } = end.stored.record;
         const pauseMs = backoffMs(policy, tries, null, this.services.random);
-        const settling = policy.doubt.kind !== "hold" && tries < policy.attempts;
+        const settling = policy.doubt.kind !== "hold" && mayResend(policy, end.stored.record);
         if (settling && (await budget.pause(pauseMs))) return { stored: end.stored, fresh: false };
         return { outcome: withCause(this.describe(end.stored.record) as Outcome<unknown>, end.error) };
       }
@@ -439,39 +525,45 @@ export class Engine {
     const answer = await askProbe(this.services, call, record);
     if (answer.as === "unknown") return { outcome: this.#answer(call, record) };
     const bound = { tenant: record.tenant, key: record.key, fence: record.fence };
+    const { now } = ledger.instant();
     const fact =
       answer.as === "done"
-        ? { as: "done" as const, result: payloads.store(answer.result, "result", 1 << 20, bound) }
-        : { as: "not-done" as const, noneLeft: !fresh && record.tries >= call.definition.policy.attempts };
+        ? {
+            as: "done" as const,
+            result: payloads.store(answer.result, "result", 1 << 20, bound),
+            providerId: this.services.providerIds.of(call.definition, answer.result),
+          }
+        : { as: "not-done" as const, noneLeft: !fresh && !hasTriesLeft(call.definition.policy, record, now) };
     const applied = await ledger.apply(stored, { type: "probed", fence: record.fence, quietForMs, answer: fact });
     if (applied.ok)
-      events.emit({ type: "settled", action: record.action, key: record.key, as: answer.as, how: "probe" });
+      events.emit({
+        type: "settled",
+        action: record.action,
+        key: record.key,
+        ...by(record),
+        as: answer.as,
+        how: "probe",
+      });
     return { stored: applied.stored, fresh };
   }
 
   #answer(call: Call, record: LedgerRecord): Outcome<unknown> {
     const outcome = this.describe(record) as Outcome<unknown>;
     const { events } = this.services;
-    const action = call.definition.name;
     if (outcome.status === "done") {
-      this.#replays.put({ record, version: 0 });
-      events.emit({ type: "replayed", action, key: call.key, attempt: record.attempt });
+      this.#replays.put({ record, version: 0 }, call.calledAs);
+      events.emit({ type: "replayed", ...about(call), attempt: record.attempt });
       if (!canCompare(record.fingerprint, call.print)) return outcome;
       const { free } = differing(record.fingerprint, call.print, call.definition.free);
       return free.length > 0 ? { ...outcome, differs: free } : outcome;
     }
-    if (outcome.status === "in_flight") events.emit({ type: "in_flight", action, key: call.key });
+    if (outcome.status === "in_flight") events.emit({ type: "in_flight", ...about(call) });
     return outcome;
   }
 
   #joined(call: Call, outcome: Outcome<unknown>, freeDiffers: readonly string[]): Outcome<unknown> {
     if (outcome.status !== "done") return outcome;
-    this.services.events.emit({
-      type: "replayed",
-      action: call.definition.name,
-      key: call.key,
-      attempt: outcome.attempt,
-    });
+    this.services.events.emit({ type: "replayed", ...about(call), attempt: outcome.attempt });
     return { ...outcome, replayed: true, ...(freeDiffers.length > 0 && { differs: freeDiffers }) };
   }
 
@@ -488,39 +580,24 @@ export class Engine {
     return differs === null ? null : this.#conflict(call, differs);
   }
 
-  /** The guarded fields that make the record another input's; null: it is ours to go on with. */
   #differsFrom(call: Call, record: LedgerRecord): readonly string[] | null {
-    if (expired(record, this.services.ledger.instant().now)) return null;
-    if (!canCompare(record.fingerprint, call.print) && isSafeUncompared(record, call)) return null;
-    const { guarded } = differing(record.fingerprint, call.print, call.definition.free);
-    // Known not to have happened, and nobody is at it: the corrected input may go ahead.
-    if (guarded.length === 0 || (record.state === "failed" && !record.final)) return null;
-    return guarded;
+    return differsFrom(call, record, this.services.ledger.instant().now);
   }
 
   #conflict(call: Call, differs: readonly string[]): Outcome<unknown> {
-    this.services.events.emit({ type: "conflict", action: call.definition.name, key: call.key, differs });
+    this.services.events.emit({ type: "conflict", ...about(call), differs });
     return { status: "conflict", key: call.key, differs };
   }
 
   #emitUnknown(record: LedgerRecord): void {
     const { action, key, attempt, why } = record;
-    this.services.events.emit({ type: "unknown", action, key, attempt, why: why ?? "" });
+    this.services.events.emit({ type: "unknown", action, key, ...by(record), attempt, why: why ?? "" });
   }
 }
 
 /** An outcome as it is. */
 export function asItIs(outcome: Outcome<unknown>): Outcome<unknown> {
   return outcome;
-}
-
-/**
- * The record's digests belong to an encryption key that is not given. Answers that run nothing and show no result need
- * no comparison: a result that is sealed, and a doubt that this call will not run again with its own input.
- */
-function isSafeUncompared({ state, result }: LedgerRecord, { definition }: Call): boolean {
-  if (state === "confirmed") return result !== null && !("json" in result);
-  return (state === "sent" || state === "unknown") && definition.policy.doubt.kind !== "retry";
 }
 
 /** When a call was made, and whether inside an attempt of this instance. */

@@ -2,6 +2,7 @@
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
+import { aliasTarget } from "../core/formerly.ts";
 import { isSettled } from "../core/order.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { expired, type LedgerRecord, type State, type WorkTerms } from "../core/record.ts";
@@ -12,6 +13,8 @@ import { type Call, type CallDefaults, type CallOptions, intentOf } from "./call
 import { sleep } from "./clock.ts";
 import type { Engine } from "./engine.ts";
 import { inputDoesNotFit, requireStorableInput } from "./enqueued-input.ts";
+import { by } from "./events.ts";
+import { aliasSwapsOf, aliasSwapsWithin, follow, locate } from "./formerly.ts";
 import type { Applied } from "./ledger.ts";
 import { insertInLine, type KnownNote, lineKey, place } from "./line.ts";
 import { swapsOf, swapsWithin } from "./turn.ts";
@@ -38,9 +41,16 @@ export interface Enqueued<R> {
   readonly result?: R;
 }
 
-const OPTIONS = new Set("tx dueAt delay expires priority orderKey scope version tenant".split(" "));
+const OPTIONS = new Set("tx dueAt delay expires priority orderKey scope version tenant agent".split(" "));
 const HIGHEST_PRIORITY = 9;
 const LONGEST_ORDER_KEY = 1_024;
+
+const KEPT_UNTIL_DONE = Symbol("kept until done");
+
+/** Options for a part of something longer: once failed it is kept without an end, so that the rest never goes on without it. */
+export function keptUntilDone<O extends EnqueueOptions>(options: O): O {
+  return { ...options, [KEPT_UNTIL_DONE]: true };
+}
 
 /** What the options say, checked once for all intents of a call. */
 export interface Terms {
@@ -50,6 +60,7 @@ export interface Terms {
   readonly expiresMs: number | null;
   readonly priority: number;
   readonly orderKey: string | null;
+  readonly keptUntilDone: boolean;
 }
 
 export function readTerms(options: EnqueueOptions, action: string): Terms {
@@ -79,6 +90,7 @@ export function readTerms(options: EnqueueOptions, action: string): Terms {
     expiresMs: expires === undefined || expires instanceof Date ? null : durationMs(expires, where("expires")),
     priority,
     orderKey,
+    keptUntilDone: KEPT_UNTIL_DONE in options,
   };
 }
 
@@ -97,15 +109,28 @@ export async function enqueue(
 ): Promise<Enqueued<unknown>> {
   await requireStorableInput(call, secret);
   const { ledger } = engine.services;
+  const { unguarded } = engine.services;
+  if (view !== null) unguarded.requireWritten(call.key, `${call.definition.name}.enqueue`);
+  else if (unguarded.has(call.key)) await unguarded.write(call.key);
   const admission = ledger.admits(call.definition.policy.doubt.kind);
   if (admission !== null) await admission;
   const line = terms.orderKey === null ? undefined : lineFor(call, terms.orderKey, secret);
   const holder = engine.services.newHolder();
-  const source = enqueueOf(engine, call, terms, { line, holder });
-  const put = () => (view === null ? ledger.apply(null, source) : applyWithin(engine, view, source));
-  const applied = line === undefined ? await put() : await inLine(engine, line, view, put);
-  return answer(engine, call, applied, { holder, inTransaction: view !== null });
+  const swaps = view === null ? aliasSwapsOf(ledger) : aliasSwapsWithin(ledger, view);
+  let at = call.former === undefined || call.former.length === 0 ? call : (await locate(swaps, call)).call;
+  for (let hop = 0; ; hop += 1) {
+    const source = enqueueOf(engine, at, terms, { line, holder });
+    const put = () => (view === null ? ledger.apply(null, source) : applyWithin(engine, view, source));
+    const applied = line === undefined ? await put() : await inLine(engine, line, view, put);
+    const target = applied.ok ? null : aliasTarget(applied.stored?.record, ledger.instant().now);
+    if (target === null || hop === MOST_HOPS)
+      return answer(engine, at, applied, { holder, inTransaction: view !== null });
+    at = (await follow(swaps, at, target)).call;
+  }
 }
+
+// An alias that leads to another one is followed in one step. More of them come about only while others write them.
+const MOST_HOPS = 8;
 
 type Source = (current: LedgerRecord | null) => LedgerEvent | null;
 
@@ -135,16 +160,17 @@ function knownUntil(intent: Intent, notAfter: number | undefined): Intent {
 
 /** A record of an order is inserted without a place; it gets one right after. */
 function workTerms(
-  { notAfter, expiresMs, priority }: Terms,
+  { notAfter, expiresMs, priority, keptUntilDone }: Terms,
   dueAt: number,
   line: string | undefined,
 ): WorkTerms | null {
   const until = notAfter ?? (expiresMs === null ? null : dueAt + expiresMs);
-  if (until === null && priority === 0 && line === undefined) return null;
+  if (until === null && priority === 0 && line === undefined && !keptUntilDone) return null;
   return {
     ...(until !== null && { notAfter: until }),
     ...(priority !== 0 && { priority }),
     ...(line !== undefined && { line }),
+    ...(keptUntilDone && { keptUntilDone }),
   };
 }
 
@@ -254,7 +280,8 @@ async function applyWithin(engine: Engine, view: TransactionView, source: Source
 
 /** The guarded fields that make the record another input's; what surely never happened may be corrected. */
 function conflictOf(engine: Engine, call: Call, record: LedgerRecord): readonly string[] | null {
-  if (expired(record, engine.services.ledger.instant().now)) return null;
+  const { now } = engine.services.ledger.instant();
+  if (expired(record, now) || aliasTarget(record, now) !== null) return null;
   if (record.state === "failed" && !record.final) return null;
   const { guarded } = differing(record.fingerprint, call.print, call.definition.free);
   return guarded.length === 0 ? null : guarded;
@@ -267,7 +294,7 @@ function answer(
   { holder, inTransaction }: { readonly holder: string; readonly inTransaction: boolean },
 ): Enqueued<unknown> {
   const { key, definition } = call;
-  const seen = { type: "in_transaction", action: definition.name, key } as const;
+  const seen = { type: "in_transaction", action: definition.name, key, ...by(call) } as const;
   const { events, payloads } = engine.services;
   const record = applied.stored?.record;
   if (record === undefined) {
@@ -280,14 +307,14 @@ function answer(
   const differs = applied.ok ? null : conflictOf(engine, call, record);
   if (differs !== null) {
     if (inTransaction) events.emit({ ...seen, what: "conflict" });
-    else events.emit({ type: "conflict", action: definition.name, key, differs });
+    else events.emit({ type: "conflict", action: definition.name, key, ...by(call), differs });
     throw errorForOutcome({ status: "conflict", key, differs }, definition.name);
   }
   // A repeat may have changed nothing but how long the intent is known.
   const queued = applied.ok && (record.state === "pending" ? record.holder === holder : !isSettled(record));
   const created = queued && record.attempt === 0 && record.createdAt === record.updatedAt;
   if (queued && inTransaction) events.emit({ ...seen, what: "enqueued" });
-  else if (queued) events.emit({ type: "enqueued", action: definition.name, key, created });
+  else if (queued) events.emit({ type: "enqueued", action: definition.name, key, ...by(call), created });
   const done = record.state === "confirmed" ? payloads.load(record, "result") : null;
   return { key, created, state: record.state, ...(done !== null && { result: done.value }) };
 }

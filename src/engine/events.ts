@@ -2,17 +2,31 @@
 import { redact } from "../core/redact.ts";
 import { outside } from "./context.ts";
 
+/** `agent`: who made the attempt that the event is about, or the call that was answered. Absent: nobody was named. */
 export type EngineEvent =
   | {
       readonly type: "executed";
       readonly action: string;
       readonly key: string;
+      readonly agent?: string;
       readonly attempt: number;
       readonly ms: number;
     }
-  | { readonly type: "replayed"; readonly action: string; readonly key: string; readonly attempt: number }
+  | {
+      readonly type: "replayed";
+      readonly action: string;
+      readonly key: string;
+      readonly agent?: string;
+      readonly attempt: number;
+    }
   /** An intent is in the outbox. */
-  | { readonly type: "enqueued"; readonly action: string; readonly key: string; readonly created: boolean }
+  | {
+      readonly type: "enqueued";
+      readonly action: string;
+      readonly key: string;
+      readonly agent?: string;
+      readonly created: boolean;
+    }
   /**
    * Seen or written in the caller's own transaction: true for others only if that commits, which the engine is not
    * told. The other events are about what is committed.
@@ -21,13 +35,15 @@ export type EngineEvent =
       readonly type: "in_transaction";
       readonly action: string;
       readonly key: string;
+      readonly agent?: string;
       readonly what: "executed" | "replayed" | "conflict" | "enqueued";
     }
-  | { readonly type: "in_flight"; readonly action: string; readonly key: string }
+  | { readonly type: "in_flight"; readonly action: string; readonly key: string; readonly agent?: string }
   | {
       readonly type: "failed";
       readonly action: string;
       readonly key: string;
+      readonly agent?: string;
       readonly attempt: number;
       readonly final: boolean;
     }
@@ -35,24 +51,38 @@ export type EngineEvent =
       readonly type: "unknown";
       readonly action: string;
       readonly key: string;
+      readonly agent?: string;
       readonly attempt: number;
       readonly why: string;
     }
-  | { readonly type: "conflict"; readonly action: string; readonly key: string; readonly differs: readonly string[] }
+  | {
+      readonly type: "conflict";
+      readonly action: string;
+      readonly key: string;
+      readonly agent?: string;
+      readonly differs: readonly string[];
+    }
   | {
       readonly type: "settled";
       readonly action: string;
       readonly key: string;
+      readonly agent?: string;
       readonly as: "done" | "not-done" | "failed";
       readonly how: "probe" | "resolve" | "late-success";
     }
-  | { readonly type: "lease_lost"; readonly action: string; readonly key: string; readonly attempt: number }
+  | {
+      readonly type: "lease_lost";
+      readonly action: string;
+      readonly key: string;
+      readonly agent?: string;
+      readonly attempt: number;
+    }
   /** Two successes with different results under one key: the effect happened twice. */
-  | { readonly type: "duplicate_detected"; readonly action: string; readonly key: string }
+  | { readonly type: "duplicate_detected"; readonly action: string; readonly key: string; readonly agent?: string }
   /** Run without the ledger, because the store was down and the action asked for it. */
-  | { readonly type: "bypassed"; readonly action: string; readonly key: string }
+  | { readonly type: "bypassed"; readonly action: string; readonly key: string; readonly agent?: string }
   /** The effect happened and the ledger could not be told; it is being told again. */
-  | { readonly type: "confirm_delayed"; readonly action: string; readonly key: string }
+  | { readonly type: "confirm_delayed"; readonly action: string; readonly key: string; readonly agent?: string }
   | { readonly type: "store_down"; readonly store: string; readonly error: unknown }
   | { readonly type: "store_up"; readonly store: string }
   /** A record that cannot be read was met; said once for each. It guards its key still: calls for it are refused. */
@@ -62,6 +92,22 @@ export type EngineEvent =
 /** Work was added, or will have been when the caller's transaction commits: worth a look, now and for a while. */
 export function isEnqueued(event: EngineEvent): event is Extract<EngineEvent, { action: string }> {
   return event.type === "enqueued" || (event.type === "in_transaction" && event.what === "enqueued");
+}
+
+/** The agent of a call or a record, as events have it. */
+export function by({ agent }: { readonly agent: string | null }): { readonly agent?: string } {
+  return agent === null ? NOBODY : { agent };
+}
+
+const NOBODY = Object.freeze({});
+
+/** What the events of a call begin with. */
+export function about(call: {
+  readonly definition: { readonly name: string };
+  readonly key: string;
+  readonly agent: string | null;
+}) {
+  return { action: call.definition.name, key: call.key, ...by(call) };
 }
 
 export type EventListener = (event: EngineEvent) => void;

@@ -6,14 +6,15 @@ import { formatDuration } from "../core/duration.ts";
 import {
   configError,
   isNevertwiceError,
+  isStoreUnavailable,
   NevertwiceError,
   type PutOff,
   putOffMark,
   rejectedMark,
 } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
-import { backoffMs } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
+import { givenUp, type NextTry, nextTry } from "../core/retry.ts";
 import { ReturnedError, returnedError } from "../core/returned-error.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
@@ -22,20 +23,23 @@ import { isUnclassified, unclassifiedWarning } from "../core/way-out.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
 import { type AttemptContext, type Context, contextOf, type Logger } from "./context.ts";
-import type { Events, Warnings } from "./events.ts";
+import { by, type Events, type Warnings } from "./events.ts";
 import { runOrExists } from "./exists.ts";
 import type { Applied, Applying, Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
+import type { ProviderIds } from "./provider-ids.ts";
 import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./pulse.ts";
 import { forgetRequests, requestsOf, watchRequests } from "./requests-seen.ts";
 import { failureIn, warnOfLostResult, warnOfOddResult } from "./result-warnings.ts";
 import { sameEffect } from "./same-effect.ts";
 import type { UnderWay } from "./under-way.ts";
+import type { UnguardedRuns } from "./unguarded-runs.ts";
 import type { Untold } from "./untold.ts";
 import { verdictOn } from "./verdict.ts";
 import { begin, NO_WORK, timeoutError } from "./work.ts";
 
 type NotSent = Extract<LedgerEvent, { readonly type: "not-sent" }>;
+type Failure = Pick<NotSent, "retryAt" | "final" | "givesUpAt"> & Pick<NextTry, "because">;
 
 export type End =
   | { readonly kind: "done"; readonly outcome: Outcome<unknown>; readonly stored: Stored | null }
@@ -55,10 +59,12 @@ export interface ExecutionServices {
   readonly clock: Clock;
   readonly random: () => number;
   readonly payloads: Payloads;
+  readonly providerIds: ProviderIds;
   readonly events: Events;
   readonly warnings: Warnings;
   readonly logger: Logger;
   readonly untold: Untold;
+  readonly unguarded: UnguardedRuns;
   readonly heart: Heart;
   readonly underWay: UnderWay;
 }
@@ -178,7 +184,7 @@ class Execution implements Watcher<unknown>, Applying {
       type: "mark",
       hold: this.#pulse.hold,
       leaseMs: policy.leaseMs,
-      timeoutMs: policy.timeoutMs,
+      timeoutMs: policy.roomMs,
       draft: this.#services.payloads.store(draft, "draft", DEFAULT_LIMITS.inputBytes, bound),
     });
     if (applied.ok) this.#pulse.stored = applied.stored;
@@ -188,9 +194,7 @@ class Execution implements Watcher<unknown>, Applying {
   /** F16: an event loop that stood still may have slept through its lease; then nothing may be sent any more. */
   #hasRoom(at = this.#services.ledger.instant()): boolean {
     const { lease } = this.#record;
-    return (
-      lease !== null && lease.epoch === at.epoch && lease.until - at.steady >= this.#call.definition.policy.timeoutMs
-    );
+    return lease !== null && lease.epoch === at.epoch && lease.until - at.steady >= this.#call.definition.policy.roomMs;
   }
 
   /**
@@ -280,7 +284,7 @@ class Execution implements Watcher<unknown>, Applying {
     try {
       warnOfOddResult(this.#services.warnings, this.#call.definition.name, value);
       this.#value = value;
-      this.#told = { type: "confirm", hold: this.#pulse.hold, result: this.#resultPayload(value) };
+      this.#told = { type: "confirm", hold: this.#pulse.hold, ...this.#evidence(value) };
       const { ledger, heart } = this.#services;
       // With no other attempt under way there is nobody to share the commit with.
       ledger.applyThen(this.#pulse.stored, this.#told, this, heart.still);
@@ -297,9 +301,9 @@ class Execution implements Watcher<unknown>, Applying {
     }
     const { events, clock } = this.#services;
     if (events.watched) {
-      const { attempt, key } = this.#record;
+      const { attempt } = this.#record;
       const ms = clock.monotonic() - this.#pulse.beganAt;
-      events.emit({ type: "executed", action: this.#call.definition.name, key, attempt, ms });
+      events.emit({ type: "executed", ...this.#about, attempt, ms });
     }
     const { record } = applied.stored;
     this.#ending.ended(this.#done(this.#value, record.settledAt ?? record.updatedAt, applied.stored));
@@ -308,13 +312,15 @@ class Execution implements Watcher<unknown>, Applying {
   /** It happened, and that is what the caller must hear. The ledger is told as soon as it listens again. */
   failed(error: unknown): void {
     const { ledger, events, untold } = this.#services;
-    const { key, definition } = this.#call;
-    if (!storeIsDown(error) || this.#told === null) {
+    const { key } = this.#call;
+    if (!isStoreUnavailable(error) || this.#told === null) {
       this.#ending.crashed(error);
       return;
     }
-    events.emit({ type: "confirm_delayed", action: definition.name, key });
+    events.emit({ type: "confirm_delayed", ...this.#about });
     untold.add({ key, event: this.#told });
+    const change = transition(this.#record, this.#told, ledger.instant());
+    if (change.ok) this.#remember(change.record, this.#value);
     this.#ending.ended(this.#done(this.#value, ledger.instant().now, null));
   }
 
@@ -327,23 +333,29 @@ class Execution implements Watcher<unknown>, Applying {
     };
   }
 
-  #resultPayload(value: unknown) {
+  /** What its events begin with. */
+  get #about() {
+    return { action: this.#call.definition.name, key: this.#call.key, ...by(this.#record) };
+  }
+
+  /** What is kept of a result. */
+  #evidence(value: unknown) {
     const { tenant, key, fence } = this.#record;
-    const { payloads } = this.#services;
-    const payload = payloads.store(value, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
-    if (payload !== null && "omitted" in payload)
-      warnOfLostResult(this.#services.warnings, this.#call.definition.name, payload.omitted);
-    return payload;
+    const { payloads, providerIds, warnings } = this.#services;
+    const { definition } = this.#call;
+    const result = payloads.store(value, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
+    if (result !== null && "omitted" in result) warnOfLostResult(warnings, definition.name, result.omitted);
+    return { result, providerId: providerIds.of(definition, value) };
   }
 
   /** Somebody else's success is on record already: one effect seen twice, or two effects. */
   #secondSuccess(value: unknown, stored: Stored | null): End {
     const { events, payloads } = this.#services;
-    const { key, definition } = this.#call;
+    const { key } = this.#call;
     const record = stored?.record;
     const first = record ? payloads.load(record, "result").value : undefined;
     if (record?.state === "confirmed" && !sameEffect(first, value)) {
-      events.emit({ type: "duplicate_detected", action: definition.name, key });
+      events.emit({ type: "duplicate_detected", ...this.#about });
     }
     const at = record?.settledAt ?? this.#services.ledger.instant().now;
     const known = record?.state === "confirmed";
@@ -365,7 +377,7 @@ class Execution implements Watcher<unknown>, Applying {
         await this.#doubt("run returned without ctx.sent(), so the effect may have happened unmarked", null);
     } catch (error) {
       // Not to be taken for a store that was down before the effect, which an action may answer by running it.
-      if (!storeIsDown(error)) throw error;
+      if (!isStoreUnavailable(error)) throw error;
     }
     throw configError(
       `${this.#call.definition.name}: mark is "manual" and run returned without ctx.sent(). Call \`await ctx.sent()\` right before the effect; this attempt (${this.#call.key}) is held as unknown until somebody resolves it.`,
@@ -412,22 +424,20 @@ class Execution implements Watcher<unknown>, Applying {
   }
 
   #notSent(error: unknown, retryAfterMs: number | null): Promise<End> {
-    const { policy } = this.#call.definition;
-    const { tries } = this.#record;
-    if (tries >= policy.attempts) return this.#settleFailed(error, { retryAt: null, final: false });
     const { ledger, random } = this.#services;
-    const retryAt = ledger.instant().now + backoffMs(policy, tries, retryAfterMs, random);
-    return this.#settleFailed(error, { retryAt, final: false });
+    const { now } = ledger.instant();
+    const { at, ...next } = nextTry(this.#call.definition.policy, this.#record, { now, retryAfterMs, random });
+    return this.#settleFailed(error, { retryAt: at, final: false, ...next });
   }
 
-  async #settleFailed(error: unknown, how: Pick<NotSent, "retryAt" | "final">): Promise<End> {
+  async #settleFailed(error: unknown, { because, ...how }: Failure): Promise<End> {
     const { retryAt, final } = how;
-    const event = { type: "not-sent", hold: this.#pulse.hold, error: toStoredError(error), ...how } as const;
+    const shown = givenUp(toStoredError(error), because);
+    const event = { type: "not-sent", hold: this.#pulse.hold, error: shown, ...how } as const;
     const stored = await this.#tell(event);
     if ("moved" in stored) return { kind: "moved", stored: stored.moved };
     if (stored.record.state === "unknown") return { kind: "unknown", stored, error };
-    const { key, definition } = this.#call;
-    this.#services.events.emit({ type: "failed", action: definition.name, key, attempt: this.#record.attempt, final });
+    this.#services.events.emit({ type: "failed", ...this.#about, attempt: this.#record.attempt, final });
     return { kind: "failed", stored, error, final, retryAt };
   }
 
@@ -439,8 +449,7 @@ class Execution implements Watcher<unknown>, Applying {
       error: error === null ? null : toStoredError(error),
     });
     if ("moved" in stored) return { kind: "moved", stored: stored.moved };
-    const { key, definition } = this.#call;
-    this.#services.events.emit({ type: "unknown", action: definition.name, key, attempt: this.#record.attempt, why });
+    this.#services.events.emit({ type: "unknown", ...this.#about, attempt: this.#record.attempt, why });
     this.#warnOfUnclassified(why);
     return { kind: "unknown", stored, error };
   }
@@ -454,30 +463,37 @@ class Execution implements Watcher<unknown>, Applying {
       const applied = await ledger.apply(this.#pulse.stored, event);
       return applied.ok ? applied.stored : { moved: applied.stored };
     } catch (error) {
-      if (!storeIsDown(error)) throw error;
+      if (!isStoreUnavailable(error)) throw error;
       untold.add({ key: this.#call.key, event });
       const change = transition(this.#record, event, ledger.instant());
-      return change.ok ? { record: change.record, version: this.#pulse.stored.version } : { moved: this.#pulse.stored };
+      if (!change.ok) return { moved: this.#pulse.stored };
+      this.#remember(change.record);
+      return { record: change.record, version: this.#pulse.stored.version };
     }
   }
 
+  /** Where the next call would run without the ledger, it has to know of this one. */
+  #remember(record: LedgerRecord, value?: unknown): void {
+    if (!this.#call.definition.policy.failOpen) return;
+    this.#services.unguarded.remember({ call: this.#call, record, value, claimed: true });
+  }
+
   #leaseLost(): void {
-    const { key, definition } = this.#call;
-    this.#services.events.emit({ type: "lease_lost", action: definition.name, key, attempt: this.#record.attempt });
+    this.#services.events.emit({ type: "lease_lost", ...this.#about, attempt: this.#record.attempt });
   }
 
   /** F26: the caller has gone, the answer came after all. */
   #welcomeLateSuccess(work: Promise<unknown>): void {
     const { ledger, events, payloads, underWay } = this.#services;
-    const { key, definition } = this.#call;
+    const { key } = this.#call;
     const hold: Hold = this.#pulse.hold;
     const tell = async (value: unknown) => {
       if (returnedError(value) instanceof ReturnedError) return;
       const current = await ledger.read(key);
-      const applied = await ledger.apply(current, { type: "confirm", hold, result: this.#resultPayload(value) });
-      if (applied.ok) events.emit({ type: "settled", action: definition.name, key, as: "done", how: "late-success" });
+      const applied = await ledger.apply(current, { type: "confirm", hold, ...this.#evidence(value) });
+      if (applied.ok) events.emit({ type: "settled", ...this.#about, as: "done", how: "late-success" });
       else if (applied.stored && !sameEffect(payloads.load(applied.stored.record, "result").value, value)) {
-        events.emit({ type: "duplicate_detected", action: definition.name, key });
+        events.emit({ type: "duplicate_detected", ...this.#about });
       }
     };
     // A late failure proves nothing, and a store that is down leaves the doubt standing, where a person sees it.
@@ -526,7 +542,3 @@ class Execution implements Watcher<unknown>, Applying {
 
 /** Without `mark: "manual"` the claim was the mark. */
 async function marked(): Promise<void> {}
-
-export function storeIsDown(error: unknown): boolean {
-  return isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
-}

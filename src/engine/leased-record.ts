@@ -1,12 +1,12 @@
 /** A record that was leased, before it is begun: whether its turn has come, and how it is handed back or put aside. */
-import { isNevertwiceError, messageOf } from "../core/errors.ts";
+import { isNevertwiceError, isStoreUnavailable, messageOf } from "../core/errors.ts";
 import { expiredError } from "../core/queued.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { Hold } from "../core/transition.ts";
 import type { Engine } from "./engine.ts";
-import { storeIsDown } from "./execution.ts";
+import { by } from "./events.ts";
 import { keepOrder, swapsOf, turnOf } from "./turn.ts";
 
 interface Services {
@@ -43,7 +43,7 @@ export async function giveBack(services: Services, stored: Stored, dueAt: number
     const applied = await services.engine.services.ledger.apply(stored, event);
     return applied.ok ? { as: "given-back", at: dueAt, soon, stored: applied.stored } : { as: "moved" };
   } catch (error) {
-    if (storeIsDown(error)) giveBackLater(services, stored);
+    if (isStoreUnavailable(error)) giveBackLater(services, stored);
     throw error;
   }
 }
@@ -85,14 +85,17 @@ export async function parkLeased(
   const event = { type: "not-sent", hold: holdOf(record), error: reason, retryAt: null, final: false } as const;
   const applied = await ledger.apply(stored, event);
   if (!applied.ok) return { as: "moved" };
-  events.emit({ type: "failed", action: record.action, key: record.key, attempt: record.attempt, final: false });
+  const { action, key, attempt } = record;
+  events.emit({ type: "failed", action, key, ...by(record), attempt, final: false });
   return { as: "failed", why };
 }
 
 /** Why it is too late to begin; null: it is not. */
-export function staleSince({ terms }: LedgerRecord, now: number): Error | null {
+export function staleSince({ terms, history }: LedgerRecord, now: number): Error | null {
   if (terms?.notAfter === undefined || terms.notAfter > now) return null;
-  return new Error(`expired: it was not to be begun after ${new Date(terms.notAfter).toISOString()}`);
+  const last = history.findLast(({ event }) => event === "not-sent")?.error;
+  const tried = last === undefined ? "" : `; its last try failed: ${last}`;
+  return new Error(`expired: it was not to be begun after ${new Date(terms.notAfter).toISOString()}${tried}`);
 }
 
 export function holdOf({ fence, holder }: LedgerRecord): Hold {

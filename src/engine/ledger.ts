@@ -141,6 +141,17 @@ export class Ledger {
     return this.#reads.submit(key, key);
   }
 
+  /** Whether the store is back is found out now, and not when its pause is over. Never throws. */
+  async askNow(): Promise<void> {
+    this.#breaker.tryNow();
+    await this.read(NO_KEY).catch(() => {});
+  }
+
+  /** One record as it is given, for what is no event of an intent (notes, aliases). Shares the commit of whoever writes. */
+  put(put: Put): Promise<PutResult> {
+    return this.#writes.submit(put.record.key, put);
+  }
+
   /** Damaged records are reported and passed over. */
   async list(query: ListQuery): Promise<Page> {
     const page = await this.#named(() => this.store.list(query));
@@ -293,6 +304,9 @@ class Shut extends Error {
     super("the store is given a pause", { cause });
   }
 }
+
+/** No record has it. */
+const NO_KEY = "nt1_";
 
 const NO_PUT: Put = { record: BLANK_RECORD, expected: null };
 

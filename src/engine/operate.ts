@@ -6,6 +6,7 @@ import type { Refusal } from "../core/refusal.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import type { Engine } from "./engine.ts";
+import { by as named } from "./events.ts";
 import { place } from "./line.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { swapsOf } from "./turn.ts";
@@ -60,29 +61,30 @@ async function resolveStored(
   target: Target,
   resolution: Resolution<unknown>,
 ): Promise<Outcome<unknown> | Absent> {
-  const { key } = target;
-  const { ledger, payloads, events } = engine.services;
+  const { ledger, payloads, events, providerIds } = engine.services;
   checkSignature(resolution, "resolve");
   if (!Object.hasOwn(SETTLED_AS, resolution.as)) {
     throw new NevertwiceError(
       "INVALID_INPUT",
       `resolve: as is ${JSON.stringify(resolution.as)}; it takes "done", "not-done" or "failed".`,
-      { key },
+      { key: target.key },
     );
   }
   const stored = await existing(engine, target);
-  const { tenant, fence } = stored.record;
+  // Not the key that was asked for where that is an alias: results are sealed for their record.
+  const { key, tenant, fence } = stored.record;
   const result = payloads.store(resolution.result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
   const { as, by, reason } = resolution;
   const applied = await ledger.apply(stored, {
     type: "resolve",
     as,
     result: as === "done" ? result : null,
+    providerId: as === "done" ? providerIds.ofAction(stored.record.action, resolution.result) : null,
     by,
     reason,
   });
   if (applied.ok) {
-    events.emit({ type: "settled", action: stored.record.action, key, as, how: "resolve" });
+    events.emit({ type: "settled", action: stored.record.action, key, ...named(stored.record), as, how: "resolve" });
     return engine.describe(applied.stored.record);
   }
   // Resolved the same way a moment ago: a double click, not a mistake.

@@ -33,14 +33,15 @@ async function beating(faults: Faults = {}) {
     leaseMs: LEASE_MS,
     newRound: true,
   });
-  const heart = new Heart(ledger, clock);
+  const missed: { leaseMs: number; silentMs: number }[] = [];
+  const heart = new Heart(ledger, clock, (_action, times) => missed.push(times));
   const pulse = new Pulse(heart, {
     leaseMs: LEASE_MS,
     timeoutMs: Number.POSITIVE_INFINITY,
     stored: applied.stored as Stored,
   });
   const until = async () => (await data.read(["k"]))[0]?.record.lease?.until ?? 0;
-  return { heart, pulse, clock, data, ledger, until };
+  return { heart, pulse, clock, data, ledger, until, missed };
 }
 
 describe("Pulse", () => {
@@ -52,6 +53,16 @@ describe("Pulse", () => {
     await clock.advance(3_000);
     expect((await until()) - clock.monotonic()).toBeGreaterThan(LEASE_MS / 2);
     pulse.end();
+  });
+
+  it("O9: heartbeats in time are nothing to report", async () => {
+    const { pulse, clock, missed } = await beating();
+    const work = gate();
+    const ended = pulse.race(work.opened);
+    await clock.advance(5_000);
+    work.open();
+    await ended;
+    expect(missed).toEqual([]);
   });
 
   it("ends without a trace: no further heartbeat, and the timer it shared fires once more at the most", async () => {

@@ -30,13 +30,20 @@ export interface Watcher<T> {
 export class Heart {
   readonly ledger: Ledger;
   readonly clock: Clock;
+  readonly #missed: MissedHeartbeats;
   #first: Pulse | null = null;
   #timer: Timer | null = null;
   #firesAt = Number.POSITIVE_INFINITY;
 
-  constructor(ledger: Ledger, clock: Clock) {
+  constructor(ledger: Ledger, clock: Clock, missed: MissedHeartbeats = () => {}) {
     this.ledger = ledger;
     this.clock = clock;
+    this.#missed = missed;
+  }
+
+  /** No heartbeat could be sent for this long. */
+  missed(stored: Stored, times: { readonly leaseMs: number; readonly silentMs: number }): void {
+    this.#missed(stored.record.action, times);
   }
 
   /** No attempt is under way in this process. */
@@ -85,6 +92,9 @@ export class Heart {
     if (wakeAt !== Number.POSITIVE_INFINITY) this.wakeBy(wakeAt);
   }
 }
+
+/** The event loop was blocked while an attempt ran, for so long that its lease was too short for it. */
+export type MissedHeartbeats = (action: string, times: { readonly leaseMs: number; readonly silentMs: number }) => void;
 
 export class Pulse {
   readonly #heart: Heart;
@@ -203,7 +213,16 @@ export class Pulse {
   #leaves(): Watcher<never> | null {
     const watcher = this.#watcher;
     this.#watcher = null;
+    // Work that blocked the event loop ends before the timer it held up: a heartbeat that is overdue by now was missed.
+    if (watcher !== null) this.#noteSilence(this.#heart.clock.monotonic());
     return watcher;
+  }
+
+  /** O9: a lease has to be three times as long as its holder may be silent, so that a slow run is not taken for a dead one. */
+  #noteSilence(now: number): void {
+    const lateMs = now - this.#nextBeatAt;
+    if (lateMs <= this.#leaseMs / 3 || this.#beating) return;
+    this.#heart.missed(this.#stored, { leaseMs: this.#leaseMs, silentMs: lateMs + this.#leaseMs / 3 });
   }
 
   /** Renews the lease now; false: it is gone, and nothing may be sent under it. */
@@ -218,6 +237,7 @@ export class Pulse {
 
   wake(): void {
     const now = this.#heart.clock.monotonic();
+    this.#noteSilence(now);
     if (now >= this.#timeoutAt) {
       this.#cut({ kind: "timeout" });
       return;

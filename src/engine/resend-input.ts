@@ -1,5 +1,5 @@
 /** What an attempt is sent again with: under the provider's key it must carry the bytes of the first send. */
-import { canCompare, differing, isComparable } from "../core/fingerprint.ts";
+import { canCompare, differing, isComparable, isInPart } from "../core/fingerprint.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
@@ -35,7 +35,9 @@ export async function inputToResend(services: Services, call: Call, stored: Stor
 }
 
 export async function originalInput({ payloads }: Services, call: Call, record: LedgerRecord): Promise<unknown> {
-  if (differing(record.fingerprint, call.print, call.definition.free).free.length === 0) return call.input;
+  const { fingerprint } = record;
+  const differs = differing(fingerprint, call.print, call.definition.free);
+  if (!isInPart(fingerprint) && differs.free.length === 0) return call.input;
   const given = payloads.load(record, "input").value;
   const { schema, name } = call.definition;
   return schema === undefined ? given : parseInput(schema, given, name);

@@ -51,6 +51,65 @@ eachStore("resend", (open) => {
     expect(runs).toBe(2);
   });
 
+  it("O14: three clicks on one resend button are one more mail, in a row or at once, in this process or another", async () => {
+    const { nt, another } = open();
+    let runs = 0;
+    const options = { key: ["to"], run: async (_mail: Mail) => `m${++runs}` } as const;
+    const send = nt.action("mail", options);
+    const elsewhere = another().action("mail", options);
+    await send(mail);
+    for (const click of [send, send, elsewhere]) expect(await click.resend(mail, { ...ana, after: 1 })).toBe("m2");
+    const clicks = [send, elsewhere, send].map((click) => click.resend(mail, { ...ana, after: 2 }));
+    expect(await Promise.all(clicks)).toEqual(["m3", "m3", "m3"]);
+    expect(await send.resend(mail, ana)).toBe("m4");
+    expect(await send.resend(mail, { ...ana, after: 1 })).toBe("m2");
+    expect(runs).toBe(4);
+  });
+
+  it("O14: a version is honoured: it is the one that is sent, once", async () => {
+    const { send, runs, record } = counting();
+    await send(mail);
+    expect(await send.resend(mail, { ...ana, version: 2 })).toBe("m2");
+    expect(await send.resend(mail, { ...ana, version: 2, after: 1 })).toBe("m2");
+    expect(runs()).toBe(2);
+    expect(await record(await send.keyOf(mail, { version: 2 }))).toMatchObject({
+      version: 2,
+      history: [{ event: "resend", ...ana }],
+    });
+  });
+
+  it.each([
+    [{ after: 0 }, /after is 0; it takes a whole number from 1 on/],
+    [{ after: 1.5 }, /after is 1\.5/],
+    [{ after: "1" as never }, /after is 1;/],
+    [{ version: 1 }, /version is 1; it takes a whole number from 2 on/],
+    [{ after: 1, version: 3 }, /after is 1 and version is 3, which are two different resends/],
+    [{ after: undefined as never }, /after/],
+    [{ version: undefined as never }, /version/],
+  ])("O14: %o is refused, and nothing is sent", async (given, message) => {
+    const { send, runs } = counting();
+    await send(mail);
+    await expect(send.resend(mail, { ...ana, ...given })).rejects.toThrow(message);
+    expect(runs()).toBe(1);
+  });
+
+  it("O14: a click after a doubtful resend sends nothing, and says so", async () => {
+    const { nt } = open();
+    let runs = 0;
+    const send = nt.action("mail", {
+      key: ["to"],
+      run: async (_mail: Mail) => {
+        runs += 1;
+        if (runs === 2) throw new Error("reset by peer");
+        return `m${runs}`;
+      },
+    });
+    await send(mail);
+    for (let click = 0; click < 3; click += 1)
+      await expect(send.resend(mail, { ...ana, after: 1 })).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN" });
+    expect(runs).toBe(2);
+  });
+
   it("W3: both clicks at the same instant: one new version", async () => {
     const { send, runs } = counting();
     await send(mail);

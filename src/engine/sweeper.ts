@@ -5,11 +5,12 @@
 import { isDamagedRecord } from "../core/damaged-record.ts";
 import { isNevertwiceError } from "../core/errors.ts";
 import { nextStep } from "../core/plan.ts";
-import { expired } from "../core/record.ts";
+import { expired, type LedgerRecord } from "../core/record.ts";
 import type { ListQuery, Page, Stored } from "../core/store.ts";
-import { type CallDefaults, makeCall } from "./call.ts";
+import { type Call, type CallDefaults, makeCall, rekeyed } from "./call.ts";
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
+import { by } from "./events.ts";
 import { isInputMissing, missingInput } from "./missing-input.ts";
 import { parseInput } from "./standard-schema.ts";
 import type { Pass } from "./sweep-loop.ts";
@@ -82,7 +83,7 @@ export class Sweeper {
       if (!one?.ok) continue;
       changed += 1;
       const { action, key, attempt, why } = one.stored.record;
-      events.emit({ type: "unknown", action, key, attempt, why: why ?? "" });
+      events.emit({ type: "unknown", action, key, ...by(one.stored.record), attempt, why: why ?? "" });
     }
     // A store may show only a part of very many: once more, until none is found.
     return { changed, more: more || changed > 0 };
@@ -165,6 +166,14 @@ export class Sweeper {
     return { changed: ends.filter(Boolean).length, more };
   }
 
+  /** The call that this record is of: under its own key, a former one, or one that its own is an alias of. Null: of none. */
+  async #callOf(call: Call, record: LedgerRecord): Promise<Call | null> {
+    if (call.key === record.key) return call;
+    if (call.former?.some(({ key }) => key === record.key)) return rekeyed(call, record, record);
+    const { call: found } = await this.#engine.peek(call);
+    return found.key === record.key ? found : null;
+  }
+
   async #settleOne(definition: Definition, stored: Stored): Promise<boolean> {
     const { ledger, payloads, warnings, underWay } = this.#engine.services;
     const { record } = stored;
@@ -182,10 +191,12 @@ export class Sweeper {
       const { version, tenant, scope } = record;
       // wait 0: one step per pass; what is left is for the next.
       const options = { version, tenant, wait: 0, ...(scope !== null && { scope }) };
-      const call = makeCall(definition, input.value, parsed, options, this.#defaults);
-      if (call.key !== record.key || underWay.closed) return false;
-      if (isInputMissing(record, call, definition.free)) throw missingInput(record);
-      const outcome = await this.#engine.settle(call, stored);
+      // On behalf of whoever made the attempt in doubt.
+      const call = { ...makeCall(definition, input.value, parsed, options, this.#defaults), agent: record.agent };
+      const own = await this.#callOf(call, record);
+      if (own === null || underWay.closed) return false;
+      if (isInputMissing(record, own, definition.free)) throw missingInput(record);
+      const outcome = await this.#engine.settle(own, stored);
       return outcome.status !== "unknown";
     } catch (error) {
       this.#noteDamage(error);

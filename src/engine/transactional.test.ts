@@ -45,6 +45,22 @@ const placing = (nt: Nevertwice, insert: (id: number) => unknown) =>
     },
   });
 
+it("O9: a run in a transaction, where no heartbeat can be sent, that takes more than a third of its lease is warned about", async () => {
+  const { db, nt, insert } = shop();
+  const codes: string[] = [];
+  nt.on((event) => event.type === "warning" && codes.push(event.code));
+  const slow = nt.action("place_slowly", {
+    key: ["id"],
+    lease: 90,
+    run: async ({ id }: Order) => {
+      await new Promise((done) => setTimeout(done, id));
+      insert(id);
+    },
+  });
+  await transaction(db, () => slow({ id: 60 }, { tx: db }));
+  expect(codes).toEqual(["LEASE_SHORT"]);
+});
+
 describe.each(["own-file", "same-handle"] as const)("tx: the caller's own transaction (%s)", (connection) => {
   it("commit: row and record are there together, and a repeat replays", async () => {
     const { db, nt, orders, insert } = shop(connection);

@@ -7,15 +7,19 @@
  */
 import { configError, NevertwiceError } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
+import { aliasTarget } from "../core/formerly.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { nextStep } from "../core/plan.ts";
+import { shortLease } from "../core/policy.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored, TransactionalStore, TransactionView } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, intentOf, queueAgainOf } from "./call.ts";
 import { contextOf, runAs } from "./context.ts";
 import type { Engine } from "./engine.ts";
+import { by } from "./events.ts";
 import { resultThere } from "./exists.ts";
+import { aliasSwapsWithin, follow, followKey, locate } from "./formerly.ts";
 import type { Target } from "./operate.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { failureIn } from "./result-warnings.ts";
@@ -25,9 +29,14 @@ export function runInTransaction(engine: Engine, call: Call, tx: unknown): Promi
   return engine.during(() => runWithin(engine, call, tx));
 }
 
-async function runWithin(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
-  const view = viewOf(engine, call.definition.name, tx);
-  const [stored = null] = await view.read([call.key]);
+async function runWithin(engine: Engine, asked: Call, tx: unknown): Promise<Outcome<unknown>> {
+  const view = viewOf(engine, asked.definition.name, tx);
+  engine.services.unguarded.requireWritten(asked.key, asked.definition.name);
+  const swaps = aliasSwapsWithin(engine.services.ledger, view);
+  const { call, stored } =
+    asked.former === undefined || asked.former.length === 0
+      ? await follow(swaps, asked, { key: asked.key, action: asked.definition.name })
+      : await locate(swaps, asked);
   const standing = standingOutcome(engine, call, stored);
   if (standing !== null) return standing;
   const all = view.atomically ?? (<T>(work: () => Promise<T>) => work());
@@ -43,7 +52,10 @@ async function runWithin(engine: Engine, call: Call, tx: unknown): Promise<Outco
       orExisting(call, error, once),
     );
   } catch (error) {
-    if (error instanceof LostRace) return standingOutcome(engine, call, error.current) ?? inFlight(engine, call);
+    if (error instanceof LostRace) {
+      const isAlias = aliasTarget(error.current?.record, engine.services.ledger.instant().now) !== null;
+      return (isAlias ? null : standingOutcome(engine, call, error.current)) ?? inFlight(engine, call);
+    }
     if (error instanceof NevertwiceError) throw error;
     // The savepoint took claim and effect back: surely not done, and nothing left to remember it by.
     return { status: "failed", key: call.key, error, final: false };
@@ -81,7 +93,8 @@ export async function statusInTransaction(
   tx: unknown,
 ): Promise<Outcome<unknown> | Absent> {
   engine.requireOpen();
-  const [stored = null] = await viewOf(engine, action, tx).read([key]);
+  const swaps = aliasSwapsWithin(engine.services.ledger, viewOf(engine, action, tx));
+  const stored = await followKey(swaps, key);
   const hidden = stored !== null && tenant !== "" && stored.record.tenant !== tenant;
   return stored === null || hidden ? { status: "absent", key } : engine.describe(stored.record);
 }
@@ -100,12 +113,12 @@ function standingOutcome(engine: Engine, call: Call, stored: Stored | null): Out
   if (step.do === "claim" || step.do === "take-turn") return null;
   const differs = differing(stored.record.fingerprint, print, definition.free);
   if (differs.guarded.length > 0) {
-    events.emit({ type: "in_transaction", action: definition.name, key, what: "conflict" });
+    events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "conflict" });
     return { status: "conflict", key, differs: differs.guarded };
   }
   const outcome = engine.describe(stored.record) as Outcome<unknown>;
   if (outcome.status !== "done") return outcome;
-  events.emit({ type: "in_transaction", action: definition.name, key, what: "replayed" });
+  events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "replayed" });
   return differs.free.length > 0 ? { ...outcome, differs: differs.free } : outcome;
 }
 
@@ -139,7 +152,14 @@ async function claimRunConfirm(
     newRound: true,
     ...(stored?.record.terms?.place !== undefined && { place: stored.record.terms.place }),
   });
+  const { clock } = engine.services;
+  const beganAt = clock.monotonic();
   const result = await effect(claimed.record);
+  const silentMs = clock.monotonic() - beganAt;
+  const { leaseMs } = definition.policy;
+  const because = "it ran inside the caller's transaction";
+  const message = shortLease(definition.name, { leaseMs, silentMs, because });
+  if (message !== null) warnings.warn("LEASE_SHORT", definition.name, message);
   const failure = failureIn(warnings, definition.name, result);
   if (failure !== null) throw failure;
   const { tenant, fence, holder, attempt } = claimed.record;
@@ -147,8 +167,9 @@ async function claimRunConfirm(
     type: "confirm",
     hold: { fence, holder: holder as string },
     result: payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }),
+    providerId: engine.services.providerIds.of(definition, result),
   });
-  events.emit({ type: "in_transaction", action: definition.name, key, what: "executed" });
+  events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "executed" });
   return { status: "done", key, result, replayed: false, attempt, at: confirmed.record.updatedAt };
 }
 

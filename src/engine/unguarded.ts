@@ -1,23 +1,52 @@
-/** O10: the store is down, and this action would rather run unguarded than not at all. */
+/** O10: the store is down, and this action would rather run unguarded than not at all. O15: but not twice in this process. */
 import type { Outcome } from "../core/outcome.ts";
-import type { Call } from "./call.ts";
+import type { LedgerRecord } from "../core/record.ts";
+import { toStoredError } from "../core/stored-error.ts";
+import { type LedgerEvent, transition } from "../core/transition.ts";
+import { type Call, intentOf } from "./call.ts";
 import { contextOf, runAs } from "./context.ts";
 import { withCause } from "./error-memory.ts";
+import { by } from "./events.ts";
 import type { ExecutionServices } from "./execution.ts";
 import { runOrExists } from "./exists.ts";
+import { DEFAULT_LIMITS } from "./payloads.ts";
 import { requestsOf, watchRequests } from "./requests-seen.ts";
 import { failureIn } from "./result-warnings.ts";
 import { verdictOn } from "./verdict.ts";
 
-export async function runUnguarded(services: ExecutionServices, call: Call): Promise<Outcome<unknown>> {
-  const { events, ledger } = services;
+/** `requests`: that it made to others before it failed. */
+type Ended = { readonly result: unknown } | { readonly error: unknown; readonly requests: number };
+
+/** `holder`: of the claim that got no answer. It may have been written all the same. */
+export async function runUnguarded(services: ExecutionServices, call: Call, holder: string): Promise<Outcome<unknown>> {
+  const { events, ledger, unguarded } = services;
+  const record = claimed(services, call, unguarded.recordOf(call.key)?.holder ?? holder);
+  unguarded.remember({ call, record, claimed: false });
+  events.emit({ type: "bypassed", action: call.definition.name, key: call.key, ...by(call) });
+  const { outcome, event, value } = conclude(services, call, record, await effect(services, call, record));
+  const change = transition(record, event, ledger.instant());
+  unguarded.remember({ call, record: change.ok ? change.record : record, value, claimed: false });
+  return outcome;
+}
+
+/** As the ledger would have it, so that what follows from it is decided by the same rules. */
+function claimed({ ledger, payloads, unguarded }: ExecutionServices, call: Call, holder: string): LedgerRecord {
+  const { leaseMs } = call.definition.policy;
+  const before = unguarded.recordOf(call.key);
+  const taking = { holder, leaseMs, newRound: true } as const;
+  const claim = { type: "claim", intent: intentOf(call, before, payloads), to: "sent", ...taking } as const;
+  const again = { type: "resend", permit: { because: "asked-for" }, ...taking } as const;
+  const change = transition(before, before?.state === "unknown" ? again : claim, ledger.instant());
+  if (change.ok) return change.record;
+  throw new Error(`an intent that may not run again was run while the store was down: ${change.refusal}`);
+}
+
+async function effect(services: ExecutionServices, call: Call, { attempt }: LedgerRecord): Promise<Ended> {
   const { definition, key, tenant, input } = call;
-  events.emit({ type: "bypassed", action: definition.name, key });
-  const { signal } = new AbortController();
-  const pulse = { signal, ended: false };
+  const pulse = { signal: new AbortController().signal, ended: false };
   const context = contextOf({
-    attempt: { key, tenant, attempt: 1, fence: 0 },
-    deadline: ledger.instant().now + definition.policy.timeoutMs,
+    attempt: { key, tenant, attempt, fence: 0 },
+    deadline: services.ledger.instant().now + definition.policy.timeoutMs,
     log: services.logger,
     pulse,
     sent: async () => {},
@@ -31,17 +60,41 @@ export async function runUnguarded(services: ExecutionServices, call: Call): Pro
       return (exists === undefined ? run : runOrExists(run, exists))(input, context, draft);
     });
     const failure = failureIn(services.warnings, definition.name, result);
-    if (failure !== null) throw failure;
-    return { status: "done", key, result, replayed: false, attempt: 1, at: ledger.instant().now };
+    return failure === null ? { result } : { error: failure, requests: requestsOf(context) };
   } catch (error) {
-    // Nothing is recorded, so nothing is retried; but what surely did not happen is not called a doubt.
-    const verdict = verdictOn(definition, error, services, requestsOf(context));
-    if (verdict.kind !== "doubt") {
-      return { status: "failed", key, error: verdict.cause, final: verdict.kind === "rejected" };
-    }
-    const why = "it failed while the ledger was down, and nothing was recorded";
-    return withCause({ status: "unknown", key, since: ledger.instant().now, attempt: 1, why }, error);
+    return { error, requests: requestsOf(context) };
   } finally {
     pulse.ended = true;
   }
+}
+
+interface Conclusion {
+  readonly outcome: Outcome<unknown>;
+  readonly event: LedgerEvent;
+  readonly value?: unknown;
+}
+
+/** Nothing is recorded yet, so nothing is retried; but what surely did not happen is not called a doubt. */
+function conclude(services: ExecutionServices, call: Call, record: LedgerRecord, ended: Ended): Conclusion {
+  const { ledger, payloads } = services;
+  const { definition, key, tenant } = call;
+  const { attempt, fence } = record;
+  const hold = { fence, holder: record.holder as string };
+  const { now } = ledger.instant();
+  if ("result" in ended) {
+    const { result } = ended;
+    const payload = payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
+    const outcome = { status: "done", key, result, replayed: false, attempt, at: now } as const;
+    return { outcome, event: { type: "confirm", hold, result: payload }, value: result };
+  }
+  const verdict = verdictOn(definition, ended.error, services, ended.requests);
+  if (verdict.kind !== "doubt") {
+    const final = verdict.kind === "rejected";
+    const error = toStoredError(verdict.cause);
+    const outcome = { status: "failed", key, error: verdict.cause, final } as const;
+    return { outcome, event: { type: "not-sent", hold, error, retryAt: null, final } };
+  }
+  const why = "it failed while the ledger was down";
+  const outcome = withCause({ status: "unknown", key, since: now, attempt, why }, ended.error);
+  return { outcome, event: { type: "doubt", hold, why, error: toStoredError(ended.error) } };
 }

@@ -71,9 +71,74 @@ describe("warnings", () => {
     const { nt, warned } = listening();
     nt.action("charge_card", { keep: "1d", run });
     nt.action("refund", { keep: keepFor.payment, run });
-    nt.action("digest", { keep: keepFor.mail, run });
+    nt.action("digest", { keep: keepFor.frequent, run });
     nt.action("tick", { keep: keepFor.scheduled("1h"), retry: { attempts: 1 }, run });
     expect(warned.map((one) => [one.code, one.action])).toEqual([["KEEP_SHORT_FOR_MONEY", "charge_card"]]);
+  });
+
+  it("O9: a run that blocks the event loop for a third of its lease is warned about, once, with the lease it needs", async () => {
+    const { nt, warned } = listening();
+    const think = nt.action("think", {
+      lease: 90,
+      run: async ({ ms }: { ms: number }) => {
+        const end = performance.now() + ms;
+        while (performance.now() < end);
+      },
+    });
+    await think({ ms: 0 });
+    expect(warned).toEqual([]);
+    await think({ ms: 80 });
+    await think({ ms: 85 });
+    expect(warned).toMatchObject([{ code: "LEASE_SHORT", action: "think" }]);
+    expect(warned[0]?.message).toMatch(
+      /^action think: an attempt could send no heartbeat for \d+ms, because the event loop was blocked, and its lease is 90ms\. .* Give lease: "1s" \(three times as long\) or more/,
+    );
+  });
+
+  it("O9: a run that takes long without blocking is not: its lease is kept", async () => {
+    const { nt, warned } = listening();
+    const wait = nt.action("wait", {
+      lease: 600,
+      timeout: 600,
+      run: (_: { id: number }) => new Promise<void>((done) => setTimeout(done, 450)),
+    });
+    await wait({ id: 1 });
+    expect(warned).toEqual([]);
+  });
+
+  it("O13: payments on a store that forgets are warned about at their first use, other effects are not", async () => {
+    const { nt, warned } = listening();
+    const pay = nt.action("pay", { effect: "payment", key: ["id"], run: async (_: { id: number }) => 1 });
+    await nt.action("mail", { effect: "mail", key: ["id"], run: async (_: { id: number }) => 1 })({ id: 1 });
+    expect(warned).toEqual([]);
+    await pay({ id: 1 });
+    await pay({ id: 2 });
+    expect(warned).toMatchObject([{ code: "STORE_UNFIT_FOR_MONEY", action: "pay" }]);
+    expect(warned[0]?.message).toContain("the memory store: it forgets everything when the process ends");
+    await nt.once("refund", [1], async () => 1, { effect: "payment" });
+    expect(warned.map(({ action }) => action)).toEqual(["pay", "refund"]);
+  });
+
+  it("O13: payments on a best-effort store are warned about with what the store says; a payment that holds is refused", async () => {
+    const store = Object.assign(standing(), {
+      traits: { ...standing().traits, survives: "best-effort" },
+      refuses: async ({ doubt }: { doubt: string }) => (doubt === "hold" ? "appendfsync is everysec." : null),
+    });
+    const warned: Warning[] = [];
+    const nt = nevertwice({ store, sweep: false, onWarning: (warning) => warned.push(warning) });
+    onTestFinished(() => nt.close());
+    const resent = { effect: "payment", doubt: { resendWithin: "24h" }, key: ["id"] } as const;
+    await nt.action("pay", { ...resent, run: async (_: { id: number }) => 1 })({ id: 1 });
+    expect(warned).toMatchObject([{ code: "STORE_UNFIT_FOR_MONEY", message: expect.stringContaining("everysec") }]);
+    const held = nt.action("held", { effect: "payment", run: async (_: { id: number }) => 1 });
+    await expect(held({ id: 1 })).rejects.toMatchObject({ code: "CONFIG" });
+  });
+
+  it("O13: a contradiction is told when the action is made", () => {
+    const { nt, codes } = listening();
+    nt.action("pay", { effect: "payment", keep: "7d", whenStoreDown: "run", run });
+    expect(codes()).toEqual(["KEEP_SHORT_FOR_EFFECT", "FAIL_OPEN_FOR_MONEY"]);
+    expect(() => nt.action("again", { effect: "payment", doubt: "retry", run })).toThrow(/could be made twice/);
   });
 
   it("a result that cannot be stored as it is, is told once, and is done all the same", async () => {

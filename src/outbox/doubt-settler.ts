@@ -1,7 +1,7 @@
 /** A doubt that its policy can settle is not left to the next sweep: asked about, or sent again, after a pause. */
 
 import { quietInMs } from "../core/doubt-time.ts";
-import { backoffMs } from "../core/policy.ts";
+import { backoffMs, retryOf } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import type { Call } from "../engine/call.ts";
 import type { Timer } from "../engine/clock.ts";
@@ -24,12 +24,13 @@ export class DoubtSettler {
 
   add(call: Call, stored: Stored, rounds = 1): void {
     const { policy } = call.definition;
-    if (this.#stopped || policy.doubt.kind === "hold" || rounds > policy.attempts) return;
+    if (this.#stopped || policy.doubt.kind === "hold" || rounds > retryOf(policy, stored.record).inDoubt) return;
     if (this.#waiting.size + this.#running.size >= this.#most) return;
     const { clock, random, ledger } = this.#engine.services;
     const probe = policy.doubt.kind === "settle" && policy.doubt.resendWithinMs === null ? policy.doubt.probe : null;
     const quietMs = probe === null ? 0 : quietInMs(stored.record, probe.quietForMs, ledger.instant());
     const timer = clock.after(
+      // The pauses of a direct call: a doubt is no outage, and the sooner it is settled the more of its window is left.
       Math.max(quietMs, backoffMs(policy, rounds, null, random)),
       () => {
         this.#waiting.delete(timer);

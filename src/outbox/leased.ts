@@ -1,16 +1,16 @@
 /** A record as a worker got it: whether it may begin, and how it ends. */
-import { messageOf, NevertwiceError } from "../core/errors.ts";
+import { isStoreUnavailable, messageOf, NevertwiceError } from "../core/errors.ts";
 import type { LaneAnswer, Limit } from "../core/limit.ts";
 import { type LedgerRecord, leaseAlive } from "../core/record.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
-import { type Call, type CallDefaults, printOf } from "../engine/call.ts";
+import { type Call, type CallDefaults, printOfInput } from "../engine/call.ts";
 import { sleep } from "../engine/clock.ts";
 import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
-import { type End, type Ending as ExecutionEnding, executeThen, storeIsDown } from "../engine/execution.ts";
+import { type End, type Ending as ExecutionEnding, executeThen } from "../engine/execution.ts";
 import { giveBack, giveBackLater, holdOf, leaveToOthers, parkLeased, staleSince } from "../engine/leased-record.ts";
 import type { Applied } from "../engine/ledger.ts";
 import { isInputMissing, missingInput } from "../engine/missing-input.ts";
@@ -56,8 +56,12 @@ export function runLeasedThen(
   listener: LeasedListener,
 ): void {
   const { schema, limit } = definition;
+  const { unguarded, ledger } = services.engine.services;
   const readied = inputOf(services, stored);
-  if ("lacks" in readied) tell(listener, leaveToOthers(services, stored, readied.lacks));
+  // A call of this process runs it without the ledger, or has: that is written first.
+  if (unguarded.has(stored.record.key))
+    tell(listener, giveBack(services, stored, ledger.instant().now + UNGUARDED_PAUSE_MS));
+  else if ("lacks" in readied) tell(listener, leaveToOthers(services, stored, readied.lacks));
   else if ("why" in readied) tell(listener, parkLeased(services, stored, readied.error, readied.why));
   else if (schema !== undefined) tell(listener, runParsed(services, definition, stored, readied.value));
   else {
@@ -89,14 +93,14 @@ function markThenRun(services: LeasedServices, call: Call, leased: Stored, liste
     // A promise of the worker's: the effect runs in the worker's async context, not in that of who shared the write.
     mark(services, call, leased).then(run, (error: unknown) => {
       // Written or not, and only the answer is missing: nothing was begun under it.
-      if (storeIsDown(error)) giveBackLater(services, leased);
+      if (isStoreUnavailable(error)) giveBackLater(services, leased);
       listener.crashed(error);
     });
   }
 }
 
 function mark({ engine }: LeasedServices, call: Call, leased: Stored): Promise<Applied> {
-  const { leaseMs, timeoutMs } = call.definition.policy;
+  const { leaseMs, roomMs: timeoutMs } = call.definition.policy;
   const event = { type: "mark", hold: holdOf(leased.record), leaseMs, timeoutMs, draft: null } as const;
   return engine.services.ledger.apply(leased, event);
 }
@@ -266,6 +270,8 @@ function endingOf(call: Call, end: End): Ending {
   }
 }
 
+const UNGUARDED_PAUSE_MS = 1_000;
+
 function giveBackNow(services: LeasedServices, stored: Stored): Promise<Ending> {
   return giveBack(services, stored, services.engine.services.ledger.instant().now);
 }
@@ -285,6 +291,7 @@ class LeasedCall implements Call {
   readonly tenant: string;
   readonly version: number;
   readonly scope: string | null;
+  readonly agent: string | null;
   readonly given: unknown;
   readonly input: unknown;
   readonly keep: Call["keep"];
@@ -298,6 +305,8 @@ class LeasedCall implements Call {
     this.tenant = record.tenant;
     this.version = record.version;
     this.scope = record.scope;
+    // A worker acts on behalf of whoever enqueued it.
+    this.agent = record.agent;
     // The record has it already, from who enqueued it.
     this.keep = { keepMs: record.keepMs, guardUntil: null, tooShortFor: null };
     this.given = given;
@@ -307,7 +316,7 @@ class LeasedCall implements Call {
 
   /** Only who settles a doubt compares inputs: not worth its digests on the plain way. */
   get print(): Call["print"] {
-    this.#print ??= printOf(this.input, this.definition.free, this.key, this.#defaults);
+    this.#print ??= printOfInput(this.definition, this.input, this.key, this.#defaults);
     return this.#print;
   }
 }

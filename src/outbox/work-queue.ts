@@ -5,12 +5,13 @@
  * Taking a task is no effect yet: whoever falls silent loses it to the next one. What an agent does outside for a task
  * goes through actions of its own, keyed by the task, so that the second agent to have it does nothing twice.
  */
+import { checkAgent } from "../core/agent-name.ts";
 import { isOfAllRecords, isStoreDown } from "../core/damaged-record.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, isNevertwiceError, messageOf, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import { backoffMs, type RetryOptions } from "../core/policy.ts";
+import { givenUp, nextTry, type RetryOptions } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Action, type ActionServices, createAction } from "../engine/action.ts";
@@ -18,6 +19,7 @@ import { type CallOptions, printOf } from "../engine/call.ts";
 import { type Definition, defineAction } from "../engine/definition.ts";
 import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
 import type { Inputs } from "../engine/enqueue-many.ts";
+import { by } from "../engine/events.ts";
 import { giveBack, leasedTurn, leaveToOthers, parkLeased, staleSince } from "../engine/leased-record.ts";
 import { isInputMissing, missingInput } from "../engine/missing-input.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
@@ -54,6 +56,8 @@ export interface WorkQueue<I, R> {
 export interface TakeOptions extends TenantChoice {
   /** How long to wait for a task where none is due; not at all unless given. */
   readonly wait?: Duration;
+  /** Who takes it: kept on the record once the task is done or has failed. nevertwice({ agent }) unless given. */
+  readonly agent?: string;
 }
 
 export interface Task<I, R> {
@@ -75,7 +79,7 @@ export interface Task<I, R> {
   giveBack(options?: { readonly delay?: Duration }): Promise<void>;
 }
 
-const TAKE_OPTIONS = new Set(["wait", "tenant", "tenants"]);
+const TAKE_OPTIONS = new Set(["wait", "agent", "tenant", "tenants"]);
 const OPTIONS = new Set(["input", "key", "free", "keep", "lease", "retry"]);
 // Tasks that turn out to be stale, unreadable or not the first of their line, before it says that there is none.
 const MOST_PASSED_OVER = 100;
@@ -132,7 +136,9 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
       if (!TAKE_OPTIONS.has(option)) throw noSuchOption(`${this.queueName}.take`, option, TAKE_OPTIONS);
     }
     const { wait = 0 } = options;
-    const { wait: _, ...choice } = options;
+    const { wait: _, agent: taker, ...choice } = options;
+    if (taker !== undefined) checkAgent(taker, `${this.queueName}.take`);
+    const agent = taker ?? this.#services.defaults.agent ?? null;
     const tenant = tenantOf(choice, this.#services.defaults.confinedTo, `${this.queueName}.take`);
     this.#services.used();
     const { clock, ledger } = this.#services.engine.services;
@@ -141,7 +147,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
     const until = clock.monotonic() + durationMs(wait, `${this.queueName}.take: wait`);
     const { underWay } = this.#services.engine.services;
     for (;;) {
-      const task = await this.#services.engine.during(() => this.#takeNow(tenant));
+      const task = await this.#services.engine.during(() => this.#takeNow(tenant, agent));
       const leftMs = until - clock.monotonic();
       if (task !== null || leftMs <= 0 || underWay.closed) return task;
       await workNews(this.#services.engine.services, { actions: [this.queueName], tenant }, Math.min(leftMs, POLL_MS));
@@ -150,7 +156,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
     }
   }
 
-  async #takeNow(tenant: string | undefined): Promise<Task<I, R> | null> {
+  async #takeNow(tenant: string | undefined, agent: string | null): Promise<Task<I, R> | null> {
     const { ledger, newHolder, underWay } = this.#services.engine.services;
     const { leaseMs } = this.#definition.policy;
     const own = tenant === undefined ? {} : { tenant };
@@ -159,7 +165,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
       if (underWay.closed) return null;
       const [stored] = await ledger.lease({ ...query, holder: newHolder() });
       if (stored === undefined) return null;
-      const task = await this.#open(stored);
+      const task = await this.#open(stored, agent);
       if (task === null) continue;
       if (!underWay.closed) return task.held();
       await task.giveBack();
@@ -169,7 +175,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
   }
 
   /** Null: not to be worked on now, and out of the way. */
-  async #open(leased: Stored): Promise<TakenTask<I, R> | null> {
+  async #open(leased: Stored, agent: string | null): Promise<TakenTask<I, R> | null> {
     const { engine } = this.#services;
     const { ledger, payloads, heart } = engine.services;
     const stored = await this.#atItsTurn(leased);
@@ -196,7 +202,7 @@ class NamedQueue<I, R> implements WorkQueue<I, R> {
       }
       const timeoutMs = Number.POSITIVE_INFINITY;
       const pulse = new Pulse(heart, { leaseMs: policy.leaseMs, timeoutMs, stored });
-      return new TakenTask<I, R>(this.#services, this.#definition, pulse, input as I);
+      return new TakenTask<I, R>(this.#services, { definition: this.#definition, pulse, agent }, input as I);
     } catch (error) {
       if (isOfAllRecords(error)) throw error;
       await parkLeased(this.#leased, stored, error, "unreadable");
@@ -221,6 +227,12 @@ interface Ended {
   readonly answer: Promise<unknown>;
 }
 
+interface Taking {
+  readonly definition: Definition;
+  readonly pulse: Pulse;
+  readonly agent: string | null;
+}
+
 class TakenTask<I, R> implements Task<I, R> {
   readonly key: string;
   readonly tenant: string;
@@ -229,11 +241,13 @@ class TakenTask<I, R> implements Task<I, R> {
   readonly #services: ActionServices;
   readonly #definition: Definition;
   readonly #pulse: Pulse;
+  readonly #agent: string | null;
   #ended: Ended | null = null;
   #forget: () => void = () => {};
 
-  constructor(services: ActionServices, definition: Definition, pulse: Pulse, input: I) {
+  constructor(services: ActionServices, { definition, pulse, agent }: Taking, input: I) {
     this.#services = services;
+    this.#agent = agent;
     this.#definition = definition;
     this.#pulse = pulse;
     this.input = input;
@@ -309,11 +323,17 @@ class TakenTask<I, R> implements Task<I, R> {
   }
 
   async #done(result: R): Promise<Outcome<R>> {
-    const { ledger, payloads, events } = this.#services.engine.services;
+    const { ledger, payloads, providerIds, events } = this.#services.engine.services;
     const { tenant, fence, holder } = this.#pulse.stored.record;
     const bound = { tenant, key: this.key, fence };
     const stored = payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, bound);
-    const applied = await ledger.apply(this.#pulse.stored, { type: "confirm", hold: this.#pulse.hold, result: stored });
+    const applied = await ledger.apply(this.#pulse.stored, {
+      type: "confirm",
+      hold: this.#pulse.hold,
+      result: stored,
+      providerId: providerIds.of(this.#definition, result),
+      agent: this.#agent,
+    });
     if (applied.stored === null) throw this.#lost();
     const { record } = applied.stored;
     // Ours already: an earlier done() got no answer, and had arrived.
@@ -321,7 +341,7 @@ class TakenTask<I, R> implements Task<I, R> {
     const ours = record.state === "confirmed" && !others;
     if (!applied.ok && !ours) return this.#services.engine.describe(record) as Outcome<R>;
     const { attempt, settledAt, updatedAt } = record;
-    events.emit({ type: "executed", action: this.#definition.name, key: this.key, attempt, ms: 0 });
+    events.emit({ type: "executed", action: this.#definition.name, key: this.key, ...by(record), attempt, ms: 0 });
     return { status: "done", key: this.key, result, replayed: false, attempt, at: settledAt ?? updatedAt };
   }
 
@@ -329,12 +349,17 @@ class TakenTask<I, R> implements Task<I, R> {
     const { engine } = this.#services;
     const { ledger, random, events } = engine.services;
     const { policy, name } = this.#definition;
-    const { tries, attempt } = this.#pulse.stored.record;
-    const again = !final && tries < policy.attempts;
-    const retryAt = again ? ledger.instant().now + backoffMs(policy, tries, null, random) : null;
-    const event = { type: "not-sent", hold: this.#pulse.hold, error: toStoredError(error), retryAt, final } as const;
+    const { record } = this.#pulse.stored;
+    const { now } = ledger.instant();
+    const next = final ? { at: null } : nextTry(policy, record, { now, retryAfterMs: null, random });
+    const { at: retryAt, because, ...end } = next;
+    const reason = { error: givenUp(toStoredError(error), because), retryAt, final, ...end };
+    const event = { type: "not-sent", hold: this.#pulse.hold, ...reason, agent: this.#agent } as const;
     const applied = await ledger.apply(this.#pulse.stored, event);
-    if (applied.ok) events.emit({ type: "failed", action: name, key: this.key, attempt, final });
+    if (applied.ok) {
+      const { attempt } = record;
+      events.emit({ type: "failed", action: name, key: this.key, ...by(applied.stored.record), attempt, final });
+    }
     if (applied.stored === null) throw this.#lost();
     return engine.describe(applied.stored.record) as Outcome<R> | Absent;
   }

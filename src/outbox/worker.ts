@@ -320,8 +320,9 @@ class OutboxWorker implements Worker {
   }
 
   async #ask(group: LeaseGroup, limit: number): Promise<Stored[]> {
-    const { ledger, newHolder } = this.#engine.services;
+    const { ledger, newHolder, unguarded } = this.#engine.services;
     const { leaseMs, actions } = group;
+    if (unguarded.size > 0) await unguarded.flush();
     const { tenant } = this.#settings;
     const own = tenant === undefined ? {} : { tenant };
     const to = leasedTo(group, limit);

@@ -32,6 +32,13 @@ export function isBehind(standing: Standing): boolean {
   return standing === "taken" || standing === "forgotten";
 }
 
+const AHEAD: ReadonlySet<Standing> = new Set(["waiting", "failed", "blocked", "stopped", "unlisted"]);
+
+/** Queued, and still to be taken: by a worker, or after a restart. */
+export function isAhead(standing: Standing): boolean {
+  return AHEAD.has(standing);
+}
+
 /** How many steps of the list are over for a subject. `enrolled`: what was ever queued for it, in order. */
 export function stepsBehind(
   list: readonly string[],

@@ -1,5 +1,6 @@
 /** Why a step of a sequence was not taken. The record keeps the name of the error, so that the reason is known later. */
 import type { LedgerRecord } from "../core/record.ts";
+import { NO_LONGER_NEEDED } from "../core/retention.ts";
 import type { Standing } from "./forward.ts";
 
 const NAMES = {
@@ -11,11 +12,14 @@ const NAMES = {
 
 type Reason = keyof typeof NAMES;
 
-/** Not taken, and not by its own failure. */
+/** Not taken, and not by its own failure. `isOver`: nothing of the subject depends on it any more. */
 export class NotTaken extends Error {
-  constructor(as: Reason, message: string) {
+  readonly code: string | undefined;
+
+  constructor(as: Reason, message: string, isOver: boolean) {
     super(message);
     this.name = NAMES[as];
+    this.code = isOver ? NO_LONGER_NEEDED : undefined;
   }
 }
 

@@ -20,6 +20,7 @@ import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Call, type CallDefaults, intentOf, makeCall, warnOfShortKeep } from "../engine/call.ts";
 import { defineAction } from "../engine/definition.ts";
+import { by } from "../engine/events.ts";
 import { DEFAULT_LIMITS, losesMeaningAsJson } from "../engine/payloads.ts";
 import { Pulse } from "../engine/pulse.ts";
 import { setImmediate } from "../engine/real-timers.ts";
@@ -34,6 +35,8 @@ export interface RunOptions {
   /** Steps and branches that have new names, from the old name to the new one: runs under way go on with what they have. */
   readonly renamed?: Readonly<Record<string, string>>;
   readonly tenant?: string;
+  /** Who acts: kept on the records of the run and of its steps. nevertwice({ agent }) unless given. */
+  readonly agent?: string;
   /** How long a run and its steps are kept after it has ended. Until then they do not expire. */
   readonly keep?: Duration | "forever";
   /**
@@ -53,7 +56,7 @@ export interface RunServices extends StepServices {
 
 export type RunId = string | number | readonly unknown[];
 
-const OPTIONS = new Set(["version", "renamed", "tenant", "keep", "lease", "wait"]);
+const OPTIONS = new Set(["version", "renamed", "tenant", "agent", "keep", "lease", "wait"]);
 const DEFAULT_KEEP = "90d";
 const UNTIL_ENDED: Keep = { keepMs: null, guardUntil: null, tooShortFor: null };
 // Every turn changes the record, waits or returns.
@@ -145,8 +148,12 @@ function runCall(
     run: () => undefined,
   });
   requireGiven(`run(${JSON.stringify(name)}, …)`, options, ["tenant"]);
-  const { version, tenant } = options;
-  const given = { ...(version !== undefined && { version }), ...(tenant !== undefined && { tenant }) };
+  const { version, tenant, agent } = options;
+  const given = {
+    ...(version !== undefined && { version }),
+    ...(tenant !== undefined && { tenant }),
+    ...(agent !== undefined && { agent }),
+  };
   const call = makeCall(definition, { id }, { id }, given, services.defaults);
   warnOfShortKeep(call, services.engine.services.warnings);
   return { call: { ...call, keep: UNTIL_ENDED }, keep: call.keep };
@@ -196,6 +203,7 @@ async function take({ engine }: RunServices, call: Call): Promise<Taken> {
           holder: newHolder(),
           leaseMs,
           newRound: true,
+          agent: call.agent,
         });
         if (applied.ok) return { stored: applied.stored };
         stored = applied.stored;
@@ -211,6 +219,7 @@ async function take({ engine }: RunServices, call: Call): Promise<Taken> {
             type: "replayed",
             action: call.definition.name,
             key: call.key,
+            ...by(call),
             attempt: stored.record.attempt,
           });
         return answer(stored as Stored);
@@ -344,6 +353,7 @@ class RunExecution<R> implements Holding {
       keep: this.#options.kept,
       tenant: this.#call.tenant,
       version: this.#call.version,
+      agent: this.#call.agent,
       leaseMs: this.#call.definition.policy.leaseMs,
       path: [] as string[],
       attempt: pulse.stored.record.attempt,
@@ -365,6 +375,7 @@ class RunExecution<R> implements Holding {
     }
     // Lost to another process meanwhile: the steps are done all the same, and that is what is told.
     const stored = payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
+    // Its steps have provider's ids; the run itself has had no effect.
     await ledger.apply(this.#pulse.stored, { type: "confirm", hold, result: stored });
     this.#warnOfLoss(result, stored);
   }

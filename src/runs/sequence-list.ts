@@ -18,7 +18,7 @@ interface ListOptions {
   readonly keep?: Duration | "forever";
 }
 
-const OPTIONS = new Set("after onFailed run keep lease timeout doubt retry whenStoreDown".split(" "));
+const OPTIONS = new Set("after onFailed run effect keep lease timeout doubt retry whenStoreDown".split(" "));
 const STEP = new Set(["step", "after"]);
 const MOST_STEPS = 100;
 

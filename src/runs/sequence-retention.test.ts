@@ -1,5 +1,5 @@
 /** How long a subject is known: never shorter than its sequence takes, however often the ledger is swept. */
-import { type Nevertwice, type SequenceOptions, type SequenceStep, year } from "nevertwice";
+import { type Nevertwice, rejected, type SequenceOptions, type SequenceStep, year } from "nevertwice";
 import { expect, it } from "vitest";
 import { type Bench, eachStore, openMemory } from "../../test/support/each-store.ts";
 
@@ -99,7 +99,7 @@ eachStore("a subject", (open) => {
     expect(sent).toEqual([]);
   });
 
-  it("whose stopped steps are past keep cannot be restarted, which is an error, and is not started anew", async () => {
+  it("that was stopped long ago goes on with the steps that were not taken, and is not started anew", async () => {
     const bench = open();
     const sent: string[] = [];
     const sequence = drip(bench.nt, sent, ["a", { step: "b", after: "1d" }]);
@@ -107,12 +107,114 @@ eachStore("a subject", (open) => {
     await bench.nt.worker().drain();
     await sequence.stop("ann", by);
     await pass(bench, 90 * DAY, DAY);
-    await expect(sequence.restart("ann", by)).rejects.toThrow(
-      /nothing is left to go on with\. "ann" was stopped by ada, and the records of "a", "b" are past keep/,
-    );
     expect(await sequence.start("ann", undefined)).toEqual({ created: false });
+    expect([sent, (await sequence.status("ann")).state]).toEqual([["a"], "stopped"]);
+    await sequence.restart("ann", by);
     await pass(bench, 2 * DAY, DAY);
-    expect(sent).toEqual(["a"]);
+    expect([sent, (await sequence.status("ann")).state]).toEqual([["a", "b"], "done"]);
+  });
+});
+
+const THREE = ["a", { step: "b", after: "20d" }, { step: "c", after: "20d" }] as const;
+
+eachStore("a step that was not taken is never forgotten", (open) => {
+  /** The first step is refused for good until `mended`. */
+  function refusing(bench: Bench, more: Partial<SequenceOptions<undefined, unknown>> = {}) {
+    const sent: string[] = [];
+    const state = { mended: false };
+    const sequence = bench.nt.sequence<undefined, unknown>("drip", THREE, {
+      run: ({ step }) => {
+        if (step === "a" && !state.mended) throw rejected(new Error("no such address"));
+        sent.push(step);
+      },
+      ...more,
+    });
+    return { sent, state, sequence };
+  }
+
+  it("one that failed for good holds up the steps behind it, also where no worker ran for longer than keep", async () => {
+    const bench = open();
+    const { sent, state, sequence } = refusing(bench);
+    await sequence.start("ann", undefined);
+    await bench.nt.worker().drain();
+    bench.clock.advance(90 * DAY);
+    await bench.nt.sweep();
+    await pass(bench, 50 * DAY, DAY);
+    expect([sent, (await sequence.status("ann")).state]).toEqual([[], "failed"]);
+    state.mended = true;
+    await sequence.restart("ann", by);
+    await pass(bench, 50 * DAY, DAY);
+    expect([sent, (await sequence.status("ann")).state]).toEqual([["a", "b", "c"], "done"]);
+  });
+
+  it.each([85, 105, 400])("restarted %i days after it failed for good, it is taken first", async (days) => {
+    const bench = open();
+    const { sent, state, sequence } = refusing(bench);
+    await sequence.start("ann", undefined);
+    await pass(bench, days * DAY, DAY);
+    expect([sent, (await sequence.status("ann")).state]).toEqual([[], "failed"]);
+    state.mended = true;
+    expect((await sequence.restart("ann", by)).state).toBe("running");
+    await pass(bench, 50 * DAY, DAY);
+    expect([sent, (await sequence.status("ann")).state]).toEqual([["a", "b", "c"], "done"]);
+  });
+
+  it("one that was stopped is taken first after a restart", async () => {
+    const bench = open();
+    const sent: string[] = [];
+    const sequence = drip(bench.nt, sent, THREE);
+    await sequence.start("ann", undefined);
+    await sequence.stop("ann", by);
+    await pass(bench, 200 * DAY, DAY);
+    expect([sent, (await sequence.status("ann")).state]).toEqual([[], "stopped"]);
+    await sequence.restart("ann", by);
+    await pass(bench, 50 * DAY, DAY);
+    expect([sent, (await sequence.status("ann")).state]).toEqual([["a", "b", "c"], "done"]);
+  });
+
+  it("one that failed while another was removed behind it is taken after a restart", async () => {
+    const bench = open();
+    const { state, sequence } = refusing(bench);
+    await sequence.start("ann", undefined);
+    await bench.nt.worker().drain();
+    const sent: string[] = [];
+    const nt = bench.another();
+    const shorter = nt.sequence<undefined, unknown>("drip", ["a", { step: "c", after: "20d" }], {
+      run: ({ step }) => {
+        if (step === "a" && !state.mended) throw rejected(new Error("no such address"));
+        sent.push(step);
+      },
+    });
+    await pass({ ...bench, nt }, 120 * DAY, DAY);
+    state.mended = true;
+    await shorter.restart("ann", by);
+    await pass({ ...bench, nt }, 50 * DAY, DAY);
+    expect([sent, (await shorter.status("ann")).state]).toEqual([["a", "c"], "done"]);
+  });
+
+  it("one that the list no longer has is forgotten once nothing depends on it", async () => {
+    const bench = open();
+    const sent: string[] = [];
+    const first = drip(bench.nt, sent, THREE);
+    await first.start("ann", undefined);
+    await bench.nt.worker().drain();
+    const nt = bench.another();
+    const shorter = drip(nt, sent, ["a", { step: "b", after: "20d" }]);
+    await pass({ ...bench, nt }, 45 * DAY, DAY);
+    expect([sent, (await shorter.status("ann")).state]).toEqual([["a", "b"], "done"]);
+    await pass({ ...bench, nt }, 250 * DAY, 5 * DAY);
+    expect((await bench.store.list({ limit: 10 })).items.map(({ record }) => record.action)).toEqual([]);
+  });
+
+  it("once a later step was taken nothing is left to go on with: it and the subject are forgotten as usual", async () => {
+    const bench = open();
+    const { sent, sequence } = refusing(bench, { onFailed: "continue" });
+    await sequence.start("ann", undefined);
+    await pass(bench, 45 * DAY, DAY);
+    expect(sent).toEqual(["b", "c"]);
+    await pass(bench, 250 * DAY, 5 * DAY);
+    expect((await bench.store.list({ limit: 10 })).items.map(({ record }) => record.action)).toEqual([]);
+    expect((await sequence.status("ann")).state).toBe("absent");
   });
 });
 

@@ -17,13 +17,17 @@ import { type CallDefaults, requireGivenIn } from "../engine/call.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import type { ActionOptions, Probe } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
+import { keptUntilDone } from "../engine/enqueue.ts";
 import type { Swaps } from "../engine/line.ts";
 import { checkSignature, retryFailed, type Signature } from "../engine/operate.ts";
+import { PAST, type PastAccess } from "../engine/past.ts";
 import { viewOf } from "../engine/transactional.ts";
 import { swapsOf, swapsWithin } from "../engine/turn.ts";
+import { type DoneStep, type DoneSteps, doneSteps, recordDone, stillToRecord } from "./done-steps.ts";
 import { Followers } from "./followers.ts";
 import {
   decide,
+  isAhead,
   isBehind,
   isQueuedAgain,
   type ListedStep,
@@ -60,11 +64,14 @@ export interface SubjectStatus<R> {
 
 export interface Sequence<I, R> {
   readonly sequenceName: string;
-  /** Puts the subject's steps into the outbox. A repeat changes nothing; steps a release has added are added. */
+  /**
+   * Puts the subject's steps into the outbox. A repeat changes nothing; steps a release has added are added. `done`: the first
+   * steps, taken before nevertwice knew the subject; they are recorded as done and not run.
+   */
   start(
     subject: string,
     data: I,
-    options?: { readonly tx?: unknown; readonly tenant?: string },
+    options?: { readonly tx?: unknown; readonly tenant?: string; readonly done?: DoneSteps },
   ): Promise<{ readonly created: boolean }>;
   /** No further step of this subject is taken until it is restarted. */
   stop(subject: string, signature: Signature, options?: { readonly tenant?: string }): Promise<void>;
@@ -144,19 +151,22 @@ class Drip<I, R> implements Sequence<I, R> {
   async start(
     subject: string,
     data: I,
-    options: { tx?: unknown; tenant?: string } = {},
+    { done: given, ...options }: { tx?: unknown; tenant?: string; done?: DoneSteps } = {},
   ): Promise<{ created: boolean }> {
     this.#check(subject);
+    const done = doneSteps(given, this.#list, `${this.sequenceName}.start`);
     const tenant = this.#tenantOf(options);
     const { engine } = this.#services;
     engine.requireOpen();
     const { ledger } = engine.services;
     const { tx } = options;
     const swaps = tx === undefined ? swapsOf(ledger) : swapsWithin(ledger, viewOf(engine, this.sequenceName, tx));
-    const found = await this.#look(subject, tenant, swaps);
+    const found = await this.#lookWith(done, subject, data, tenant, swaps);
     const { note, behind } = found;
     const followers = new Followers(swaps);
-    let dueAt = ledger.instant().now;
+    const { now } = ledger.instant();
+    // At the first start, the pause after what was taken before counts from when that was.
+    let dueAt = note.enrolled === null ? Math.min(now, found.lastTakenAt ?? now) : now;
     let created = false;
     let waits = false;
     let before: Standing | null = null;
@@ -168,7 +178,8 @@ class Drip<I, R> implements Sequence<I, R> {
       // One that failed was due already: how long after the step before it is checked when it begins.
       if (standing !== "failed" && standing !== "unlisted") dueAt += (this.#planned[place] as Planned).afterMs;
       if (!isQueuedAgain(standing, before, this.#onFailed)) continue;
-      const enqueued = await this.#action.enqueue({ subject, step, data }, { ...options, dueAt, orderKey: subject });
+      const terms = keptUntilDone({ ...options, dueAt, orderKey: subject });
+      const enqueued = await this.#action.enqueue({ subject, step, data }, terms);
       created ||= enqueued.created;
       waits ||= enqueued.state === "pending";
       if (known.record?.state === "failed" && enqueued.state === "pending") followers.broughtBack();
@@ -181,6 +192,17 @@ class Drip<I, R> implements Sequence<I, R> {
     const known = note.enrolled !== null && queued.every((step) => note.enrolled?.includes(step));
     if (!known || (waits && !note.lasts)) await engine.during(() => this.#enrol(subject, tenant, queued, swaps));
     return { created };
+  }
+
+  /** The subject as it is once the steps of `done` are recorded. */
+  async #lookWith(done: readonly DoneStep[], subject: string, data: I, tenant: string, swaps: Swaps): Promise<Subject> {
+    const found = await this.#look(subject, tenant, swaps);
+    const missing = stillToRecord(done, found.steps, subject, `${this.sequenceName}.start`);
+    if (missing.length === 0) return found;
+    const access = (this.#action as unknown as { readonly [PAST]: PastAccess })[PAST];
+    const intentOf = (step: string) => access.intentOf({ subject, step, data }, tenant === "" ? {} : { tenant });
+    await this.#services.engine.during(() => recordDone(swaps, missing, intentOf, this.#policy.keepMs));
+    return this.#look(subject, tenant, swaps);
   }
 
   async stop(subject: string, signature: Signature, options: { tenant?: string } = {}): Promise<void> {
@@ -205,7 +227,8 @@ class Drip<I, R> implements Sequence<I, R> {
     // Those that a worker took in between have failed as stopped once more.
     await this.#queueAgain(subject, tenant, signature, ["stopped"]);
     const after = await this.#look(subject, tenant);
-    if (!after.steps.some(({ standing }) => standing === "waiting")) await this.#giveEnd(subject, tenant);
+    if (!after.steps.some(({ standing }, i) => i >= after.behind && isAhead(standing)))
+      await this.#giveEnd(subject, tenant);
     return this.#statusOf(subject, after);
   }
 
@@ -285,29 +308,50 @@ class Drip<I, R> implements Sequence<I, R> {
     const tenant = own?.record.tenant ?? this.#services.defaults.tenant;
     const found = await this.#look(subject, tenant);
     const refusal = this.#refusalOf(step, found);
-    const open = found.steps.some((one) => one.step !== step && one.standing === "waiting");
-    if (!open) await this.#giveEnd(subject, tenant);
-    if (refusal !== null) throw refusal;
+    if (refusal === null) await this.#passOver(subject, step, found);
+    // What is refused without being over is brought back some day, so the subject is known until then.
+    const isOpen = refusal === null ? this.#isOpen(found, step) : !refusal.isOver;
+    if (!isOpen) await this.#giveEnd(subject, tenant);
+    if (refusal !== null) throw refusal.error;
     return undefined;
   }
 
+  /** Whether a step other than this one is still to be taken. */
+  #isOpen({ steps, behind }: Subject, step: string): boolean {
+    return steps.some((one, i) => one.step !== step && i >= behind && isAhead(one.standing));
+  }
+
+  /** The steps before one that begins are over, taken or not: those that were kept until they are done get an end. */
+  async #passOver(subject: string, step: string, { steps, removed }: Subject): Promise<void> {
+    const keepMs = this.#stepKeepMs(subject);
+    const before = [...steps.slice(0, this.#list.indexOf(step)), ...removed];
+    const kept = before.filter(({ record }) => record?.state === "failed" && record.expiresAt === null);
+    if (keepMs === null) return;
+    for (const { key } of kept) await this.#services.engine.retain(key, keepMs);
+  }
+
   /** Throws where it is too early. */
-  #refusalOf(step: string, { steps, behind, lastTakenAt, note }: Subject): Error | null {
+  #refusalOf(step: string, found: Subject): { readonly error: Error; readonly isOver: boolean } | null {
+    const { steps, behind, lastTakenAt, note } = found;
     const place = this.#list.indexOf(step);
-    if (place === -1)
-      return new NotTaken(
-        "unlisted",
-        `the sequence ${this.sequenceName} has no step ${JSON.stringify(step)} any more. Where the list has it again, start() queues it again`,
-      );
-    if (note.stopped !== null)
-      return rejected(new NotTaken("stopped", `stopped by ${note.stopped.by}: ${note.stopped.reason}`));
+    if (place === -1) {
+      const isOver = note.stopped === null && !this.#isOpen(found, step);
+      const why = `the sequence ${this.sequenceName} has no step ${JSON.stringify(step)} any more. Where the list has it again, start() queues it again`;
+      return { error: new NotTaken("unlisted", why, isOver), isOver };
+    }
+    if (note.stopped !== null) {
+      const why = `stopped by ${note.stopped.by}: ${note.stopped.reason}`;
+      return { error: rejected(new NotTaken("stopped", why, false)), isOver: false };
+    }
     const { now } = this.#services.engine.services.ledger.instant();
     const { afterMs } = this.#planned[place] as Planned;
     const decision = decide({ steps, behind, lastTakenAt }, place, { afterMs, onFailed: this.#onFailed, now });
     if (decision.do === "begin") return null;
     if (decision.do === "refuse") {
-      const notTaken = new NotTaken(decision.as, decision.why);
-      return decision.as === "blocked" ? notTaken : rejected(notTaken);
+      const isPassed = decision.as === "passed";
+      const notTaken = new NotTaken(decision.as, decision.why, isPassed);
+      const error = decision.as === "blocked" ? notTaken : rejected(notTaken);
+      return { error, isOver: isPassed && !this.#isOpen(found, step) };
     }
     const { before, until, yields } = decision;
     throw putOff(new Error(`${formatDuration(afterMs)} after ${JSON.stringify(before)} have not passed`), {
@@ -375,14 +419,18 @@ class Drip<I, R> implements Sequence<I, R> {
 
   /** Nothing of the subject waits from here on: what is kept of it outlives the records of its steps. A stop has no end: it holds until somebody restarts the subject. */
   async #giveEnd(subject: string, tenant: string): Promise<void> {
-    const { keepMs: policyMs, keepByHand } = this.#policy;
-    // As the records of its steps: a window in the subject's name raises a default.
-    const stepMs = keepFrom(keepOfWindows(policyMs, keepByHand, windowsIn(subject)), this.#ledger.instant().now);
+    const stepMs = this.#stepKeepMs(subject);
     if (stepMs === null) return;
     const keepMs = leastKeepMs(stepMs);
     await writeSubjectNote(swapsOf(this.#ledger), this.#noteOf(subject, tenant), ({ enrolled, stopped }) =>
       stopped === null && enrolled !== null ? { enrolled, signature: null, stopped: false, keepMs } : null,
     );
+  }
+
+  /** How long the record of a step that was taken is kept; null: forever. A window in the subject's name raises a default. */
+  #stepKeepMs(subject: string): number | null {
+    const { keepMs, keepByHand } = this.#policy;
+    return keepFrom(keepOfWindows(keepMs, keepByHand, windowsIn(subject)), this.#ledger.instant().now);
   }
 
   #sign(subject: string, tenant: string, signature: Signature, stopped: boolean): Promise<void> {

@@ -46,6 +46,7 @@ export interface StepsOwner {
   readonly key: string;
   readonly tenant: string;
   readonly version: number;
+  readonly agent: string | null;
   /** Of the run: steps and branches have it too, unless a step has its own. */
   readonly leaseMs: number;
 }
@@ -112,8 +113,8 @@ export class StepRecords {
 
   /** The run's key is the scope: all steps of a run are found by it. */
   callOptions() {
-    const { key, tenant, version } = this.#of;
-    return { scope: key, version, ...(tenant !== "" && { tenant }) };
+    const { key, tenant, version, agent } = this.#of;
+    return { scope: key, version, ...(tenant !== "" && { tenant }), ...(agent !== null && { agent }) };
   }
 
   /** All steps that the run has taken so far, as far as their rows are recorded. */

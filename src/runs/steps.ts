@@ -6,7 +6,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { type Keep, keepFrom } from "../core/keep.ts";
-import { inheritedLease, type PolicyOptions, resolveKeep } from "../core/policy.ts";
+import { inheritedKeep, inheritedLease, type PolicyOptions, resolveKeep } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import { requireGivenIn } from "../engine/call.ts";
 import type { AttemptContext } from "../engine/context.ts";
@@ -47,7 +47,7 @@ export interface StepsOf extends StepsOwner {
   hasEnded(): boolean;
 }
 
-const OPTIONS = new Set("keep lease timeout wait doubt retry whenStoreDown classify exists".split(" "));
+const OPTIONS = new Set("keep lease timeout wait doubt retry whenStoreDown classify effect exists".split(" "));
 const MOST_STEPS = 10_000;
 /** The run whose step is at work here. */
 const insideStepOf = new AsyncLocalStorage<string>();
@@ -139,7 +139,9 @@ export class StepSequence {
         `${this.#where}: step ${JSON.stringify(name)} needs the function that does it: run.step("${name}", async (ctx) => …)`,
       );
     this.#checkOptions(name, policy);
-    const keepMs = keep === undefined ? undefined : resolveKeep(keep, `${this.#where}: step ${JSON.stringify(name)}`);
+    const where = `${this.#where}: step ${JSON.stringify(name)}`;
+    const keepOfRun = () => keepFrom(this.#of.keep, this.#shared.services.engine.services.ledger.instant().now);
+    const keepMs = keep === undefined ? inheritedKeep(policy.effect, keepOfRun(), where) : resolveKeep(keep, where);
     this.#places += 1;
     const place = this.#places;
     if (place > MOST_STEPS) throw configError(`${this.#where}: more than ${MOST_STEPS} steps. Split it into runs.`);

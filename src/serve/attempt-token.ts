@@ -5,8 +5,8 @@
 import { durationMs } from "../core/duration.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { isKey } from "../core/key.ts";
-import type { RetryOptions } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
+import type { RetryOptions } from "../core/retry.ts";
 import type { Hold } from "../core/transition.ts";
 
 /** What heartbeats and settling need of the claim: it is not in the record. */

@@ -7,14 +7,15 @@ import type { Duration } from "../core/duration.ts";
 import { durationMs } from "../core/duration.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import { backoffMs, policyWarnings, type RetryOptions, resolvePolicy } from "../core/policy.ts";
+import { policyWarnings, resolvePolicy } from "../core/policy.ts";
 import { providerKey } from "../core/provider-key.ts";
 import { type LedgerRecord, leaseAlive, type StoredError } from "../core/record.ts";
+import { givenUp, nextTry, type RetryOptions } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { LedgerEvent } from "../core/transition.ts";
 import type { ActionServices } from "../engine/action.ts";
-import { type CallOptions, makeCall, warnOfCallTimeParts, warnOfShortKeep } from "../engine/call.ts";
+import { type CallOptions, makeCall, warnOfKeyParts, warnOfNearKeys, warnOfShortKeep } from "../engine/call.ts";
 import { type Definition, defineAction } from "../engine/definition.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
 import { warnOfLostResult } from "../engine/result-warnings.ts";
@@ -102,7 +103,8 @@ export class Attempts {
       { ...identityOf(request), wait: request.wait ?? NO_WAIT },
       defaults,
     );
-    warnOfCallTimeParts(definition, input, ledger, warnings);
+    warnOfKeyParts(definition, input, ledger, warnings);
+    warnOfNearKeys(call, warnings);
     warnOfShortKeep(call, warnings);
     for (const { code, message } of policyWarnings(definition.policy, definition.name))
       warnings.warn(code, definition.name, message);
@@ -241,9 +243,8 @@ export class Attempts {
       case "not-sent": {
         const { leaseMs: lease, retry } = terms;
         const policy = resolvePolicy({ lease, ...(retry !== undefined && { retry }) }, "settle");
-        const again = record.tries < policy.attempts;
-        const retryAt = again ? now + backoffMs(policy, record.tries, after, random) : null;
-        return { type: "not-sent", hold, error: storedError(request), retryAt, final: false };
+        const { at: retryAt, because, ...end } = nextTry(policy, record, { now, retryAfterMs: after, random });
+        return { type: "not-sent", hold, error: givenUp(storedError(request), because), retryAt, final: false, ...end };
       }
       default: {
         const final = request.as === "rejected";

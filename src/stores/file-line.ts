@@ -43,6 +43,8 @@ const HEAD = [
   "doubtSince",
   "settledAt",
   "expiresAt",
+  "agent",
+  "providerId",
 ] as const satisfies readonly (keyof Scanned)[];
 
 const IN_HEAD = new Set<string>(HEAD);
@@ -92,6 +94,8 @@ const NO_HEAD = {
   doubtSince: null,
   settledAt: null,
   expiresAt: null,
+  agent: null,
+  providerId: null,
 };
 
 export function encodePut(record: LedgerRecord, rev: number, commit: number): string {
@@ -197,6 +201,8 @@ function readHead({ bytes, from, to }: Span): Change | null {
     doubtSince: reader.number(',"doubtSince":'),
     settledAt: reader.number(',"settledAt":'),
     expiresAt: reader.number(',"expiresAt":'),
+    agent: sharedOrNull(reader.text(',"agent":')),
+    providerId: ownOrNull(reader.text(',"providerId":')),
   };
   return reader.at === end && reader.plain ? { kind: "put", rev, commit, head } : null;
 }
@@ -268,6 +274,10 @@ function ownText(text: string): string {
 
 function ownOrNull(text: string | null): string | null {
   return text === null ? null : ownText(text);
+}
+
+function sharedOrNull(name: string | null): string | null {
+  return name === null ? null : shared(name);
 }
 
 function shared(name: string): string {

@@ -16,7 +16,7 @@ const NUMBERS =
   "r.attention_at, r.rev, r.created_at, r.keep_ms, r.attempt, r.fence, r.tries, r.first_sent_at, r.last_sent_at";
 
 /** Of the rows `r`, as they are now. */
-export const LEASED_LIST = `encode(r.key, 'hex') AS c0, ARRAY[${NUMBERS}]::text AS c1, r.tenant AS c2, r.action AS c3, r.scope AS c4, r.doc AS c5, r.input AS c6, r.draft AS c7, r.result AS c8, r.sent_mark AS c9, r.state AS c10`;
+export const LEASED_LIST = `encode(r.key, 'hex') AS c0, ARRAY[${NUMBERS}]::text AS c1, r.tenant AS c2, r.action AS c3, r.scope AS c4, r.doc AS c5, r.input AS c6, r.draft AS c7, r.result AS c8, r.sent_mark AS c9, r.state AS c10, r.agent AS c11, r.provider_id AS c12`;
 
 export interface Leased {
   readonly stored: Stored;
@@ -47,6 +47,7 @@ function decode(row: Row, { to, holder, leaseMs }: LeaseQuery, now: number): Lea
     action: row.c3 as string,
     version: rest.version ?? 1,
     scope: row.c4 as SqlText,
+    agent: row.c11 as SqlText,
     state: to,
     attempt,
     fence,
@@ -73,6 +74,7 @@ function decode(row: Row, { to, holder, leaseMs }: LeaseQuery, now: number): Lea
     input: decodePayload(row.c6 as SqlText),
     draft: decodePayload(row.c7 as SqlText),
     result: decodePayload(row.c8 as SqlText),
+    providerId: row.c12 as SqlText,
     error: null,
     history: rest.history ?? [],
   };

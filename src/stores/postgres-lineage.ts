@@ -86,6 +86,7 @@ function alike(held: LedgerRecord, record: LedgerRecord): boolean {
     held.queued === record.queued &&
     held.terms === record.terms &&
     held.tenant === record.tenant &&
+    held.agent === record.agent &&
     keepClass(held) === keepClass(record)
   );
 }

@@ -57,8 +57,10 @@ function sourceOf(tables: LeaseTables, parameters: Parameters, query: ListQuery,
     };
   }
   const plain = `SELECT r.* FROM ${table} r WHERE ${where}`;
-  // A scope, or the beginning of a key, names few rows: they are found by their own index, then sorted.
-  if (query.scope !== undefined || keyPrefixSelects(query.keyPrefix)) return { with: "", rows: `${plain} ${order}` };
+  // A scope, or the beginning of a key, names few rows: they are found by their own index, then sorted. So does a
+  // provider's id: rows are looked at one after the other, or found by an index that somebody has made for it.
+  if (query.scope !== undefined || query.providerIds !== undefined || keyPrefixSelects(query.keyPrefix))
+    return { with: "", rows: `${plain} ${order}` };
   const kinds = query.states?.map(attentionKinds);
   if (kinds?.every((kind) => kind !== null)) {
     return { with: "", rows: `${plain} AND ${anyOf(parameters, "r.attention", kinds.flat())} ${order}` };
@@ -79,11 +81,14 @@ function keyPrefixSelects(prefix: string | undefined): boolean {
 function filters(parameters: Parameters, query: ListQuery): string[] {
   const equals = (column: string, value: string | undefined) =>
     where(parameters, value, (text) => `${column} = ${text}`);
+  const ids = query.providerIds === undefined ? undefined : escapedArray(query.providerIds);
   const states = query.states === undefined ? undefined : escapedArray(query.states);
   return [
     equals("r.tenant", query.tenant),
     equals("r.action", query.action),
     equals("r.scope", query.scope),
+    equals("r.agent", query.agent),
+    where(parameters, ids, (text) => `r.provider_id = ANY(${text}::text[])`),
     where(parameters, states, (text) => `r.state = ANY(${text}::text[])`),
     beginsWith(parameters, query.keyPrefix),
     after(parameters, query),

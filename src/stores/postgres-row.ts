@@ -30,6 +30,7 @@ const KEPT_COLUMNS = [
   { name: "doc", type: "text" },
   { name: "input", type: "text" },
   { name: "draft", type: "text" },
+  { name: "agent", type: "text" },
 ] as const satisfies readonly Column[];
 
 /** What a write may change, but for the revision. */
@@ -50,6 +51,7 @@ const SETTLED_COLUMNS = [
   { name: "expires_at", type: "bigint" },
   { name: "fate", type: "text" },
   { name: "result", type: "text" },
+  { name: "provider_id", type: "text" },
 ] as const satisfies readonly Column[];
 
 export const FIXED = [{ name: "key", type: "bytea" }, ...KEPT_COLUMNS] as const satisfies readonly Column[];
@@ -94,6 +96,7 @@ const TEXTS: { readonly [Name in RecordName]: (record: LedgerRecord, now: number
   doc: docOf,
   input: ({ input }) => encodePayload(input),
   draft: ({ draft }) => encodePayload(draft),
+  agent: ({ agent }) => agent,
   state: ({ state }) => state,
   attempt: ({ attempt }) => String(attempt),
   fence: ({ fence }) => String(fence),
@@ -114,6 +117,7 @@ const TEXTS: { readonly [Name in RecordName]: (record: LedgerRecord, now: number
   expires_at: ({ expiresAt }) => wholeOrNull(expiresAt),
   fate: fateOf,
   result: ({ result }) => encodePayload(result),
+  provider_id: ({ providerId }) => providerId,
 };
 
 /** Columns whose text costs more than a look at what it is made of. True where the texts may differ. */
@@ -286,6 +290,7 @@ function decode(row: Row): Stored {
     action: text("action") as string,
     version: rest.version ?? 1,
     scope: text("scope"),
+    agent: text("agent"),
     state,
     attempt: count("attempt"),
     fence: count("fence"),
@@ -315,6 +320,7 @@ function decode(row: Row): Stored {
     input: decodePayload(text("input")),
     draft: decodePayload(text("draft")),
     result: decodePayload(text("result")),
+    providerId: text("provider_id"),
     error: fate.error ?? null,
     history: rest.history ?? [],
   };

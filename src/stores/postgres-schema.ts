@@ -69,11 +69,20 @@ CREATE TABLE ${schema}.watch (
   watched_to bigint NOT NULL
 );`,
   },
+  {
+    readableSince: 1,
+    // Who acted, and the provider's own id of the effect. Nullable, so that adding them rewrites no row and an older
+    // release goes on inserting. No index: a confirm sets provider_id, and an index that holds it would make every
+    // confirm of a result with an id a non-HOT update. Who looks ids up often may make one (docs/postgres.md).
+    sql: (schema) => `ALTER TABLE ${schema}.records
+  ADD COLUMN agent       text COLLATE "C",
+  ADD COLUMN provider_id text COLLATE "C";`,
+  },
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;
 /** Older than this cannot be served without migrating. */
-const OLDEST_SERVED = 1;
+const OLDEST_SERVED = 2;
 
 export interface SchemaState {
   readonly version: number;

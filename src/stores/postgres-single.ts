@@ -27,7 +27,7 @@ const MOST_TEXTS = 200;
 const [LEFT_OUT, NOTHING, GIVEN, USUAL, AS_CREATED, STATE] = [0, 1, 2, 3, 4, 5];
 // A shape is a number to this base, a digit for each column: in two halves, which are exact.
 const BASE = STATE + STATES.length;
-const HALF = 14;
+const HALF = 15;
 
 const USUALLY: Readonly<Record<string, string>> = {
   tenant: "",

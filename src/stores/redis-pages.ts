@@ -4,7 +4,7 @@
  */
 import { type DamagedRecord, describeDamage, isDamagedRecord } from "../core/damaged-record.ts";
 import { type Instant, type LedgerRecord, leaseAlive } from "../core/record.ts";
-import { checkLimit, decodeCursor, encodeCursor, type Position } from "../core/scan.ts";
+import { checkLimit, decodeCursor, encodeCursor, isWanted, type Position } from "../core/scan.ts";
 import type { ListQuery, Page, Stored } from "../core/store.ts";
 import type { Names } from "./redis-buckets.ts";
 import { type IndexType, TYPE_OF_STATE } from "./redis-index.ts";
@@ -87,8 +87,11 @@ export class RedisPages {
     const merge = new Merge(reader, types, query.order === "oldest" ? 1 : -1, after);
     // A record that changes its state while we look may stand in two lists.
     const found = new Map<string, Stored>();
+    // Nothing is indexed by agent or provider's id: many rows are looked at for each that fits.
+    const isScan = query.agent !== undefined || query.providerIds !== undefined;
+    const atOnce = isScan ? READ_AT_ONCE : Math.min(query.limit + 1, READ_AT_ONCE);
     while (found.size <= query.limit) {
-      const next = await merge.next(Math.min(query.limit + 1, READ_AT_ONCE));
+      const next = await merge.next(atOnce);
       if (next.length === 0) break;
       const keys = next.map(({ key }) => key);
       for (const row of await this.#read(keys, damaged)) {
@@ -107,8 +110,9 @@ function typesFor({ states, lapsed }: ListQuery): IndexType[] {
   return types.has(null) ? ["a"] : [...(types as Set<IndexType>)];
 }
 
-/** The index has filtered by what never changes; the state may have changed since it was read. */
+/** The index has filtered by what never changes and is indexed; the state may have changed since it was read. */
 function fits(record: LedgerRecord, query: ListQuery, at: Instant): boolean {
   if (query.states !== undefined && !query.states.includes(record.state)) return false;
+  if (!isWanted(record, query)) return false;
   return query.lapsed !== true || (TYPE_OF_STATE[record.state] === "o" && !leaseAlive(record, at));
 }

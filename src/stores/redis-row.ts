@@ -78,6 +78,7 @@ function writeDoc(to: ByteWriter, r: LedgerRecord): void {
   if (r.tenant !== "") writeText(to, ',"t":', r.tenant);
   if (r.version !== 1) writeNumber(to, ',"v":', r.version);
   if (r.scope !== null) writeText(to, ',"p":', r.scope);
+  if (r.agent !== null) writeText(to, ',"A":', r.agent);
   if (r.holder !== null) writeText(to, ',"h":', r.holder);
   if (r.lease !== null) writeMoment(to, ',"l":', r.lease.until, r.lease.epoch, from);
   if (r.queued) to.text(',"q":1');
@@ -93,6 +94,7 @@ function writeDoc(to: ByteWriter, r: LedgerRecord): void {
   if (r.expiresAt !== null) writeTime(to, ',"E":', r.expiresAt, from);
   if (r.keepMs !== null) writeNumber(to, ',"k":', r.keepMs);
   if (r.final) to.text(',"F":1');
+  if (r.providerId !== null) writeText(to, ',"i":', r.providerId);
   if (r.error !== null) to.text(`,"o":${JSON.stringify(r.error)}`);
   if (r.history.length > 0) to.text(`,"H":${JSON.stringify(r.history)}`);
   writeFingerprint(to, r.fingerprint);
@@ -193,6 +195,7 @@ function fields(doc: Doc): Omit<LedgerRecord, "key" | "state" | "input" | "draft
     action: doc.a,
     version: doc.v ?? 1,
     scope: doc.p ?? null,
+    agent: doc.A ?? null,
     attempt: doc.n ?? FIRST,
     fence: doc.f ?? FIRST,
     tries: doc.r ?? FIRST,
@@ -215,6 +218,7 @@ function fields(doc: Doc): Omit<LedgerRecord, "key" | "state" | "input" | "draft
     keepMs: doc.k ?? null,
     final: doc.F === 1,
     fingerprint: fingerprintOf(doc.g),
+    providerId: doc.i ?? null,
     error: doc.o ?? null,
     history: doc.H ?? [],
   };

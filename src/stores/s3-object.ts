@@ -48,7 +48,9 @@ export function decodeBody(text: string, key: string, where: string): S3Body {
     });
   const entry = JSON.parse(inner) as { version: number; gone?: true; leaseMs?: number; record: LedgerRecord };
   if (entry.gone === true) return { kind: "gone", version: entry.version };
-  return { kind: "record", version: entry.version, record: entry.record, leaseMs: entry.leaseMs ?? null };
+  // Objects of earlier releases name no agent and no provider's id.
+  const record = { ...entry.record, agent: entry.record.agent ?? null, providerId: entry.record.providerId ?? null };
+  return { kind: "record", version: entry.version, record, leaseMs: entry.leaseMs ?? null };
 }
 
 function sum(text: string): string {

@@ -22,6 +22,17 @@ export function listFilter(query: ListQuery, at: Instant, byKey = false): { wher
   equal("tenant", query.tenant);
   equal("action", query.action);
   equal("scope", query.scope);
+  const inDoc = (field: "agent" | "providerId", wanted: readonly string[] | undefined) => {
+    if (wanted === undefined) return;
+    // A document that is damaged must not fail the list: it is looked into only where it has the member as it is written.
+    const found = wanted.map(
+      () => `CASE WHEN instr(doc, ?) > 0 AND json_valid(doc) THEN json_extract(doc, '$.${field}') = ? ELSE 0 END`,
+    );
+    where.push(`(${found.join(" OR ") || "0"})`);
+    for (const value of wanted) values.push(`"${field}":${JSON.stringify(value)}`, value);
+  };
+  inDoc("agent", query.agent === undefined ? undefined : [query.agent]);
+  inDoc("providerId", query.providerIds);
   if (query.states !== undefined) {
     where.push("+state IN (SELECT value FROM json_each(?))");
     values.push(JSON.stringify(query.states));

@@ -59,6 +59,8 @@ function docOf(r: LedgerRecord): string {
   if (r.why !== null) text += `,"why":${JSON.stringify(r.why)}`;
   if (r.final) text += `,"final":true`;
   if (r.error !== null) text += `,"error":${JSON.stringify(r.error)}`;
+  if (r.agent !== null) text += `,"agent":${JSON.stringify(r.agent)}`;
+  if (r.providerId !== null) text += `,"providerId":${JSON.stringify(r.providerId)}`;
   if (r.history.length > 0) text += `,"history":${JSON.stringify(r.history)}`;
   return `${text}}`;
 }
@@ -156,6 +158,7 @@ export function decodeRow(row: Row, where: string): Stored {
     action: row.action as string,
     version: doc.version ?? 1,
     scope: row.scope as string | null,
+    agent: doc.agent ?? null,
     state: row.state as LedgerRecord["state"],
     attempt: doc.attempt ?? 1,
     fence: doc.fence ?? 1,
@@ -179,6 +182,7 @@ export function decodeRow(row: Row, where: string): Stored {
     final: doc.final ?? false,
     draft: decodePayload(row.draft as string | null),
     result: decodePayload(row.result as string | null),
+    providerId: doc.providerId ?? null,
     error: doc.error ?? null,
     history: doc.history ?? [],
     fingerprint,

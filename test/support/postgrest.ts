@@ -82,21 +82,35 @@ async function serve(pool: pg.Pool, keys: Postgrest["keys"], request: IncomingMe
   reply(response, status, body);
 }
 
+/** As PostgREST does it: the body is a record with the types of the function's parameters, and what it has not is a default. */
 async function callAs(pool: pg.Pool, role: Role, name: string, args: Record<string, unknown>) {
   const client = await pool.connect();
-  const names = Object.keys(args);
-  const list = names.map((arg, at) => `${quoted(arg)} => $${at + 1}`).join(", ");
   try {
+    const found = await client.query(
+      `SELECT p.proretset AS many, (SELECT jsonb_object_agg(a.name, format_type(a.type, NULL))
+         FROM unnest(p.proargnames, coalesce(p.proallargtypes, p.proargtypes::oid[]), coalesce(p.proargmodes, array_fill('i'::"char", ARRAY[p.pronargs])))
+           AS a(name, type, mode) WHERE a.mode = 'i') AS types
+       FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace AND p.proname = $1`,
+      [name],
+    );
+    const [known] = found.rows as { many: boolean; types: Record<string, string> | null }[];
+    const names = Object.keys(args);
+    if (known === undefined || names.some((arg) => known.types?.[arg] === undefined))
+      return failure({ code: "42883", message: "" }, name, role);
     await client.query(`BEGIN; SET LOCAL ROLE ${role}`);
+    const list = names.map((arg) => `${quoted(arg)} => b.${quoted(arg)}`).join(", ");
+    const columns = names.map((arg) => `${quoted(arg)} ${known.types?.[arg]}`).join(", ");
+    const body = names.length === 0 ? "" : `json_to_record($1::json) AS b(${columns}), LATERAL `;
     const { rows } = await client.query(
-      `SELECT x.answer FROM public.${quoted(name)}(${list}) AS x(answer)`,
-      Object.values(args),
+      `SELECT to_jsonb(x) AS answer FROM ${body}public.${quoted(name)}(${list}) AS x`,
+      names.length === 0 ? [] : [JSON.stringify(args)],
     );
     await client.query("COMMIT");
-    return { status: 200, body: rows.map(({ answer }) => answer) };
+    const answers = rows.map(({ answer }) => answer as unknown);
+    return { status: 200, body: known.many ? answers : answers[0] };
   } catch (error) {
     await client.query("ROLLBACK").catch(() => {});
-    return failure(error as { code?: string; message: string }, name, role);
+    return failure(error as { code?: string; message: string; detail?: string }, name, role);
   } finally {
     client.release();
   }
@@ -123,11 +137,15 @@ async function insertAs(pool: pg.Pool, role: Role, table: string, row: Record<st
   }
 }
 
-function failure({ code, message }: { code?: string; message: string }, name: string, role: Role) {
+function failure(
+  { code, message, detail }: { code?: string; message: string; detail?: string },
+  name: string,
+  role: Role,
+) {
   if (code === "42883")
     return { status: 404, body: { code: "PGRST202", message: `Could not find the function public.${name}` } };
   const status = statusOf(code, role);
-  return { status, body: { code, message, details: null, hint: null } };
+  return { status, body: { code, message, details: detail ?? null, hint: null } };
 }
 
 /** PostgREST's own table, as far as it is needed. */

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
 import { isNevertwiceError, messageOf } from "../../core/errors.ts";
 import type { EachProgress, EachReport, EachTrouble } from "../../engine/each.ts";
+import { AGENT, agentOf } from "../agent-flag.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, ProblemError, UsageError } from "../exit.ts";
 import { plural, shellWord, shortKey } from "../format.ts";
@@ -27,6 +28,7 @@ export const each: Command = {
   flags: {
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
     concurrency: { takes: "value", value: "n", about: "calls under way at once: 20 unless given" },
+    agent: AGENT,
     "failed-to": {
       takes: "value",
       value: "file",
@@ -110,6 +112,7 @@ class Run {
       onProgress: (progress: EachProgress) => this.#draw(progress),
       ...(concurrency !== undefined && { concurrency }),
       ...(tenant !== undefined && { tenant }),
+      ...agentOf(this.#context),
     };
     try {
       return await this.#finish(await this.#action.each(this.#inputs(), options));

@@ -1,5 +1,8 @@
 import { isNevertwiceError } from "../../core/errors.ts";
+import { nearest } from "../../core/nearest.ts";
+import { providerId, providerIdForms } from "../../core/provider-id.ts";
 import { STATES, type State } from "../../core/record.ts";
+import { sealer } from "../../core/seal.ts";
 import { instantOf, type Page, type Store, type Stored } from "../../core/store.ts";
 import { isUnclassified, wayOut } from "../../core/way-out.ts";
 import type { Command, Context } from "../command.ts";
@@ -8,9 +11,9 @@ import { type DoubtFilter, doubts, splitCursor } from "../doubts.ts";
 import { EXIT, UsageError } from "../exit.ts";
 import { age, plural, shellWord, shortKey } from "../format.ts";
 import { ledgerJson, noLedgerYet } from "../ledger.ts";
-import { nearest } from "../nearest.ts";
 import { recordJson } from "../record-json.ts";
 import { HELD, heldBy, heldWords, type ListedStep } from "../run-steps.ts";
+import { encryptOf } from "../secret-flags.ts";
 import { actionLabel, markOf, paintState, remarkOf, standingOf } from "../standing.ts";
 import { type Column, renderTable } from "../table.ts";
 import { oneLine, wrap } from "../text.ts";
@@ -24,14 +27,25 @@ const GROUPS_SHOWN = 20;
 export const ls: Command = {
   name: "ls",
   summary: "list records, the newest first",
-  usage: ["[--state <states>] [--action <name>] [--scope <id>] [--limit <n>]", "--doubt"],
+  usage: [
+    "[--state <states>] [--action <name>] [--agent <name>] [--scope <id>] [--limit <n>]",
+    "--doubt",
+    "--result-id <id>",
+  ],
   about:
-    "A record whose holder stopped answering is shown as what it is: unknown* after the send mark, pending* before it (nothing was sent, and a worker or the next call takes it). The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by what the ledger's row says, --doubt by what is true, and puts doubts with the same error together.",
+    "A record whose holder stopped answering is shown as what it is: unknown* after the send mark, pending* before it (nothing was sent, and a worker or the next call takes it). The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by what the ledger's row says, --doubt by what is true, and puts doubts with the same error together. --result-id goes from a provider's own id (a message id in a bounce, a charge id) back to the records whose result has it; no index serves it, so that it looks at every record.",
   flags: {
     state: { takes: "values", value: "states", about: "only these states: pending,unknown" },
     doubt: { takes: "nothing", about: "only doubts: unknown, and sent by a holder that fell silent" },
     action: { takes: "value", value: "name", about: "only records of this action" },
+    agent: { takes: "value", value: "name", about: "only records whose last attempt this agent made" },
     scope: { takes: "value", value: "id", about: "only records of this run, session or thread" },
+    "result-id": { takes: "value", value: "id", about: "only records whose result has this provider's id" },
+    "encrypt-env": {
+      takes: "value",
+      value: "variable",
+      about: "with --result-id: the environment variable with nevertwice({ encrypt }), where ids are kept as digests",
+    },
     limit: {
       takes: "value",
       value: "n",
@@ -45,6 +59,7 @@ export const ls: Command = {
     ["ls", "the last 20 records"],
     ["ls --doubt", "what somebody has to decide"],
     ["ls --state failed --action send_followup", "the dead letters of one action"],
+    ["ls --result-id msg_01H8XK", "which intent a provider's id belongs to"],
     ["ls --json --limit 1000 | jq '.records[].key'", "keys for a script"],
   ],
   run,
@@ -90,7 +105,8 @@ function groupJson({ id, action, error, count, since }: DoubtGroup) {
   return { id, action, error, count, since };
 }
 
-function filterOf({ args }: Context): DoubtFilter {
+function filterOf(context: Context): DoubtFilter {
+  const { args } = context;
   const limit = args.count("limit") ?? DEFAULT_LIMIT;
   if (limit > LARGEST_LIMIT) {
     throw new UsageError(`--limit ${limit}: at most ${LARGEST_LIMIT} at a time. Go on with the --cursor of each page.`);
@@ -99,13 +115,32 @@ function filterOf({ args }: Context): DoubtFilter {
     throw new UsageError("--doubt and --state exclude each other: --doubt already says which states it lists.");
   }
   const [tenant, action, scope] = [args.text("tenant"), args.text("action"), args.text("scope")];
+  const agent = args.text("agent");
   return {
     limit,
     order: args.on("oldest") ? "oldest" : "newest",
     ...(tenant !== undefined && { tenant }),
     ...(action !== undefined && { action }),
     ...(scope !== undefined && { scope }),
+    ...(agent !== undefined && { agent }),
+    ...providerIdsOf(context),
   };
+}
+
+/** In every form the ledger may hold it in. */
+function providerIdsOf(context: Context): Pick<DoubtFilter, "providerIds"> {
+  const { args } = context;
+  const given = args.text("result-id");
+  const encrypt = encryptOf(context);
+  if (given === undefined) {
+    if (encrypt !== undefined) throw new UsageError("--encrypt-env belongs to --result-id. Leave it out.");
+    return {};
+  }
+  if (args.on("doubt")) throw new UsageError("--result-id and --doubt exclude each other: a doubt has no result.");
+  const id = providerId(given);
+  if (id === null)
+    throw new UsageError(`--result-id ${oneLine(given)}: it takes an id of 1 to 255 characters without blanks.`);
+  return { providerIds: providerIdForms(id, encrypt === undefined ? [] : sealer(encrypt).digestKeys) };
 }
 
 async function read(context: Context, store: Store, filter: DoubtFilter, states: State[] | null): Promise<Page> {
@@ -163,10 +198,12 @@ function table(
   const { paint, width } = context;
   const at = instantOf(store);
   const tenants = new Set(items.map(({ record }) => record.tenant));
+  const agents = items.some(({ record }) => record.agent !== null);
   const columns: Column[] = [
     { title: "key" },
     ...(tenants.size > 1 ? [{ title: "tenant", min: 6 }] : []),
     { title: "action", min: 8 },
+    ...(agents ? [{ title: "agent", min: 6 }] : []),
     { title: "state" },
     { title: "try", align: "right" },
     { title: "age", align: "right" },
@@ -180,6 +217,7 @@ function table(
       shortKey(record.key),
       ...(tenants.size > 1 ? [oneLine(record.tenant) || "-"] : []),
       actionLabel(record),
+      ...(agents ? [oneLine(record.agent ?? "") || "-"] : []),
       { text: label, paint: expired ? paint.dim : paintState(label, paint) },
       String(record.attempt),
       age(at.now - record.createdAt),
@@ -265,7 +303,7 @@ function groupTable(context: Context, store: Store, many: readonly DoubtGroup[],
 }
 
 function nextPage({ args }: Context, cursor: string): string {
-  const kept = ["state", "action", "scope", "tenant", "limit"].flatMap((flag) => {
+  const kept = ["state", "action", "agent", "scope", "result-id", "encrypt-env", "tenant", "limit"].flatMap((flag) => {
     if (!args.on(flag)) return [];
     return [`--${flag} ${shellWord(flag === "state" ? args.list(flag).join(",") : (args.text(flag) ?? ""))}`];
   });
@@ -275,7 +313,7 @@ function nextPage({ args }: Context, cursor: string): string {
 
 function nothing({ args }: Context, name: string): string {
   if (name === "memory:") return "A memory ledger lives inside its own process: the command sees none of its records.";
-  const filtered = ["state", "action", "scope", "tenant", "cursor"].some((flag) => args.on(flag));
+  const filtered = ["state", "action", "agent", "scope", "result-id", "tenant", "cursor"].some((flag) => args.on(flag));
   if (args.on("doubt")) return "Nothing is in doubt.";
   return filtered ? "No record fits." : `The ledger is empty (${name}).`;
 }

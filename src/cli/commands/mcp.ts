@@ -1,3 +1,4 @@
+import { AGENT } from "../agent-flag.ts";
 import type { Command, Context } from "../command.ts";
 import { UsageError } from "../exit.ts";
 import { runProbe } from "../mcp-probe-report.ts";
@@ -49,6 +50,7 @@ export const mcp: Command = {
     },
     header: { takes: "values", value: "name: value", about: "with --url, on stdio: sent along, such as credentials" },
     name: { takes: "value", value: "name", about: "the server's name in the ledger" },
+    agent: AGENT,
     scope: {
       takes: "value",
       value: "id",

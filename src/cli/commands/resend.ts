@@ -2,6 +2,7 @@ import { isNevertwiceError, messageOf } from "../../core/errors.ts";
 import type { Absent, Outcome } from "../../core/outcome.ts";
 import type { LedgerRecord } from "../../core/record.ts";
 import { instantOf } from "../../core/store.ts";
+import { AGENT, agentOf } from "../agent-flag.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, ProblemError, UsageError } from "../exit.ts";
 import { findRecord } from "../find-record.ts";
@@ -22,6 +23,11 @@ export const resend: Command = {
     "Has the effect again, with the stored input, under the key of the next version. That key is derived by the action's own code, so the module that defines the action is loaded and its action.resend() is called; the store is the one the module's nevertwice() uses. Nothing is sent while the latest version is in flight or in doubt.",
   flags: {
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
+    once: {
+      takes: "nothing",
+      about: "the version after this record's: given again, the command sends nothing more",
+    },
+    agent: AGENT,
     ...SIGNATURE_FLAGS,
   },
   operands: 1,
@@ -44,7 +50,9 @@ async function run(context: Context): Promise<number> {
   const action = await loadAction(file, record.action, io.cwd, kindError(context, record));
   const input = storedInput(record);
   await requireSameLedger(context, action, record, input, file);
-  const options = { ...identityOf(record), ...signature };
+  const after = await versionBefore(context, action, record, input);
+  const { version: _, ...identity } = identityOf(record);
+  const options = { ...identity, ...(after > 0 && { after }), ...signature, ...agentOf(context) };
   try {
     await action.resend(input, options);
   } catch (error) {
@@ -52,6 +60,21 @@ async function run(context: Context): Promise<number> {
   }
   tell(context, record, await latestVersion(action, record, input));
   return EXIT.ok;
+}
+
+/** The version before the one to send. 0: the first one is not settled, so it is the one to go on with. */
+async function versionBefore(
+  { args }: Context,
+  action: AnyAction,
+  record: LedgerRecord,
+  input: unknown,
+): Promise<number> {
+  if (args.on("once")) return record.version;
+  // From the record's own version on: an earlier one may be past its keep, and must not be taken for free.
+  const { version, outcome } = await latestVersion(action, record, input);
+  const isSettled =
+    outcome.status === "done" || outcome.status === "absent" || (outcome.status === "failed" && outcome.final);
+  return isSettled ? version : version - 1;
 }
 
 /** No module can export an action for these. */
@@ -71,7 +94,6 @@ async function described(context: Context, error: unknown, latest: () => Promise
   });
 }
 
-/** From the record's own version on: an earlier one may be past its keep, and must not be taken for free. */
 function identityOf({ tenant, scope, version }: LedgerRecord) {
   return { version, ...(tenant !== "" && { tenant }), ...(scope !== null && { scope }) };
 }

@@ -97,14 +97,18 @@ function facts(context: Context, record: LedgerRecord, at: Instant, holding: rea
         : oneLine(`${error.name}: ${error.message}${error.code === undefined ? "" : ` (${error.code})`}`),
     ),
     ...optional("tenant", record.tenant === "" ? null : oneLine(record.tenant)),
+    ...optional("agent", record.agent === null ? null : oneLine(record.agent)),
     ...optional("scope", record.scope === null ? null : oneLine(record.scope)),
     ["attempt", `${record.attempt}${record.tries === record.attempt ? "" : `, ${record.tries} in this round`}`],
     ...optional("holder", holderWords(record, at)),
     ["created", time(record.createdAt)],
     ...when("due", record.dueAt),
+    ...when("gives up", record.state === "confirmed" ? null : (record.terms?.givesUpAt ?? null)),
+    ...when("expires", record.state === "confirmed" ? null : (record.terms?.notAfter ?? null)),
     ...sentTimes(record).flatMap(([name, ms]) => when(name, ms)),
     ...when("in doubt", record.doubtSince),
     ...when("settled", record.settledAt),
+    ...optional("provider id", record.providerId === null ? null : oneLine(record.providerId)),
     ["keep", keepWords(record, at)],
   ];
 }
@@ -173,11 +177,13 @@ function payloadLines(stored: Payload): string[] {
 
 function history({ line, paint, width }: Context, entries: readonly HistoryEntry[]): void {
   if (entries.length === 0) return;
+  const agents = entries.some(({ agent }) => agent !== undefined);
   const columns = [
     { title: "when" },
     { title: "event" },
     { title: "change" },
     { title: "try", align: "right" as const },
+    ...(agents ? [{ title: "agent" }] : []),
     { title: "by and why", min: 14, wraps: true },
   ];
   const rows = entries.map((entry) => [
@@ -185,6 +191,7 @@ function history({ line, paint, width }: Context, entries: readonly HistoryEntry
     oneLine(entry.event),
     `${entry.from ?? "new"} → ${entry.to}`,
     String(entry.attempt),
+    ...(agents ? [oneLine(entry.agent ?? "") || "-"] : []),
     [entry.by, entry.reason, entry.error]
       .filter((text) => text !== undefined)
       .map(oneLine)

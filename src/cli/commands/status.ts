@@ -2,6 +2,7 @@ import { type Absent, type Outcome, outcomeOfRecord } from "../../core/outcome.t
 import type { Instant, LedgerRecord } from "../../core/record.ts";
 import { instantOf } from "../../core/store.ts";
 import { toStoredError } from "../../core/stored-error.ts";
+import { by } from "../../engine/events.ts";
 import { Payloads } from "../../engine/payloads.ts";
 import type { Command, Context } from "../command.ts";
 import { exitOfStatus } from "../exit.ts";
@@ -43,9 +44,14 @@ async function run(context: Context): Promise<number> {
   if (first !== undefined) {
     const settle = context.suggest(`show ${shortKey(first.record.key)}`);
     const line = `${outcome.status}  ${told}: ${heldWords(holding)}. Look, and settle it: ${settle}`;
-    return answer(context, outcome, line, { heldBy: holding.map(({ record }) => record.key) });
+    return answer(context, outcome, line, { heldBy: holding.map(({ record }) => record.key), ...by(stored.record) });
   }
-  return answer(context, outcome, `${outcome.status}  ${told}: ${words(outcome, stored.record, at)}`);
+  return answer(
+    context,
+    outcome,
+    `${outcome.status}  ${told}: ${words(outcome, stored.record, at)}`,
+    by(stored.record),
+  );
 }
 
 function answer(context: Context, outcome: Outcome<unknown> | Absent, line: string, more: object = {}): number {
@@ -72,7 +78,7 @@ function words(outcome: Outcome<unknown> | Absent, record: LedgerRecord, { now }
     case "in_flight":
       return `since ${moment(outcome.since, now)}, attempt ${record.attempt}`;
     case "queued":
-      return `due ${moment(outcome.dueAt, now)}`;
+      return `due ${moment(outcome.dueAt, now)}${outcome.givesUpAt === undefined ? "" : `; gives up ${moment(outcome.givesUpAt, now)}`}`;
     case "failed":
       return `${outcome.final ? "refused for good" : "the next call may try again"}; ${oneLine(toStoredError(outcome.error).message)}`;
     case "unknown":

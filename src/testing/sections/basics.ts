@@ -52,7 +52,11 @@ export const basics: readonly Case[] = [
         sampleRecord({ dueAt: null, keepMs: null }),
         "a record with every optional field null",
       );
-      await assertRoundTrip(store, sampleRecord({ key: "nt1_empty", scope: "", holder: "", why: "" }), "empty texts");
+      await assertRoundTrip(
+        store,
+        sampleRecord({ key: "nt1_empty", scope: "", agent: "", holder: "", why: "" }),
+        "empty texts",
+      );
       await assertRoundTrip(store, sampleRecord({ key: "nt1_zero", dueAt: 0, keepMs: 0, expiresAt: 0 }), "zeros");
     },
   },
@@ -66,7 +70,15 @@ export const basics: readonly Case[] = [
     name: "keeps text in any script, and quotes, and what looks like SQL",
     body: async ({ store }) => {
       const text = `Zoë 王 🦀 שלום e\u0301 \u{10FFFF} \t\n " ' \\ %_ $1 ? :a '); DROP TABLE records; --`;
-      const filled = filledRecord({ tenant: text, action: text, scope: text, holder: text, why: text });
+      const filled = filledRecord({
+        tenant: text,
+        action: text,
+        scope: text,
+        agent: text,
+        holder: text,
+        why: text,
+        providerId: text,
+      });
       await assertRoundTrip(store, filled, "unicode columns");
       const json = JSON.stringify({ [text]: [text, "\u0000", "\ud800"] });
       await assertRoundTrip(

@@ -72,7 +72,7 @@ export const listing: readonly Case[] = [
     },
   },
   {
-    name: "filters by tenant, action, scope and state, alone and together",
+    name: "filters by tenant, action, scope, state, agent and provider's id, alone and together",
     body: async ({ store }) => {
       const records = FILTERABLE.map((overrides, index) => sampleRecord({ key: `nt1_${index}`, ...overrides }));
       await seed(store, records);
@@ -185,9 +185,11 @@ export const listing: readonly Case[] = [
 
 const FILTERABLE: readonly Partial<LedgerRecord>[] = [
   { tenant: "", action: "mail", scope: null, state: "pending" },
-  { tenant: "", action: "mail", scope: "run-1", state: "confirmed" },
-  { tenant: "acme", action: "mail", scope: "run-1", state: "unknown" },
-  { tenant: "acme", action: "sms", scope: "run-2", state: "unknown" },
+  { tenant: "", action: "mail", scope: "run-1", state: "confirmed", agent: "bot", providerId: "msg_1" },
+  { tenant: "acme", action: "mail", scope: "run-1", state: "unknown", agent: "bot" },
+  { tenant: "acme", action: "sms", scope: "run-2", state: "unknown", agent: "Bot" },
+  { tenant: "acme", action: "sms", scope: null, state: "confirmed", agent: "bot", providerId: "msg_1" },
+  { tenant: "acme", action: "sms", scope: null, state: "confirmed", agent: 'a "b" \\ %', providerId: 'q"\\%_é' },
   { tenant: "acme", action: "sms", scope: "", state: "failed" },
   { tenant: "Acme", action: "Mail", scope: "Run-1", state: "sent" },
 ];
@@ -204,10 +206,24 @@ const FILTERS: readonly Omit<ListQuery, "limit">[] = [
   { states: [] },
   { tenant: "acme", action: "sms", scope: "run-2", states: ["unknown", "failed"] },
   { tenant: "nobody" },
+  { agent: "bot" },
+  { agent: "nobody" },
+  { agent: 'a "b" \\ %' },
+  { agent: "bot", tenant: "acme", states: ["unknown"] },
+  { providerIds: ["msg_1"] },
+  { providerIds: ["msg_1"], tenant: "acme" },
+  { providerIds: ["MSG_1"] },
+  { providerIds: ["none", 'q"\\%_é'] },
+  { providerIds: ["msg_"] },
+  { providerIds: [] },
+  { providerIds: ["msg_1"], agent: "bot", action: "mail", scope: "run-1" },
 ];
 
 function fits(record: LedgerRecord, query: Omit<ListQuery, "limit">): boolean {
   const { tenant = record.tenant, action = record.action, scope = record.scope, states = STATES } = query;
+  const { agent = record.agent, providerIds } = query;
+  if (record.agent !== agent) return false;
+  if (providerIds !== undefined && !providerIds.some((id) => id === record.providerId)) return false;
   return (
     record.tenant === tenant && record.action === action && record.scope === scope && states.includes(record.state)
   );

@@ -1,0 +1,19 @@
+/** --agent: who acts, for commands that act. $NEVERTWICE_AGENT unless given. */
+import { checkAgent } from "../core/agent-name.ts";
+import type { Context, Flag } from "./command.ts";
+import { asUsage } from "./exit.ts";
+
+export const AGENT: Flag = {
+  takes: "value",
+  value: "name",
+  about: "who acts, for the records and events: $NEVERTWICE_AGENT unless given",
+};
+
+/** As nevertwice() and calls take it. */
+export function agentOf({ args, io }: Context): { readonly agent?: string } {
+  const flag = args.text("agent");
+  const agent = flag ?? io.env.NEVERTWICE_AGENT;
+  if (agent === undefined || (flag === undefined && agent === "")) return {};
+  asUsage(() => checkAgent(agent, flag === undefined ? "$NEVERTWICE_AGENT" : "--agent"));
+  return { agent };
+}

@@ -1,0 +1,83 @@
+/** A fresh record: begun, or begun and taken at once. */
+import { keepFrom } from "./keep.ts";
+import type { Fingerprint, HistoryEntry, Instant, Lease, LedgerRecord, Payload, SteadyMark } from "./record.ts";
+
+/** What a record needs to begin. */
+export interface Intent {
+  readonly key: string;
+  readonly tenant: string;
+  readonly action: string;
+  readonly version: number;
+  readonly scope: string | null;
+  /** Who means it; not part of the key. */
+  readonly agent?: string | null;
+  readonly fingerprint: Fingerprint;
+  readonly input: Payload | null;
+  readonly keepMs: number | null;
+  /** Kept until then at least (epoch ms), whenever it is settled. */
+  readonly guardUntil?: number | null;
+}
+
+export function leaseFrom(at: Instant, leaseMs: number): Lease {
+  return { until: at.steady + leaseMs, epoch: at.epoch };
+}
+
+export function markOf(at: Instant): SteadyMark {
+  return { at: at.steady, epoch: at.epoch };
+}
+
+export interface Taking {
+  readonly to: "claimed" | "sent";
+  readonly holder: string;
+  readonly leaseMs: number;
+}
+
+/** A fresh record, taken or not. It keeps counting the fence of the expired one it replaces, whose zombies must stay refused. */
+export function begin(
+  intent: Intent,
+  replaced: LedgerRecord | null,
+  at: Instant,
+  by: Taking | null = null,
+): LedgerRecord {
+  const sent = by?.to === "sent";
+  const tries = by === null ? 0 : 1;
+  return {
+    key: intent.key,
+    tenant: intent.tenant,
+    action: intent.action,
+    version: intent.version,
+    scope: intent.scope,
+    agent: intent.agent ?? null,
+    state: by === null ? "pending" : by.to,
+    attempt: tries,
+    fence: (replaced?.fence ?? 0) + tries,
+    tries,
+    holder: by === null ? null : by.holder,
+    lease: by === null ? null : leaseFrom(at, by.leaseMs),
+    queued: false,
+    terms: null,
+    createdAt: at.now,
+    updatedAt: at.now,
+    dueAt: null,
+    firstSentAt: sent ? at.now : null,
+    lastSentAt: sent ? at.now : null,
+    firstSentMark: sent ? markOf(at) : null,
+    doubted: false,
+    doubtSince: null,
+    doubtMark: null,
+    why: null,
+    settledAt: null,
+    expiresAt: null,
+    final: false,
+    draft: null,
+    result: null,
+    providerId: null,
+    error: null,
+    history: NO_HISTORY,
+    fingerprint: intent.fingerprint,
+    input: intent.input,
+    keepMs: keepFrom(intent, at.now),
+  };
+}
+
+const NO_HISTORY: readonly HistoryEntry[] = Object.freeze([]);
