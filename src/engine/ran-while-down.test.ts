@@ -113,6 +113,8 @@ eachStore("O15: the store is down", (open) => {
     expect(await send.attempt({ to: "a" })).toMatchObject({ status: "unknown" });
     expect(runs).toBe(1);
     faults.down = false;
+    const key = await send.keyOf({ to: "a" });
+    await until(async () => (await store.read([key]))[0]?.record.state === "unknown");
     expect(await send.attempt({ to: "a" })).toMatchObject({ status: "unknown" });
     expect(runs).toBe(1);
     expect(await store.read([await send.keyOf({ to: "a" })])).toMatchObject([
