@@ -1,5 +1,5 @@
-// The crash tests kill and starve real processes with strace and libfaketime. This sees to it that both are there
-// before vitest starts, so that a missing tool is one clear line and not a dozen red tests.
+// The crash tests kill and starve real processes with strace and libfaketime, and the Python client is tested with Debian's
+// python3. This sees to it that all are there before vitest starts, so that a missing tool is one clear line and not a dozen red tests.
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -9,6 +9,8 @@ const APT = "apt-get";
 const NEEDED = [
   { package: "strace", present: () => onPath("strace") },
   { package: "faketime", present: () => onPath("faketime") && hasLibrary() },
+  // By its path, as the tests start it: another python3 on the PATH may be any version.
+  { package: "python3", present: () => existsSync("/usr/bin/python3") },
 ];
 
 function onPath(command) {

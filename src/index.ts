@@ -10,7 +10,9 @@ export {
   notSent,
   rejected,
 } from "./core/errors.ts";
-export type { KeyOption } from "./core/key-parts.ts";
+export { type AmountOptions, type AmountValue, amount } from "./core/key-amount.ts";
+export type { KeyFields, KeyOption } from "./core/key-parts.ts";
+export { email, type TextOptions, text } from "./core/key-text.ts";
 export type { LimitOptions } from "./core/limit.ts";
 export type { Absent, Outcome } from "./core/outcome.ts";
 export type {
@@ -67,7 +69,7 @@ export {
 export { type Action, outcomeOf, type ResendOptions } from "./engine/action.ts";
 export type { CallOptions } from "./engine/call.ts";
 export { type AttemptContext, currentAttempt, type Logger } from "./engine/context.ts";
-export type { ActionOptions, Probe, ProbeContext } from "./engine/definition.ts";
+export type { ActionOptions, Formerly, Probe, ProbeContext } from "./engine/definition.ts";
 export type { EachOptions, EachProgress, EachReport, EachTrouble } from "./engine/each.ts";
 export type { Enqueued, EnqueueOptions } from "./engine/enqueue.ts";
 export type { EngineEvent, EventListener } from "./engine/events.ts";

@@ -18,10 +18,17 @@ import { type CallDefaults, type CallOptions, requireGivenIn } from "./engine/ca
 import { systemClock } from "./engine/clock.ts";
 import { type AttemptContext, type Logger, outside, silentLogger } from "./engine/context.ts";
 import { DamageReports } from "./engine/damage-reports.ts";
-import { type ActionOptions, type Definition, defineAction, type Probe } from "./engine/definition.ts";
+import {
+  type ActionOptions,
+  type Definition,
+  defineAction,
+  type FormerDefinition,
+  type Probe,
+} from "./engine/definition.ts";
 import { Engine } from "./engine/engine.ts";
 import { type EventListener, Events, Warnings } from "./engine/events.ts";
 import { type FindQuery, type Found, findIntents } from "./engine/find.ts";
+import { KeyNotes } from "./engine/key-notes.ts";
 import { Ledger } from "./engine/ledger.ts";
 import { keyIn, type Resolution, resolveDoubt, retryFailed, type Signature, type Target } from "./engine/operate.ts";
 import { PAST } from "./engine/past.ts";
@@ -30,7 +37,7 @@ import { ProviderIds } from "./engine/provider-ids.ts";
 import { Heart } from "./engine/pulse.ts";
 import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all.ts";
 import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
-import { SweepLoop } from "./engine/sweep-loop.ts";
+import { SweepLoop, type SweepWork } from "./engine/sweep-loop.ts";
 import { Sweeper, type SweepReport } from "./engine/sweeper.ts";
 import { checkTenantChoice, onlyOf, type TenantChoice, tenantOf } from "./engine/tenancy.ts";
 import { UnderWay } from "./engine/under-way.ts";
@@ -130,6 +137,8 @@ export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
   /** The provider's own id in the result, for find({ providerId }). */
   readonly resultId?: (result: never) => string | undefined;
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
+  /** The effect is a row under a unique key: when the function throws its violation, the result that is there. */
+  readonly exists?: (error: unknown) => unknown;
 } & CallOptions;
 
 const OPTIONS = new Set("store tenant tenants secret encrypt agent logger onWarning sweep".split(" "));
@@ -175,6 +184,9 @@ class Instance implements Nevertwice {
   readonly #engine: Engine;
   readonly #defaults: CallDefaults;
   readonly #definitions = new Map<string, Definition>();
+  /** Names of before: their queued work and their doubts are looked after here, unless an action has the name. */
+  readonly #formerNames = new Set<string>();
+  readonly #keyNotes: KeyNotes;
   readonly #adHoc = new Set<string>();
   /** Payments for which the store was looked at. */
   readonly #lookedAt = new Set<string>();
@@ -231,6 +243,7 @@ class Instance implements Nevertwice {
       newHolder: holderIds(),
       underWay: new UnderWay(),
     });
+    this.#keyNotes = new KeyNotes(ledger, warnings, this.#defaults);
     if (seals !== null && options.secret === undefined) {
       this.#engine.services.warnings.warn("ENCRYPT_WITHOUT_SECRET", "", ENCRYPT_WITHOUT_SECRET);
     }
@@ -238,9 +251,20 @@ class Instance implements Nevertwice {
     const everyMs = options.sweep === false ? null : sweepInterval(options.sweep ?? DEFAULT_SWEEP);
     const onError = (error: unknown) =>
       this.#engine.services.logger.warn(`nevertwice: a sweep failed: ${redact(String(error))}`);
-    this.#loop = everyMs === null ? null : new SweepLoop({ work: this.#sweeper, clock, everyMs, random, onError });
+    this.#loop = everyMs === null ? null : new SweepLoop({ work: this.#sweepWork(), clock, everyMs, random, onError });
     this.#services = { engine: this.#engine, defaults: this.#defaults, used: () => this.#used() };
     services.set(this, this.#services);
+  }
+
+  #sweepWork(): SweepWork {
+    return {
+      lapse: () => this.#sweeper.lapse(),
+      settle: () => this.#sweeper.settle(),
+      remove: async (times) => {
+        await this.#keyNotes.flush();
+        return this.#sweeper.remove(times);
+      },
+    };
   }
 
   #used(): void {
@@ -250,26 +274,40 @@ class Instance implements Nevertwice {
 
   // The overloads differ only in what they infer; behind them stands one function.
   readonly action = (<I, R, D>(name: string, options: ActionOptions<I, R, D>) =>
-    this.#define(name, options)) as Nevertwice["action"];
+    this.#define(name, options, { ...this.#services, keyNotes: this.#keyNotes })) as Nevertwice["action"];
 
-  #define<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R> {
+  #define<I, R, D>(
+    name: string,
+    options: ActionOptions<I, R, D>,
+    services: ActionServices = this.#services,
+  ): Action<I, R> {
     const definition = defineAction(name, options);
     this.#requireFreeName(name);
+    this.#formerNames.delete(name);
     this.#definitions.set(name, definition);
+    for (const former of definition.formerly) this.#serveFormer(definition, former);
     this.#warnOf(definition);
     const used = () => {
       this.#used();
       this.#lookAtStore(definition);
     };
-    const services = movesMoney(definition.policy.effect) ? { ...this.#services, used } : this.#services;
-    const action = withEffect(createAction<I, R>(definition, services), definition.policy.effect);
+    const own = movesMoney(definition.policy.effect) ? { ...services, used } : services;
+    const action = withEffect(createAction<I, R>(definition, own), definition.policy.effect);
     // So that the command, given an action, finds the instance it belongs to.
     Object.defineProperty(action, OWNER, { value: this });
     Object.defineProperty(action, PAST, { value: pastOf(definition, this.#services) });
     return action;
   }
 
+  /** What was recorded under a former name has that name still: workers and sweeps go on with it. */
+  #serveFormer(definition: Definition, { name, key }: FormerDefinition): void {
+    if (this.#definitions.has(name) || this.#queues.has(name)) return;
+    this.#formerNames.add(name);
+    this.#definitions.set(name, { ...definition, name, key, formerly: [] });
+  }
+
   #requireFreeName(name: string): void {
+    if (this.#formerNames.has(name)) return;
     if (!this.#definitions.has(name) && !this.#queues.has(name)) return;
     throw configError(
       `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats.`,
@@ -374,6 +412,7 @@ class Instance implements Nevertwice {
 
   queue<I, R = unknown>(name: string, options: QueueOptions<I> = {}): WorkQueue<I, R> {
     this.#requireFreeName(name);
+    if (this.#formerNames.delete(name)) this.#definitions.delete(name);
     this.#queues.add(name);
     return createQueue<I, R>(name, options, this.#services);
   }
@@ -387,7 +426,10 @@ class Instance implements Nevertwice {
       if (!SWEEP_OPTIONS.has(option)) throw noSuchOption("sweep()", option, SWEEP_OPTIONS);
     }
     const of = onlyOf(tenantOf(options, this.#defaults.confinedTo, "sweep()"));
-    return this.#engine.during(() => this.#sweeper.tick(of));
+    return this.#engine.during(async () => {
+      await this.#keyNotes.flush();
+      return this.#sweeper.tick(of);
+    });
   }
 
   on(listener: EventListener): () => void {
@@ -421,6 +463,8 @@ class Instance implements Nevertwice {
     if (untold.size + unguarded.size > 0) await ledger.askNow();
     if (untold.size > 0) await untold.tick();
     await unguarded.close();
+    // A program that ends before its first sweep. Without a background sweep nothing is written that nobody asked for.
+    if (this.#loop !== null) await this.#keyNotes.flush();
     await this.store.close();
   }
 

@@ -20,9 +20,11 @@ const DOCUMENTS = [
   "docs/cron.md",
   "docs/runs.md",
   "docs/sequences.md",
+  "docs/moving-in.md",
   "docs/file-store.md",
   "docs/s3.md",
   "docs/outbox.md",
+  "docs/sql.md",
   "docs/agents.md",
 ];
 const root = fileURLToPath(new URL("..", import.meta.url));

@@ -5,14 +5,19 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { prepareInput } from "../core/canonical.ts";
+import { classify as classifyError } from "../core/classify.ts";
 import { configError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { keyStandsFor } from "../core/key-definition.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
+import { ReturnedError, returnedError } from "../core/returned-error.ts";
+import { isUnclassified } from "../core/way-out.ts";
 import type { Action } from "../engine/action.ts";
 import type { CallOptions } from "../engine/call.ts";
 import { currentAttempt } from "../engine/context.ts";
-import { runOfTool } from "../engine/definition.ts";
+import { type Formerly, runOfTool } from "../engine/definition.ts";
 import { isRemembered } from "../engine/error-memory.ts";
+import { requestsOf } from "../engine/requests-seen.ts";
 import { ControlFlow, isControlFlowError, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
 import { resultSoundsInterrupted } from "./interrupted.ts";
 import { tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
@@ -191,9 +196,10 @@ function actionFor(nt: Guarding, options: GuardToolOptions<unknown, unknown, unk
 }
 
 /** What an action cannot vary from call to call. Functions may be made anew for each guard, so only their presence counts. */
-function fixedOptions({ key, free, doubt, ...options }: AnyToolOptions): string {
+function fixedOptions({ key, free, formerly, doubt, ...options }: AnyToolOptions): string {
   const settle = typeof doubt === "object" ? { ...doubt, probe: doubt.probe !== undefined } : doubt;
-  return JSON.stringify([typeof key === "function" ? true : key, free, settle, policyOf({ ...options })]);
+  const present = (_name: string, value: unknown) => (typeof value === "function" ? true : value);
+  return JSON.stringify([key, free, settle, policyOf({ ...options }), formerly], present);
 }
 
 function defineToolAction(
@@ -205,10 +211,14 @@ function defineToolAction(
   return nt.action<unknown, unknown>(name, {
     ...policyOf(options),
     ...(options.free !== undefined && { free: options.free }),
+    ...(options.formerly !== undefined && { formerly: options.formerly as Formerly<unknown> }),
     // The key function of this call's own guard; the sweeper, which makes no calls, uses the first.
     ...(typeof key === "function"
       ? {
-          key: (input: unknown) => ((live.getStore()?.key ?? key) as (input: unknown) => readonly unknown[])(input),
+          key: keyStandsFor(
+            (input: unknown) => ((live.getStore()?.key ?? key) as (input: unknown) => readonly unknown[])(input),
+            options.key === undefined ? { free: options.free ?? [] } : key,
+          ),
         }
       : { key: key as readonly never[] }),
     classify,
@@ -246,9 +256,20 @@ function keep(call: Live, value: unknown): unknown {
   const meaning = errorMeaning(call, value);
   if (meaning === "not-done") throw new ErrorResult(value, "refused");
   if (meaning === "doubt") throw new ErrorResult(value, saidBySomebody(call, value) ? "doubt" : undefined);
+  const failure = call.errors === "answer" ? null : returnedError(value);
+  if (failure instanceof ReturnedError) throw new ErrorResult(value, meaningOfReturned(failure, call));
   call.direct = { value };
   if (isGraphCommand(value)) return { [NOT_KEPT]: "it was an order to the graph" };
   return call.codec.pack === undefined ? value : call.codec.pack(value);
+}
+
+/** A client that returns its failures (supabase-js): they mean what they would mean had it thrown them. */
+function meaningOfReturned(failure: ReturnedError, call: Live): "refused" | "doubt" | undefined {
+  const said = verdictOnThrown(failure, call);
+  if (said !== undefined) return said === "doubt" ? "doubt" : "refused";
+  const verdict = classifyError(failure, 0, requestsOf(currentAttempt() ?? null));
+  if (verdict.kind !== "doubt") return "refused";
+  return isUnclassified(verdict.why) ? undefined : "doubt";
 }
 
 const NOT_KEPT = "nevertwice:not-kept";

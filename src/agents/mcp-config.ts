@@ -24,6 +24,8 @@ export type OnTimeout = "cancel" | "finish";
 
 export interface ProxyToolConfig {
   readonly key?: readonly string[];
+  /** The key that the tool had before it was changed here. */
+  readonly formerly?: { readonly key: readonly string[] };
   readonly free?: readonly string[];
   /** The kind of effect: sets keep, doubt, timeout and lease where they are not given. */
   readonly effect?: Effect;
@@ -60,7 +62,8 @@ export const DEFAULT_WINDOW = "15m";
 export const DEFAULT_PRINCIPAL: readonly string[] = ["authorization", "x-api-key", "cookie"];
 
 const TOP = ["name", "scope", "window", "principal", "statusTool", "onTimeout", "tools"];
-const TOOL = "key free effect keep doubt verify errors timeout lease wait readOnly onTimeout keyArgument".split(" ");
+const TOOL =
+  "key formerly free effect keep doubt verify errors timeout lease wait readOnly onTimeout keyArgument".split(" ");
 const VERIFY = ["tool", "arguments", "match", "quietFor"];
 
 /** Checks what JSON.parse gave; `where` is the file's name, `beside` what is given outside of it and wins. */
@@ -91,6 +94,13 @@ function checkTool(value: unknown, where: string): void {
   const tool = plainObject(value, where, `{ "key": ["title"], "free": ["body"], "keep": "1d", "doubt": "hold" }`);
   known(tool, TOOL, where);
   names(tool.key, `${where}.key`);
+  if (tool.formerly !== undefined) {
+    const formerly = plainObject(tool.formerly, `${where}.formerly`, `{ "key": ["title"] }`);
+    known(formerly, ["key"], `${where}.formerly`);
+    names(formerly.key, `${where}.formerly.key`);
+    if (formerly.key === undefined)
+      throw configError(`${where}.formerly needs the key that the tool had: { "key": ["title"] }.`);
+  }
   names(tool.free, `${where}.free`);
   flag(tool.readOnly, `${where}.readOnly`);
   text(tool.keyArgument, `${where}.keyArgument`);

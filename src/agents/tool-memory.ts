@@ -7,6 +7,7 @@ import { classify } from "../core/classify.ts";
 import { configError, messageOf, noSuchOption } from "../core/errors.ts";
 import { deriveKey } from "../core/key.ts";
 import type { Outcome } from "../core/outcome.ts";
+import { ReturnedError, returnedError } from "../core/returned-error.ts";
 import { isVerdict, notAVerdict } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
 import { tellRefusal, tellReplay } from "./tell.ts";
@@ -176,6 +177,8 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
     const work = (async (): Promise<Outcome<unknown>> => {
       try {
         const result = await run();
+        const failure = ownOptions(options, tool).errors === "answer" ? null : returnedError(result);
+        if (failure instanceof ReturnedError) throw failure;
         return { status: "done", key, result, replayed: false, attempt: 1, at: now() };
       } catch (error) {
         thrown = { error };
@@ -189,6 +192,9 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
     const outcome = await work;
     if (outcome.status === "done") return { kind: "result", result: outcome.result, note: null };
     const { error } = thrown as unknown as { error: unknown };
+    // What the tool answered is for the model to read; it is only not remembered.
+    if (outcome.status === "failed" && error instanceof ReturnedError)
+      return { kind: "result", result: error.answer, note: null };
     if (outcome.status === "failed") throw error;
     return { kind: "refused", text: tellRefusal(outcome, { tool, said: messageOf(error) }), outcome };
   };

@@ -8,7 +8,7 @@ import type { KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { PolicyOptions } from "../core/policy.ts";
 import type { Action } from "../engine/action.ts";
-import type { ActionOptions, Probe, Verdictish } from "../engine/definition.ts";
+import type { ActionOptions, Formerly, Probe, Verdictish } from "../engine/definition.ts";
 
 /** What the guards need of `nevertwice()`. */
 export interface Guarding {
@@ -23,8 +23,13 @@ export interface Guarding {
 export type ErrorMeaning = "doubt" | "not-done" | "answer";
 
 export interface ToolOptions<I = never, R = unknown> extends PolicyOptions<Probe<I, R>> {
-  /** What makes two calls the same intent: field names, or a function of the input. Without it, every field that is not free. */
+  /**
+   * What makes two calls the same intent: field names, fields with what is made of them, or a function of the input. Without
+   * it, every field that is not free.
+   */
   readonly key?: KeyOption<I>;
+  /** The key, or the action's name, that the tool had before: what was recorded under it is found, and not run again. */
+  readonly formerly?: Formerly<I> | readonly Formerly<I>[];
   /** Fields a model may reword; all others must match on a repeat. */
   readonly free?: readonly (I extends object ? keyof I & string : string)[];
   /** The action's name in the ledger; the tool's name unless given. */
@@ -78,8 +83,8 @@ export type AnyInput = Readonly<Record<string, unknown>>;
 export type AnyToolOptions = ToolOptions<any, any>;
 
 const GUARD = ["scope", "tenant", "agent", "statusTool"] as const;
-const POLICY = ["effect", "keep", "lease", "timeout", "wait", "doubt", "retry", "whenStoreDown"] as const;
-const TOOL = [...POLICY, "key", "free", "action", "readOnly", "errors", "classify", "resultId"] as const;
+const POLICY = ["keep", "lease", "timeout", "wait", "doubt", "retry", "whenStoreDown", "effect"] as const;
+const TOOL = [...POLICY, "key", "formerly", "free", "action", "readOnly", "errors", "classify", "resultId"] as const;
 const MEANINGS: ReadonlySet<unknown> = new Set(["doubt", "not-done", "answer"]);
 
 export function checkToolOptions(options: object, tool: string, extra: readonly string[] = []): void {

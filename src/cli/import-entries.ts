@@ -9,7 +9,8 @@ import type { Context } from "./command.ts";
 import { asUsage, ProblemError, UsageError } from "./exit.ts";
 import type { SourceFile } from "./import-file.ts";
 import { columnsOf, type PlacedRow, type Row } from "./import-row.ts";
-import { endOf, type RowEnd, STATUS_WORDS } from "./import-status.ts";
+import { endOf, howToMap, type RowEnd, STATUS_WORDS, type Statuses, statusesWith, statusMap } from "./import-status.ts";
+import { refuseUnexplained } from "./import-status-column.ts";
 import type { Target } from "./import-target.ts";
 import { converted, timeOf } from "./import-types.ts";
 import { TIME_FORMS } from "./instant.ts";
@@ -36,21 +37,45 @@ const TIME_COLUMNS = [
   "started_at",
   "started",
 ];
+// Of these, the ones that are written when it has happened.
+const END_COLUMNS = ["sent_at", "completed_at", "processed_at", "finished_at"];
 const NOT_IN_RESULT = ["key", "status", "ts", "idempotency_key"];
 
-export class Entries {
+/** What is read several times: to check, to write, and to ask the ledger. */
+export interface EntrySource extends AsyncIterable<Entry> {
+  /** How long the records are kept where a row does not say; null: forever. */
+  readonly keepMs: number | null;
+}
+
+export function keepMsOf({ args }: Context): number | null {
+  const keep = args.text("keep");
+  return keep === undefined || keep === "forever" ? null : asUsage(() => durationMs(keep as Duration, "--keep"));
+}
+
+/** What is wrong with a row, with its place. */
+export function atPlace(error: unknown, { name, unit }: SourceFile, place: number): unknown {
+  // CONFIG is about what the flags say, such as the name of the action.
+  const isFlag = error instanceof UsageError || (isNevertwiceError(error) && error.code === "CONFIG");
+  if (!isFlag && !(error instanceof ProblemError) && !isNevertwiceError(error)) return error;
+  const message = `${name}, ${unit} ${place}: ${error.message} Nothing was imported.`;
+  return isFlag ? new UsageError(message, { cause: error }) : new ProblemError(message, { cause: error });
+}
+
+export class Entries implements EntrySource {
   readonly #context: Context;
   readonly #source: SourceFile;
   readonly #target: Target;
+  readonly #ignored: readonly string[];
+  readonly #statuses: Statuses;
   readonly keepMs: number | null;
 
   constructor(context: Context, source: SourceFile, target: Target) {
     this.#context = context;
     this.#source = source;
     this.#target = target;
-    const keep = context.args.text("keep");
-    this.keepMs =
-      keep === undefined || keep === "forever" ? null : asUsage(() => durationMs(keep as Duration, "--keep"));
+    this.#ignored = context.args.list("ignore");
+    this.#statuses = statusesWith(statusMap(context.args.list("status"), false));
+    this.keepMs = keepMsOf(context);
   }
 
   async *[Symbol.asyncIterator](): AsyncIterator<Entry> {
@@ -62,22 +87,21 @@ export class Entries {
     try {
       const { action, intent, columns } = await this.#target.intentOf(placed);
       const time = this.#timeOf(row);
+      refuseUnexplained(row, [...columns, this.#statusColumn, ...this.#ignored]);
       const end = { ...this.#endOf(row), place, at: time?.at ?? null };
-      const used = [...columns, this.#statusColumn, ...(time === null ? [] : [time.column])];
+      const used = [...columns, ...this.#ignored, this.#statusColumn, ...(time === null ? [] : [time.column])];
       const past: PastAttempt = {
-        as: end.as,
+        as: end.as === "not-done" ? "failed" : end.as,
         at: end.at,
         keepMs: this.keepMs,
         ...(end.as === "done" && { result: this.#resultOf(row, used) }),
         ...(end.as === "failed" && { error: errorOf(row) }),
+        ...(end.as === "doubt" &&
+          end.word === "" && { why: `imported with an empty ${this.#unfinished(row)}: it may have happened` }),
       };
       return { place, action, intent, end, past, breaks };
     } catch (error) {
-      // CONFIG is about what the flags say, such as the name of the action.
-      const isFlag = error instanceof UsageError || (isNevertwiceError(error) && error.code === "CONFIG");
-      if (!isFlag && !(error instanceof ProblemError) && !isNevertwiceError(error)) throw error;
-      const message = `${this.#source.name}, ${this.#source.unit} ${place}: ${error.message} Nothing was imported.`;
-      throw isFlag ? new UsageError(message, { cause: error }) : new ProblemError(message, { cause: error });
+      throw atPlace(error, this.#source, place);
     }
   }
 
@@ -88,19 +112,28 @@ export class Entries {
   #endOf(row: Row): Pick<RowEnd, "as" | "word"> {
     const { args } = this.#context;
     const column = this.#statusColumn;
-    if (!Object.hasOwn(row, column) && !args.on("status-column")) return { as: "done", word: -1 };
-    const end = endOf(row[column]);
+    if (!Object.hasOwn(row, column) && !args.on("status-column"))
+      return { as: this.#unfinished(row) === undefined ? "done" : "doubt", word: "" };
+    const end = endOf(row[column], this.#statuses);
     if (end !== undefined) return end;
     throw new ProblemError(
-      `the ${oneLine(column)} ${JSON.stringify(row[column])} does not say whether it happened. Known are: ${STATUS_WORDS.join(", ")}.`,
+      `the ${oneLine(column)} ${JSON.stringify(row[column])} does not say whether it happened. Known are: ${STATUS_WORDS.join(", ")}. ${howToMap(row[column])}`,
     );
+  }
+
+  /** Without a status, what is written at the end must be there: claimed and not finished is not done. */
+  #unfinished(row: Row): string | undefined {
+    const named = this.#context.args.text("time-column");
+    const ends = ["result", ...END_COLUMNS].filter((column) => column !== named && !this.#ignored.includes(column));
+    return ends.find((column) => Object.hasOwn(row, column) && (row[column] === null || row[column] === ""));
   }
 
   #timeOf(row: Row): { readonly at: number; readonly column: string } | null {
     const named = this.#context.args.text("time-column");
     if (named !== undefined && !Object.hasOwn(row, named))
       throw new UsageError(`there is no column ${oneLine(named)} (--time-column). ${columnsOf(row)}`);
-    for (const column of named === undefined ? TIME_COLUMNS : [named]) {
+    const columns = named === undefined ? TIME_COLUMNS.filter((one) => !this.#ignored.includes(one)) : [named];
+    for (const column of columns) {
       const value = Object.hasOwn(row, column) ? row[column] : undefined;
       if (value === undefined || value === null || value === "") continue;
       const at = timeOf(value);
@@ -115,7 +148,7 @@ export class Entries {
   /** The result as it was kept; without a column of that name, the columns that were not `used` for something else. */
   #resultOf(row: Row, used: readonly string[]): unknown {
     const { types } = this.#target;
-    if (!Object.hasOwn(row, "result")) {
+    if (!Object.hasOwn(row, "result") || this.#ignored.includes("result")) {
       const rest = Object.entries(row).filter(([name]) => !NOT_IN_RESULT.includes(name) && !used.includes(name));
       return rest.length === 0 ? undefined : Object.fromEntries(rest);
     }

@@ -15,9 +15,10 @@ import { LONGEST_ROW, linesIn, type PlacedRow, type Row } from "./import-row.ts"
 export interface SourceFile {
   readonly name: string;
   readonly format: "lines" | "array" | "csv";
-  /** "line" or "entry": what `place` counts. */
+  /** "line", "entry" or "row": what `place` counts. */
   readonly unit: string;
   rows(): AsyncIterable<PlacedRow>;
+  close(): Promise<void>;
 }
 
 const LARGEST_ARRAY = 256 * 1024 * 1024;
@@ -28,7 +29,10 @@ export function openSource(path: string, name: string, delimiter: string | undef
   const format = formatOf(name, start);
   const digests = new Set<string>();
   const text = () => textOf(path, name, digests);
-  const read = { csv: () => csvRows(text(), name, delimiterOf(name, delimiter)), lines: () => lineRows(text(), name) };
+  const read = {
+    csv: () => csvRows(text(), name, delimiterOf(name, delimiter)),
+    lines: () => rowsOfLines(text(), name, "line"),
+  };
   if (format !== "csv" && delimiter !== undefined)
     throw new UsageError(`--delimiter is for CSV, and ${name} is read as JSON. Leave it out.`);
   if (format === "array" && stats.size > LARGEST_ARRAY)
@@ -36,7 +40,7 @@ export function openSource(path: string, name: string, delimiter: string | undef
       `${name} is a JSON array of more than 256 MB, which would have to be held in memory. Make JSON lines of it: jq -c '.[]' ${name} > rows.jsonl`,
     );
   const rows = format === "array" ? () => arrayRows(text(), name) : read[format];
-  return { name, format, unit: format === "array" ? "entry" : "line", rows };
+  return { name, format, unit: format === "array" ? "entry" : "line", rows, close: async () => {} };
 }
 
 function peek(path: string, name: string): { stats: Stats; start: string } {
@@ -104,15 +108,19 @@ async function* textOf(path: string, name: string, digests: Set<string>): AsyncI
     throw new ProblemError(`${name} changed while it was imported. Import it again: what is there already is kept.`);
 }
 
-async function* lineRows(chunks: AsyncIterable<string>, name: string): AsyncIterable<PlacedRow> {
+export async function* rowsOfLines(
+  chunks: AsyncIterable<string>,
+  name: string,
+  unit: "line" | "row",
+): AsyncIterable<PlacedRow> {
   let [rest, place] = ["", 0];
   const rowOf = (text: string): PlacedRow[] => {
     place += 1;
     if (text.trim() === "") return [];
     const row = plain(
-      parsed(text, name, () => `line ${place}`),
+      parsed(text, name, () => `${unit} ${place}`),
       name,
-      `line ${place}`,
+      `${unit} ${place}`,
     );
     return [{ place, row, breaks: 0 }];
   };
@@ -121,7 +129,7 @@ async function* lineRows(chunks: AsyncIterable<string>, name: string): AsyncIter
     rest = lines.pop() as string;
     for (const line of lines) yield* rowOf(line);
     if (rest.length > LONGEST_ROW)
-      throw new ProblemError(`${name}: line ${place + 1} is longer than 4 MB. Nothing was imported.`);
+      throw new ProblemError(`${name}: ${unit} ${place + 1} is longer than 4 MB. Nothing was imported.`);
   }
   yield* rowOf(rest);
 }

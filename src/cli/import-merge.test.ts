@@ -132,11 +132,12 @@ describe("records that are there", () => {
     expect(await program().once("send", ["a"], () => "again")).toBe("m-1");
   });
 
-  it("work that is queued for later is left, and reported as not guarded with exit code 1", async () => {
+  it("work that is queued for later is confirmed too: it would be sent once more then", async () => {
     const send = program().action("send", { key: (input: { id: string }) => [input.id], run: () => "again" });
     await send.enqueue({ id: "a" }, { delay: "1h" });
-    const { out, code } = await load([s("sent")]);
-    expect([code, out]).toEqual([1, expect.stringMatching(/1 NOT guarded:\n {2}line 1: its record is pending/)]);
+    const { json, code } = await load([s("sent")], "--json");
+    expect([code, json.strengthened, json.check.repeats]).toEqual([0, 1, 1]);
+    expect(await send.status({ id: "a" })).toMatchObject({ status: "done" });
   });
 
   it("work that is queued and due is confirmed: a worker does not run it", async () => {

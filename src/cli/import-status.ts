@@ -1,6 +1,9 @@
 /** What rows say about their effects, and what several rows of one key say together. */
+import { UsageError } from "./exit.ts";
+import { oneLine } from "./text.ts";
 
-export type End = "done" | "failed" | "doubt";
+/** doubt: it may have happened · queued: a worker is to do it · not-done: it never happened, and there is no record of it. */
+export type End = "done" | "failed" | "doubt" | "queued" | "not-done";
 
 /** What a row's status says about its effect. */
 const STATUSES: ReadonlyMap<string, End> = new Map([
@@ -9,10 +12,8 @@ const STATUSES: ReadonlyMap<string, End> = new Map([
     "done",
   ),
   ...words("failed failure error dead cancelled canceled", "failed"),
-  ...words(
-    "in_progress in-progress pending claimed processing running sending started in_flight queued false f 0",
-    "doubt",
-  ),
+  ...words("in_progress in-progress pending claimed processing running sending started in_flight queued", "doubt"),
+  ...words("false f 0", "not-done"),
 ]);
 
 export const STATUS_WORDS: readonly string[] = [...STATUSES.keys()];
@@ -21,17 +22,55 @@ function words(list: string, meaning: End): [string, End][] {
   return list.split(" ").map((word) => [word, meaning]);
 }
 
+export type Statuses = ReadonlyMap<string, { readonly as: End; readonly word: string }>;
+
+/** The words that are known, and before them those of `own`. */
+export function statusesWith(own: ReadonlyMap<string, End>): Statuses {
+  return new Map([...STATUSES, ...own].map(([word, as]) => [word, { as, word }]));
+}
+
 /** Undefined: the word says nothing about whether it happened. */
-export function endOf(status: unknown): { readonly as: End; readonly word: number } | undefined {
-  const word = String(status).trim().toLowerCase();
-  const as = STATUSES.get(word);
-  return as === undefined ? undefined : { as, word: STATUS_WORDS.indexOf(word) };
+export function endOf(status: unknown, statuses: Statuses): { readonly as: End; readonly word: string } | undefined {
+  return statuses.get(wordOf(status));
+}
+
+export function wordOf(status: unknown): string {
+  return String(status).trim().toLowerCase();
+}
+
+const MEANINGS: ReadonlyMap<string, End> = new Map([
+  ["done", "done"],
+  ["failed", "failed"],
+  ["unknown", "doubt"],
+  ["not-done", "not-done"],
+]);
+
+/** --status bounced=failed,"in review"=unknown. `queued`: the rows have a payload that a worker can run. */
+export function statusMap(given: readonly string[], queued: boolean): ReadonlyMap<string, End> {
+  const meanings = queued ? new Map([...MEANINGS, ["queued", "queued"] as const]) : MEANINGS;
+  return new Map(
+    given.map((one) => {
+      const at = one.lastIndexOf("=");
+      const meaning = meanings.get(one.slice(at + 1).trim());
+      if (at < 0 || meaning === undefined)
+        throw new UsageError(
+          `--status ${oneLine(one)}: it takes <word>=<meaning>, for example bounced=failed. The meanings are: ${[...meanings.keys()].join(", ")}.`,
+        );
+      return [wordOf(one.slice(0, at)), meaning] as const;
+    }),
+  );
+}
+
+/** For errors about a word that nobody knows. */
+export function howToMap(status: unknown): string {
+  const word = oneLine(wordOf(status));
+  return `Say what it means: --status "${word}=done", or failed, unknown (it may have happened) or not-done.`;
 }
 
 export interface RowEnd {
   readonly as: End;
-  /** Which word said so. */
-  readonly word: number;
+  /** Which word said so; "": none did. */
+  readonly word: string;
   readonly place: number;
   readonly at: number | null;
 }
@@ -47,7 +86,7 @@ export interface KeyRows {
   failures: number;
   /** Rows with the first word that said "under way": how often it was begun. */
   begun: number;
-  beginWord: number;
+  beginWord: string | null;
   /** Set when its record was left out, because it is past --keep. */
   past: boolean;
 }
@@ -60,7 +99,7 @@ export function addRow(known: KeyRows | undefined, row: RowEnd): KeyRows {
     rows: 0,
     failures: 0,
     begun: 0,
-    beginWord: -1,
+    beginWord: null,
     past: false,
   };
   key.rows += 1;
@@ -71,8 +110,8 @@ export function addRow(known: KeyRows | undefined, row: RowEnd): KeyRows {
   }
   if (key.other === null || !isBefore(row, key.other)) key.other = row;
   if (row.as === "failed") key.failures += 1;
-  else {
-    if (key.beginWord === -1) key.beginWord = row.word;
+  else if (row.as === "doubt") {
+    key.beginWord ??= row.word;
     if (key.beginWord === row.word) key.begun += 1;
   }
   return key;

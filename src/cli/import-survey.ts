@@ -1,8 +1,8 @@
 /** The first reading of a file: every row is checked before any is written, and the rows of one key are put together. */
 import { ProblemError } from "./exit.ts";
-import type { Entries, Entry } from "./import-entries.ts";
+import type { Entry, EntrySource } from "./import-entries.ts";
 import type { SourceFile } from "./import-file.ts";
-import { addRow, contradiction, type End, type KeyRows, STATUS_WORDS, togetherAs } from "./import-status.ts";
+import { addRow, contradiction, type End, type KeyRows, togetherAs } from "./import-status.ts";
 
 export interface Survey {
   readonly rows: number;
@@ -21,15 +21,17 @@ const SHOWN = 5;
 const PROGRESS_ROWS = 1_000;
 
 export async function survey(
-  entries: Entries,
+  entries: EntrySource,
   source: SourceFile,
   doneWins: boolean,
   onProgress: (rows: number) => void,
 ): Promise<Survey> {
   const keys = new Map<string, KeyRows>();
-  let [rows, withBreaks, firstBreak] = [0, 0, 0];
+  let [rows, withBreaks, firstBreak, last] = [0, 0, 0, 0];
   for await (const { intent, end, place, breaks } of entries) {
-    rows += 1;
+    // A row may say something about several intents.
+    if (place !== last) rows += 1;
+    last = place;
     if (rows % PROGRESS_ROWS === 0) onProgress(rows);
     if (breaks > 0) {
       withBreaks += 1;
@@ -57,7 +59,7 @@ function contradicted(keys: ReadonlyMap<string, KeyRows>, { name, unit }: Source
     count += 1;
     if (found.length < SHOWN)
       found.push(
-        `${unit} ${pair.done.place} says ${STATUS_WORDS[pair.done.word] ?? "done (no status)"} and ${unit} ${pair.other.place}, later, ${STATUS_WORDS[pair.other.word]}`,
+        `${unit} ${pair.done.place} says ${pair.done.word || "done (no status)"} and ${unit} ${pair.other.place}, later, ${pair.other.word || "that it is in doubt"}`,
       );
   }
   if (count === 0 || doneWins) return count;

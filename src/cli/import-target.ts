@@ -8,6 +8,7 @@ import { memoryStore } from "../stores/memory.ts";
 import type { Context } from "./command.ts";
 import { ProblemError, UsageError } from "./exit.ts";
 import type { SourceFile } from "./import-file.ts";
+import type { Preset, Reading } from "./import-presets.ts";
 import { columnsOf, type PlacedRow, type Row } from "./import-row.ts";
 import { fieldsOf, SchemaTypes } from "./import-schema.ts";
 import { ColumnGuesses, type ColumnType, converted, typesOf } from "./import-types.ts";
@@ -30,6 +31,8 @@ export interface Target {
   /** The types of columns, as far as they were given. */
   readonly types: ReadonlyMap<string, ColumnType>;
   intentOf(row: PlacedRow): Promise<RowIntent>;
+  /** Of a row whose pattern is known (--as). */
+  intentOfReading(reading: Reading): Promise<PastIntent>;
   /** Called when all rows were read once: throws where the type of a column is not known. */
   checkTypes(): void;
   close(): Promise<void>;
@@ -38,9 +41,11 @@ export interface Target {
 const KEY_COLUMNS = ["idempotency_key", "key", "event_id"];
 const EMPTIES = ["null", "absent", "text"];
 
-export async function openTarget(context: Context, source: SourceFile): Promise<Target> {
+export async function openTarget(context: Context, source: SourceFile, preset: Preset | null): Promise<Target> {
   const { args } = context;
-  if ((args.text("action") === undefined) === (args.text("action-column") === undefined))
+  if (args.on("action") && args.on("action-column"))
+    throw new UsageError("--action and --action-column are two ways to say which action it is. Give one of them.");
+  if (preset === null && !args.on("action") && !args.on("action-column"))
     throw new UsageError(
       "import needs --action <name>, or --action-column <column> where the rows say it, one of the two.",
     );
@@ -51,7 +56,12 @@ export async function openTarget(context: Context, source: SourceFile): Promise<
     throw new UsageError(`--empty ${oneLine(empty)}: it takes one of ${EMPTIES.join(", ")}.`);
   const values = new Values(context, source);
   const module = args.text("actions");
-  return module === undefined ? plainTarget(context, values) : moduleTarget(context, values, module);
+  if (module === undefined) return plainTarget(context, values, source.name);
+  if (preset !== null && ["s1-drip", "s1-events"].includes(preset.name))
+    throw new UsageError(
+      `--actions and --as ${preset.name} do not go together: no action of your module has these records. Name the ledger with --store, and --secret-env and --encrypt-env where your program has them.`,
+    );
+  return moduleTarget(context, values, { file: module, source: source.name, preset });
 }
 
 /** The values of a row's columns, with their types. */
@@ -138,7 +148,7 @@ function accessOf(action: unknown): PastAccess | undefined {
 }
 
 /** Without the program's code: the key is a column, as for nt.once(), or some fields. */
-function plainTarget(context: Context, values: Values): Target {
+function plainTarget(context: Context, values: Values, source: string): Target {
   const { args, io } = context;
   const [secret, encrypt, tenant] = [secretOf(context), encryptOf(context), args.text("tenant")];
   const ledger = args.on("dry-run") ? findLedger(args.text("store"), io) : null;
@@ -179,7 +189,11 @@ function plainTarget(context: Context, values: Values): Target {
       const input = Object.fromEntries(fields.map((field) => [field, values.part(row, field, place)]));
       return { action, intent: await access.intentOf(input, {}), columns: [...actionColumn, ...fields] };
     },
-    checkTypes: () => values.checkTypes(args.operands[0] as string),
+    async intentOfReading({ action, parts, input, as, agent }) {
+      const access = actions.get(action) ?? define(action);
+      return access.intentOfParts(parts, as === "done" ? undefined : input, agent === undefined ? {} : { agent });
+    },
+    checkTypes: () => values.checkTypes(source),
     close: () => nt.close(),
   };
 }
@@ -193,26 +207,34 @@ function keyColumnOf({ args }: Context, row: Row): string {
 }
 
 /** With the program's actions: key, schema, secret and encryption are theirs, and so is the ledger. */
-async function moduleTarget(context: Context, values: Values, file: string): Promise<Target> {
+async function moduleTarget(
+  context: Context,
+  values: Values,
+  { file, source, preset }: { readonly file: string; readonly source: string; readonly preset: Preset | null },
+): Promise<Target> {
   const { args, io } = context;
-  const taken = ["store", "secret-env", "encrypt-env", "key"].find((flag) => args.on(flag));
+  const own = ["store", "secret-env", "encrypt-env", ...(preset === null ? ["key"] : [])];
+  const taken = own.find((flag) => args.on(flag));
   if (taken !== undefined)
     throw new UsageError(
       `--${taken} and --actions do not go together: the module's own nevertwice() and its actions say it.`,
     );
   const { actions, owner } = await loadActions(file, io.cwd);
   const known = new Map<string, ModuleAction>();
-  const open = (name: string): ModuleAction => {
+  const find = (name: string) => {
     const action = actions.find(({ actionName }) => actionName === name);
-    if (action === undefined)
-      throw new UsageError(
-        `${file} exports no action named ${JSON.stringify(oneLine(name))}; it has: ${actions.map(({ actionName }) => oneLine(actionName)).join(", ")}.`,
-      );
-    const opened = new ModuleAction(action, values, args.list("fields"));
+    if (action !== undefined) return action;
+    throw new UsageError(
+      `${file} exports no action named ${JSON.stringify(oneLine(name))}; it has: ${actions.map(({ actionName }) => oneLine(actionName)).join(", ")}.`,
+    );
+  };
+  const open = (name: string): ModuleAction => {
+    const opened = new ModuleAction(find(name), values, args.list("fields"));
     known.set(name, opened);
     return opened;
   };
   const tenant = args.text("tenant");
+  const options = tenant === undefined ? {} : { tenant };
   return {
     store: owner.store,
     exists: !args.on("dry-run") || isThere(owner, context),
@@ -221,12 +243,38 @@ async function moduleTarget(context: Context, values: Values, file: string): Pro
       values.seen(placed.row);
       const action = actionNameOf(context, placed.row);
       const opened = known.get(action) ?? open(action);
-      const intent = await opened.intentOf(placed, tenant === undefined ? {} : { tenant });
+      const intent = await opened.intentOf(placed, options);
       return { action, intent, columns: [...args.all("action-column"), ...opened.fields] };
     },
-    checkTypes: () => values.checkTypes(args.operands[0] as string),
+    async intentOfReading({ action, parts, input, as, agent }) {
+      const named = agent === undefined ? options : { ...options, agent };
+      const access = moduleAccess(find(action));
+      const { keyFields } = access;
+      const isOldKey = keyFields?.length === 1 && input?.[keyFields[0] as string] === parts[0];
+      // Of an outbox row the whole input is known: the action itself says its key, and its schema whether a worker can run it.
+      if (input !== undefined && !(as === "done" && isOldKey)) return access.intentOf(input, named);
+      requireOnePart(access, action);
+      return access.intentOfParts(parts, undefined, named);
+    },
+    checkTypes: () => values.checkTypes(source),
     close: () => owner.close(),
   };
+}
+
+function moduleAccess(action: { readonly actionName: string }): PastAccess {
+  const access = accessOf(action);
+  if (typeof access?.intentOfParts === "function") return access;
+  throw new UsageError(
+    `the action ${oneLine(action.actionName)} was made by another release of nevertwice than this command. Run the command of that release: npx nevertwice, in the module's folder.`,
+  );
+}
+
+/** The rows have one column with the whole key: an action whose key is several fields would never ask for it. */
+function requireOnePart({ keyFields }: PastAccess, action: string): void {
+  if (keyFields === null || keyFields.length === 1) return;
+  throw new UsageError(
+    `the key of ${oneLine(action)} is ${keyFields.length} fields (${keyFields.map(oneLine).join(", ")}), and the rows have your old key in one column: its calls would not find them. Give it the old key as its one part: key: (input) => [oldKey(input)].`,
+  );
 }
 
 class ModuleAction {
@@ -238,11 +286,7 @@ class ModuleAction {
   readonly #bySchema: boolean;
 
   constructor(action: { readonly actionName: string }, values: Values, given: readonly string[]) {
-    const access = accessOf(action);
-    if (access === undefined)
-      throw new UsageError(
-        `the action ${oneLine(action.actionName)} was made by another release of nevertwice than this command. Run the command of that release: npx nevertwice, in the module's folder.`,
-      );
+    const access = moduleAccess(action);
     const { schema } = access;
     const fields = given.length > 0 ? given : fieldsOf(schema);
     if (fields === null)

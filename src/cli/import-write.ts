@@ -3,7 +3,7 @@ import { askAround } from "../core/damaged-record.ts";
 import { expired, type State } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { ProblemError } from "./exit.ts";
-import type { Entries, Entry } from "./import-entries.ts";
+import type { Entry, EntrySource } from "./import-entries.ts";
 import { type End, togetherAs } from "./import-status.ts";
 import { representedBy, type Survey } from "./import-survey.ts";
 import type { Target } from "./import-target.ts";
@@ -12,6 +12,10 @@ export interface Counts {
   imported: number;
   /** There, in doubt or failed, and confirmed now. */
   strengthened: number;
+  /** There, to be run next, and in doubt now: a newer row says that it may have happened. */
+  doubted: number;
+  /** Rows that never happened: there is no record, and a call runs. */
+  notDone: number;
   known: number;
   past: number;
   /** There, and cannot be read. */
@@ -27,7 +31,7 @@ function longer(known: Counts["keepTooShort"], windowMs: number): Counts["keepTo
 
 interface Planned {
   readonly entry: Entry;
-  readonly as: End;
+  readonly as: Exclude<End, "not-done">;
 }
 
 const BATCH = 200;
@@ -39,13 +43,15 @@ export interface Writing {
   readonly dryRun: boolean;
   readonly onProgress: (done: number) => void;
   /** The state that the row gives its record; null: the record that is there stays as it is. */
-  readonly onPlan?: (entry: Entry, state: State | null) => void;
+  readonly onPlan?: (entry: Entry, state: State | "not-done" | null) => void;
 }
 
-export async function writeRecords(entries: Entries, survey: Survey, writing: Writing): Promise<Counts> {
+export async function writeRecords(entries: EntrySource, survey: Survey, writing: Writing): Promise<Counts> {
   const counts: Counts = {
     imported: 0,
     strengthened: 0,
+    doubted: 0,
+    notDone: 0,
     known: 0,
     past: 0,
     damaged: 0,
@@ -53,7 +59,7 @@ export async function writeRecords(entries: Entries, survey: Survey, writing: Wr
     keepTooShort: null,
   };
   let done = 0;
-  for await (const batch of batches(planned(entries, survey, counts, writing.target))) {
+  for await (const batch of batches(planned(entries, survey, counts, writing))) {
     await writeBatch(batch, counts, writing);
     done += batch.length;
     writing.onProgress(done);
@@ -61,15 +67,26 @@ export async function writeRecords(entries: Entries, survey: Survey, writing: Wr
   return counts;
 }
 
-async function* planned(entries: Entries, survey: Survey, counts: Counts, { store }: Target): AsyncIterable<Planned> {
+async function* planned(
+  entries: EntrySource,
+  survey: Survey,
+  counts: Counts,
+  writing: Writing,
+): AsyncIterable<Planned> {
+  const { store } = writing.target;
   for await (const entry of entries) {
     const found = representedBy(entry, survey);
     if (found === null) continue;
+    if (found.as === "not-done") {
+      counts.notDone += 1;
+      writing.onPlan?.(entry, "not-done");
+      continue;
+    }
     const { at, keepMs: given } = entry.past;
     const { keepMs, guardUntil, tooShortFor } = entry.intent.keepOf(given);
     if (tooShortFor !== null) counts.keepTooShort = longer(counts.keepTooShort, tooShortFor.lengthMs);
     const isPast = keepMs !== null && at !== null && Math.max(at + keepMs, guardUntil ?? 0) <= store.now();
-    if (found.as !== "doubt" && isPast) {
+    if (found.as !== "doubt" && found.as !== "queued" && isPast) {
       found.key.past = true;
       counts.past += 1;
     } else yield { entry, as: found.as };
@@ -120,7 +137,8 @@ async function writeBatch(
       : await target.store.write(puts.map(({ record, found }) => ({ record, expected: found?.version ?? null })));
     open = puts.flatMap(({ one, found, record }, i) => {
       if (results[i]?.ok !== true) return [one];
-      if (found !== null && !expired(found.record, target.store.now())) counts.strengthened += 1;
+      if (found !== null && !expired(found.record, target.store.now()))
+        counts[record.state === "confirmed" ? "strengthened" : "doubted"] += 1;
       else {
         counts.imported += 1;
         counts.states[record.state] = (counts.states[record.state] ?? 0) + 1;
@@ -148,8 +166,10 @@ export interface Check {
   repeats: number;
   /** Rows that may have happened: not run, and to be settled. */
   inDoubt: number;
-  /** Rows that failed, and may be tried again. */
+  /** Rows that failed or were not done, and may be tried again. */
   failed: number;
+  /** Rows that a worker is to run, once. */
+  queued: number;
   /** Rows that should be guarded and are not. */
   unguarded: number;
   readonly shown: Unguarded[];
@@ -158,8 +178,8 @@ export interface Check {
 const SHOWN = 20;
 
 /** Reads the file once more, and asks the ledger about every row. */
-export async function checkRows(entries: Entries, survey: Survey, target: Target): Promise<Check> {
-  const check: Check = { repeats: 0, inDoubt: 0, failed: 0, unguarded: 0, shown: [] };
+export async function checkRows(entries: EntrySource, survey: Survey, target: Target): Promise<Check> {
+  const check: Check = { repeats: 0, inDoubt: 0, failed: 0, queued: 0, unguarded: 0, shown: [] };
   for await (const batch of batches(entries as AsyncIterable<Entry>)) {
     const stored = await storedOf(batch, target);
     batch.forEach((entry, i) => {
@@ -178,13 +198,33 @@ export async function checkRows(entries: Entries, survey: Survey, target: Target
 function whyUnguarded(entry: Entry, as: End, stored: Stored | null | Error, check: Check): string | null {
   if (stored instanceof Error) return "its record cannot be read: see nevertwice doctor";
   const nextCall = entry.intent.nextCall(stored);
-  if (nextCall.as === "repeat") check.repeats += 1;
-  else if (nextCall.as === "held" && as === "doubt") check.inDoubt += 1;
-  else if (nextCall.as !== "conflict" && as === "failed") check.failed += 1;
-  else if (nextCall.as === "conflict")
-    return `a record with the same key has other values for ${nextCall.differs.join(", ")}: a call gets a conflict, and is not run`;
-  else if (nextCall.as === "held") return "its record is in doubt or under way, and was left as it is";
-  else if (stored === null) return "there is no record: a call would run";
-  else return `its record is ${stored.record.state}, and was left as it is: a call would run`;
-  return null;
+  switch (nextCall.as) {
+    case "repeat":
+      check.repeats += 1;
+      return null;
+    case "conflict":
+      return `a record with the same key has other values for ${nextCall.differs.join(", ")}: a call gets a conflict, and is not run`;
+    case "held":
+      if (as === "done") return "its record is in doubt or under way, and was left as it is";
+      check[as === "failed" ? "failed" : "inDoubt"] += 1;
+      return null;
+    case "queued":
+      if (as === "done") return "its record is queued and was left as it is: a worker would run it";
+      check.queued += 1;
+      return null;
+    case "runs":
+      return whyRuns(as, stored, check);
+  }
+}
+
+function whyRuns(as: End, stored: Stored | null, check: Check): string | null {
+  if (as === "failed" || as === "not-done") {
+    check.failed += 1;
+    return null;
+  }
+  if (stored === null) return "there is no record: a call would run";
+  const { state, key } = stored.record;
+  if (as === "queued")
+    return `its record is ${state}, and was left as it is: no worker runs it. Bring it back: nevertwice retry ${key}`;
+  return `its record is ${state}, and was left as it is: a call would run`;
 }

@@ -89,8 +89,8 @@ describe("nevertwice import", () => {
   it("--fields: the check says for which calls it holds, and what the action has to have", async () => {
     file("sends.csv", "lead_id,template,message_id\na7,welcome,m-1\n");
     const { out } = await cli.run(["import", "sends.csv", "--action", "send", "--fields", "lead_id,template"]);
-    expect(out).toMatch(/1 row would be a repeat for a call with exactly these fields: lead_id, template\./);
-    expect(out).toMatch(/every other field of its input has to be in `free`.*--actions <module>/);
+    expect(out).toMatch(/1 row would be a repeat for a call whose key is these fields: lead_id, template\./);
+    expect(out).toMatch(/Its key has to be these fields, in this order.*--actions <module>/);
   });
 
   it("without a column result, the result is what is left of the row: no key, input, action, status or time", async () => {

@@ -3,6 +3,7 @@
  * never refuses, so it would rather miss one than cry wolf; and it tells the place and the reason, never the value.
  */
 import { canonicalKey, preparedText } from "./canonical.ts";
+import { leavesOf, ownEntries, plainName, safeName } from "./key-leaves.ts";
 
 export interface CallTimeSuspicion {
   readonly code: "CALL_TIME_KEY";
@@ -19,17 +20,19 @@ export interface CallTimeQuery {
   readonly names?: readonly string[] | undefined;
   readonly input: unknown;
   readonly now: number;
+  /** The action handles events that come in: there, the id of the event is what names the intent. */
+  readonly inbound?: boolean;
 }
 
 const NEAR_MS = 5_000;
 const MOST_PARTS = 64;
-const MOST_FIELDS = 32;
 const LONGEST_TEXT = 512;
 
-export function callTimeSuspicions({ parts, names, input, now }: CallTimeQuery): CallTimeSuspicion[] {
+export function callTimeSuspicions({ parts, names, input, now, inbound = false }: CallTimeQuery): CallTimeSuspicion[] {
   const found: CallTimeSuspicion[] = [];
   for (let part = 0; part < Math.min(parts.length, MOST_PARTS); part += 1) {
     for (const { name, value } of leavesOf(parts[part], names?.[part] ?? null)) {
+      if (inbound && isEventId(name, value)) continue;
       const why = suspicion(name, value, input, now);
       if (why !== null) found.push({ code: "CALL_TIME_KEY", part, name: name === null ? null : safeName(name), why });
     }
@@ -48,31 +51,6 @@ function textOf(part: unknown): string | null {
     return preparedText(part) ?? canonicalKey(part, "key");
   } catch {
     return null;
-  }
-}
-
-interface Leaf {
-  readonly name: string | null;
-  readonly value: unknown;
-}
-
-/** The part itself, or what is in it, one level deep. */
-function leavesOf(part: unknown, name: string | null): readonly Leaf[] {
-  if (typeof part !== "object" || part === null) return [{ name, value: part }];
-  return ownEntries(part, MOST_FIELDS).map(([field, value]) => ({ name: Array.isArray(part) ? name : field, value }));
-}
-
-/** Own data fields; getters stay untouched, and a Proxy that throws has none. */
-function ownEntries(value: object, most: number): [string, unknown][] {
-  try {
-    const entries: [string, unknown][] = [];
-    for (const name of Object.keys(value).slice(0, most)) {
-      const descriptor = Object.getOwnPropertyDescriptor(value, name);
-      if (descriptor !== undefined && "value" in descriptor) entries.push([name, descriptor.value]);
-    }
-    return entries;
-  } catch {
-    return [];
   }
 }
 
@@ -114,7 +92,7 @@ const NAMES: ReadonlyMap<string, string> = new Map(
 );
 
 function suspiciousName(name: string, value: unknown): string | null {
-  const plain = name.replace(/[_\-\s]/g, "").toLowerCase();
+  const plain = plainName(name);
   const reason = NAMES.get(plain);
   if (reason !== undefined) return reason === REASONS.moment && isWindowName(value) ? null : reason;
   // The id of a calendar event names an intent ("cancel it"); the id of a delivered event does not.
@@ -123,16 +101,25 @@ function suspiciousName(name: string, value: unknown): string | null {
   return delivered ? REASONS.request : null;
 }
 
+const EVENT_IDS = new Set(
+  "id eventid webhookid webhookeventid triggereventid deliveryid messageid notificationid".split(" "),
+);
+
+/**
+ * Event id at the door, content key at the effect: a redelivered event has the id of the first delivery, so that an action
+ * which handles events is right to use it. An effect behind it is not: two events may ask for one effect.
+ */
+function isEventId(name: string | null, value: unknown): boolean {
+  if (typeof value !== "string") return false;
+  // Without a name, by its look: an id of the sender's, or a UUID.
+  return name === null ? UUID_ANY.test(value) || ULID.test(value) || KSUID.test(value) : EVENT_IDS.has(plainName(name));
+}
+
 /** What day, week, month and windowOf give: a field named `timestamp` that went through a window is fine. */
 function isWindowName(value: unknown): boolean {
   return (
     typeof value === "string" && /^\d{4}-(?:W\d\d|\d\d(?:-\d\d)?)$|^\d{4}-\d\d-\d\dT[\d:.]+Z\/\d+[a-z]+$/.test(value)
   );
-}
-
-/** A field's name may be data too (a map by e-mail address): only what looks like an identifier is told. */
-function safeName(name: string): string | null {
-  return /^[A-Za-z_$][\w$-]{0,63}$/.test(name) ? name : null;
 }
 
 function isNear(time: number, now: number): boolean {
@@ -198,7 +185,7 @@ function ksuidTime(text: string): number {
 function isEntityId(name: string | null, value: string, input: unknown): boolean {
   if (name !== null) return /[A-Za-z](?:Id|_id|ID)$/.test(name);
   if (typeof input !== "object" || input === null) return false;
-  return ownEntries(input, MOST_FIELDS).some(
+  return ownEntries(input).some(
     ([field, held]) => held === value && /[A-Za-z](?:Id|_id|ID)$/.test(field) && suspiciousName(field, held) === null,
   );
 }

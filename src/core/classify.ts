@@ -8,6 +8,7 @@
 import { durationMs } from "./duration.ts";
 import { isNevertwiceError, type NotSentMark, notSentMark, rejectedMark } from "./errors.ts";
 import { redact } from "./redact.ts";
+import { sqlErrorOf } from "./sql-error.ts";
 
 /**
  * not-sent: surely nothing happened, worth another try · refused: surely nothing happened, and trying the same again
@@ -26,15 +27,20 @@ const MAX_HEADERS = 256;
 
 interface Walk {
   readonly now: number;
+  readonly requests: number | null;
   nodes: number;
 }
 
 /** How the `why` of such a doubt begins: no rule knows the error, and the code said nothing about it. */
 export const UNCLASSIFIED = "an error nobody classified";
 
-export function classify(error: unknown, now: number): Verdict {
+/**
+ * `requests`: the HTTP requests with an effect (no GET) that the attempt was seen to make, this error's own included. null: whatever
+ * a database says is not about the effect.
+ */
+export function classify(error: unknown, now: number, requests: number | null = 0): Verdict {
   try {
-    const verdict = classifyNode(error, { now, nodes: 0 }, 0) ?? doubt(`${UNCLASSIFIED} (${kindOf(error)})`);
+    const verdict = classifyNode(error, { now, requests, nodes: 0 }, 0) ?? doubt(`${UNCLASSIFIED} (${kindOf(error)})`);
     // Found in a cause or by its shape: the user sees what was thrown. A mark at the top carries its own cause.
     return isMarked(error) || verdict.kind === "doubt" ? verdict : { ...verdict, cause: error };
   } catch {
@@ -51,6 +57,7 @@ function classifyNode(error: unknown, walk: Walk, depth: number): Verdict | unde
     byMark(error, walk.now) ??
     byOwnError(error) ??
     byEarlierRequests(error) ??
+    bySql(error, walk.requests) ??
     bySmtp(error) ??
     byGrpc(error) ??
     byHttp(error, walk.now) ??
@@ -130,6 +137,22 @@ function byEarlierRequests(error: object): Verdict | undefined {
 }
 
 const above = (value: unknown, limit: number): boolean => typeof value === "number" && value > limit;
+
+// ---- databases -----------------------------------------------------------------------------------------------------
+
+/**
+ * A database speaks of its own transaction only. An attempt that also made a request to somebody else may have had its
+ * effect there, and then failed to write that down.
+ */
+function bySql(error: object, requests: number | null): Verdict | undefined {
+  const sql = requests === null ? undefined : sqlErrorOf(error);
+  if (sql === undefined || requests === null) return undefined;
+  if (requests > (sql.overHttp ? 1 : 0))
+    return doubt(
+      `SQLSTATE ${sql.state}, but the attempt also made an HTTP request, about which a database says nothing`,
+    );
+  return sql.meaning === "retry" ? surelyNotSent(error) : refused(error);
+}
 
 // ---- SMTP (nodemailer) ---------------------------------------------------------------------------------------------
 

@@ -5,7 +5,11 @@ import {
   canCompare,
   type DigestKey,
   differing,
+  differingKnown,
   digestKeyId,
+  fingerprintInPart,
+  isComparable,
+  isInPart,
   isLone,
   loneFingerprint,
   printInput,
@@ -194,5 +198,30 @@ describe("digests beside sealed payloads", () => {
 
   it("are never taken for the fingerprint of a lone field", () => {
     expect(isLone(toFingerprint(keyed({ id: 1 }, [first])))).toBe(false);
+  });
+});
+
+describe("D8: an input that is known in part", () => {
+  const keyed = { keys: [{ id: "0a1b2c3d", secret: new Uint8Array(32).fill(7) }], intent: "nt1_x" };
+  it.each([
+    ["plain", undefined],
+    ["keyed", keyed],
+  ])("only what both know is compared, %s", (_, keys) => {
+    const print = (input: unknown) => printInput(input, ["body"], undefined, keys);
+    const stored = fingerprintInPart(print({ lead: 7, body: "Hello" }));
+    expect(isInPart(stored)).toBe(true);
+    expect(isComparable(stored)).toBe(false);
+    expect(differing(stored, print({ lead: 7, to: "ana" }), ["body"])).toEqual({ guarded: [], free: [] });
+    expect(differing(stored, print({ lead: 8, body: "Hi" }), ["body"])).toEqual({ guarded: ["lead"], free: ["body"] });
+    expect(differing(fingerprintInPart(print(undefined)), print({ lead: 8 }), [])).toEqual({ guarded: [], free: [] });
+    const whole = toFingerprint(print({ lead: 7, to: "ana" }));
+    expect(isInPart(whole)).toBe(false);
+    expect(differingKnown(whole, print({ lead: 7 }), [])).toEqual({ guarded: [], free: [] });
+    expect(differing(whole, print({ lead: 7 }), []).guarded).toEqual(["to"]);
+  });
+
+  it("a lone field whose name ends like the mark is not taken for one", () => {
+    expect(isInPart(toFingerprint(printInput({ "*": 7 }, [])))).toBe(false);
+    expect(isInPart(toFingerprint(printInput({ "a.*": 7 }, [])))).toBe(false);
   });
 });

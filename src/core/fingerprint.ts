@@ -201,7 +201,7 @@ const KEY_MARK = ".";
 const KEYED = /^([0-9a-f]{8})\./;
 
 /** The id of the encryption key that a stored fingerprint was made under; null: it is not keyed. */
-export function digestKeyId({ guarded }: Fingerprint): string | null {
+export function digestKeyId({ guarded }: Pick<Fingerprint, "guarded">): string | null {
   return KEYED.exec(guarded)?.[1] ?? null;
 }
 
@@ -229,6 +229,20 @@ export function toFingerprint(print: InputPrint): Fingerprint {
   return { guarded: print.guarded, free: print.free, fields: print.fields() };
 }
 
+// In place of the guarded digest. No digest is that short.
+const IN_PART = "*";
+const ANY_IN_PART = /^(?:[0-9a-f]{8}\.)?\*$/;
+
+/** Of an input of which only these fields are known, such as that of an imported row: nothing else of it is compared. */
+export function fingerprintInPart(print: InputPrint): Fingerprint {
+  const keyId = digestKeyId(print);
+  return { guarded: keyId === null ? IN_PART : `${keyId}${KEY_MARK}${IN_PART}`, free: null, fields: print.fields() };
+}
+
+export function isInPart({ guarded }: Pick<Fingerprint, "guarded">): boolean {
+  return ANY_IN_PART.test(guarded);
+}
+
 /**
  * The top-level fields that differ, by the present free list: guarded ones make a conflict, free ones are only told.
  * The digests of single fields decide, because a release may have moved a field between the two lists since.
@@ -241,9 +255,27 @@ export function differing(
   const print = given.under(digestKeyId(stored));
   if (print === null) throw missingDigestKey(stored);
   if (stored.guarded === print.guarded && stored.free === print.free) return { guarded: [], free: [] };
-  const fields = print.fields();
-  const names = new Set([...Object.keys(stored.fields), ...Object.keys(fields)]);
-  const differ = [...names].filter((name) => ownDigest(stored.fields, name) !== ownDigest(fields, name)).sort();
+  return differingFields(stored.fields, print.fields(), isInPart(stored), free);
+}
+
+/** The same where the given input is known in part only: what either side does not know is not compared. */
+export function differingKnown(stored: Fingerprint, given: InputPrint, free: readonly string[]) {
+  const print = given.under(digestKeyId(stored));
+  if (print === null) throw missingDigestKey(stored);
+  return differingFields(stored.fields, print.fields(), true, free);
+}
+
+function differingFields(
+  stored: Fingerprint["fields"],
+  given: Fingerprint["fields"],
+  inPart: boolean,
+  free: readonly string[],
+): { readonly guarded: readonly string[]; readonly free: readonly string[] } {
+  const known = Object.keys(stored);
+  const names = inPart
+    ? known.filter((name) => Object.hasOwn(given, name))
+    : new Set([...known, ...Object.keys(given)]);
+  const differ = [...names].filter((name) => ownDigest(stored, name) !== ownDigest(given, name)).sort();
   return {
     guarded: differ.filter((name) => !free.includes(name)).map(fieldLabel),
     free: differ.filter((name) => free.includes(name)),
@@ -262,9 +294,12 @@ function missingDigestKey(stored: Fingerprint): NevertwiceError {
   );
 }
 
-/** False when a free field could not be compared (a function, a stream, a BigInt): equal digests then prove nothing. */
-export function isComparable({ fields }: Fingerprint): boolean {
-  return !Object.values(fields).includes(NOT_COMPARABLE);
+/**
+ * False when a free field could not be compared (a function, a stream, a BigInt), or not all fields are known: equal digests
+ * then prove nothing.
+ */
+export function isComparable(fingerprint: Fingerprint): boolean {
+  return !isInPart(fingerprint) && !Object.values(fingerprint.fields).includes(NOT_COMPARABLE);
 }
 
 function ownDigest(fields: Readonly<Record<string, string>>, name: string): string | undefined {

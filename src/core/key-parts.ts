@@ -1,9 +1,21 @@
 import { prepareInput } from "./canonical.ts";
 import { isNevertwiceError, NevertwiceError } from "./errors.ts";
 import { emptiness, emptyPart } from "./key.ts";
+import { normalisedField } from "./key-normal.ts";
 
-/** Which parts name an intent: a list of field names, or a function of the input. */
-export type KeyOption<I> = readonly (keyof I & string)[] | ((input: I) => readonly unknown[]);
+/** Fields by name: as they are (`true`), or through a function, such as `email`, `text`, `amount("EUR")` or `day`. */
+export type KeyFields<I> = {
+  readonly [Name in keyof I & string]?: true | ((value: Exclude<I[Name], undefined | null>) => unknown);
+};
+
+/** Which parts name an intent: a list of field names, fields with what is made of them, or a function of the input. */
+export type KeyOption<I> = readonly (keyof I & string)[] | ((input: I) => readonly unknown[]) | KeyFields<NoInfer<I>>;
+
+/** The fields that a key names; undefined where a function, or the whole input, makes the parts. */
+export function keyFieldNames(option: KeyOption<never> | undefined): readonly string[] | undefined {
+  if (option === undefined || typeof option === "function") return undefined;
+  return Array.isArray(option) ? option : Object.keys(option);
+}
 
 /** The parts of an input. Without a key option there is one: the input without its free fields. */
 export function keyParts<I>(
@@ -14,9 +26,32 @@ export function keyParts<I>(
 ): readonly unknown[] {
   if (option === undefined) return [wholeInput(input, free, action)];
   if (typeof option === "function") return partsOfFunction(option, input, action);
-  if (!Array.isArray(option))
-    throw invalidKey(action, "`key` must be a list of field names or a function of the input.");
-  return partsOfFields(option, input, action);
+  if (Array.isArray(option)) return partsOfFields(option, input, action);
+  if (typeof option !== "object" || option === null)
+    throw invalidKey(action, "`key` must be a list of field names or a function of the input, or an object of fields.");
+  return partsOfMappedFields(option as KeyFields<Record<string, unknown>>, input, action);
+}
+
+function partsOfMappedFields(
+  option: KeyFields<Record<string, unknown>>,
+  input: unknown,
+  action: string,
+): readonly unknown[] {
+  const names = Object.keys(option);
+  const values = partsOfFields(names, input, action);
+  return names.map((name, index) => {
+    const map = option[name];
+    if (typeof map !== "function") return values[index];
+    try {
+      const part = normalisedField(name, values[index], map as (value: unknown) => unknown);
+      const empty = emptiness(part);
+      if (empty !== null) throw emptyPart("what it returned", empty);
+      return part;
+    } catch (error) {
+      const what = isNevertwiceError(error) ? `: ${error.message}` : " threw an error (see cause).";
+      throw invalidKey(action, `the key field ${JSON.stringify(name)}: its function${what}`, error);
+    }
+  });
 }
 
 function wholeInput(input: unknown, free: readonly string[], action: string): unknown {

@@ -62,11 +62,64 @@ describe("recordPast", () => {
   });
 
   it.each(["pending", "claimed", "sent", "confirmed", "failed", "unknown"] as const)(
-    "a failure or a doubt changes no record that is %s",
+    "a failure changes no record that is %s",
     (state) => {
-      for (const as of ["failed", "doubt"] as const) expect(recordPast(recordIn(state), past(as), now)).toBeNull();
+      expect(recordPast(recordIn(state), past("failed"), now)).toBeNull();
     },
   );
+
+  it.each(["claimed", "sent", "confirmed", "unknown"] as const)("a doubt changes no record that is %s", (state) => {
+    expect(recordPast(recordIn(state), past("doubt"), now)).toBeNull();
+  });
+
+  it.each(["pending", "failed"] as const)(
+    "a newer doubt holds a record that is %s and would run next; an older one, or one without a time, does not",
+    (state) => {
+      const doubt = past("doubt");
+      const held = recordPast(recordIn(state), doubt, now);
+      expect(held).toMatchObject({ state: "unknown", why: "it may have happened", input: null });
+      expect(recordPast({ ...recordIn(state), updatedAt: 600_000 }, doubt, now)).toBeNull();
+      expect(recordPast(recordIn(state), { ...doubt, at: null }, now)).toBeNull();
+      expect(recordPast({ ...recordIn("failed"), final: true }, doubt, now)).toBeNull();
+    },
+  );
+
+  const queuedRecord = (dueAt: number): LedgerRecord => {
+    const change = transition(
+      null,
+      { type: "enqueue", intent: { ...intent, input: { json: "7" } }, dueAt, holder: "h" },
+      now,
+    );
+    if (!change.ok) throw new Error(change.refusal);
+    return change.record;
+  };
+
+  it.each([
+    ["due", now.now],
+    ["due later", now.now + 10_000],
+  ])("queued, %s and never tried: success confirms it, a doubt holds it, and its input stays", (_, dueAt) => {
+    const queued = queuedRecord(dueAt);
+    const done = recordPast(queued, past("done"), now);
+    expect(done).toMatchObject({ state: "confirmed", queued: true, input: { json: "7" } });
+    expect(done?.history.at(-1)).toMatchObject({ event: "late-success" });
+    const held = recordPast(queued, { ...past("doubt"), at: null }, now);
+    expect(held).toMatchObject({ state: "unknown", queued: true, input: { json: "7" } });
+    expect(recordPast(queued, past("failed"), now)).toBeNull();
+  });
+
+  it("a record of an order is confirmed wherever it stands in it", () => {
+    const ordered = { ...queuedRecord(now.now), terms: { line: "l", place: 7, after: "nt1_y" } };
+    expect(recordPast(ordered, past("done"), now)).toMatchObject({ state: "confirmed" });
+  });
+
+  it("what was queued elsewhere and never begun is queued; from an outbox, what failed can be brought back for a worker", () => {
+    const queued = { intent, end: { as: "queued", dueAt: 7 } as const, at: null, queued: true };
+    expect(recordPast(null, queued, now)).toMatchObject({ state: "pending", queued: true, dueAt: 7, fence: 0 });
+    expect(recordPast(recordIn("confirmed", 10), queued, now)).toMatchObject({ state: "pending", fence: 1 });
+    for (const state of ["pending", "claimed", "sent", "confirmed", "failed", "unknown"] as const)
+      expect(recordPast(recordIn(state), queued, now)).toBeNull();
+    expect(recordPast(null, { ...past("failed"), queued: true }, now)).toMatchObject({ state: "failed", queued: true });
+  });
 
   it.each(["pending", "claimed", "sent", "failed", "unknown"] as const)(
     "success is accepted where the record is %s",

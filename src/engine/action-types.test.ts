@@ -3,12 +3,16 @@ import {
   type Absent,
   type Action,
   type AttemptContext,
+  amount,
+  day,
+  email,
   keepFor,
   type Nevertwice,
   nevertwice,
   type OnceOptions,
   type Outcome,
   type Store,
+  text,
 } from "nevertwice";
 import { memoryStore } from "nevertwice/memory";
 import { type SqliteHandle, sqliteStore } from "nevertwice/sqlite";
@@ -75,6 +79,24 @@ describe("types", () => {
     nt.action("named", { key: ["to"], free: ["body"], run });
     // @ts-expect-error there is no such field
     nt.action("misspelt key", { key: ["too"], run });
+    nt.action("fields", { key: { to: email, body: text }, run });
+    nt.action("a window", { key: { to: true, at: day }, run: async (_input: { to: string; at: Date }) => 1 });
+    nt.action("an amount", { key: { total: amount("EUR") }, run: async (_input: { total: number | string }) => 1 });
+    nt.action("an amount in a function", {
+      key: (i: { total: number }) => [amount(i.total, "EUR")],
+      run: async () => 1,
+    });
+    // @ts-expect-error there is no such field
+    nt.action("misspelt field", { key: { too: email }, run });
+    // @ts-expect-error email() takes a text
+    nt.action("other type", { key: { to: email }, run: async (_input: { to: number }) => 1 });
+    nt.action("formerly", {
+      key: ["to"],
+      formerly: { name: "before", key: (i) => (i.to === "" ? null : [i.body]) },
+      run,
+    });
+    // @ts-expect-error there is no such field
+    nt.action("misspelt former field", { key: ["to"], formerly: { key: ["too"] }, run });
     // @ts-expect-error there is no such field
     nt.action("misspelt free", { free: ["bodyy"], run });
     // @ts-expect-error there is no such option
@@ -108,11 +130,10 @@ describe("types", () => {
       doubt: { quietFor: "1m", probe: async (input: { to: string }) => ({ as: "done", result: input.to.length }) },
       run: async (input: { to: string }) => input.to.length,
     });
-    nt.action("misprobed", {
-      doubt: { quietFor: "1m", probe: async () => ({ as: "done", result: "text" }) },
-      // @ts-expect-error the probe's result and the effect's must be of one type
-      run: async (_input: { to: string }) => 1,
-    });
+    const probe = async () => ({ as: "done", result: "text" }) as const;
+    const run = async (_input: { to: string }) => 1;
+    // @ts-expect-error the probe's result and the effect's must be of one type
+    nt.action("misprobed", { doubt: { quietFor: "1m", probe }, run });
   });
 
   it("once, stores and the instance", async () => {

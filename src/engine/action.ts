@@ -10,7 +10,8 @@ import {
   type CallOptions,
   makeCall,
   requireGivenIn,
-  warnOfCallTimeParts,
+  warnOfKeyParts,
+  warnOfNearKeys,
   warnOfShortKeep,
 } from "./call.ts";
 import type { Definition } from "./definition.ts";
@@ -20,6 +21,7 @@ import { asItIs, type Engine } from "./engine.ts";
 import { type Enqueued, type EnqueueOptions, enqueue, readTerms } from "./enqueue.ts";
 import { type Inputs, inChunks, oneByOneOrTogether, sharingStatements } from "./enqueue-many.ts";
 import { causeOf, isRemembered } from "./error-memory.ts";
+import type { KeyNotes } from "./key-notes.ts";
 import { checkSignature, type Resolution, resolveDoubt, type Target } from "./operate.ts";
 import { type PastAccess, pastAccess } from "./past.ts";
 import { parseInput } from "./standard-schema.ts";
@@ -54,7 +56,7 @@ export interface Action<I, R> {
   resend(input: I, options: ResendOptions): Promise<R>;
   /** Settles a doubt by a named person or program. */
   resolve(target: I | { readonly key: string }, resolution: Resolution<R>, options?: CallOptions): Promise<Outcome<R>>;
-  /** The key this input has. */
+  /** The key this input has; of its record, where that is under a former key. */
   keyOf(input: I, options?: CallOptions): Promise<string>;
 }
 
@@ -63,16 +65,20 @@ export interface ActionServices {
   readonly defaults: CallDefaults;
   /** Called at the first use, so that a program that only imports actions opens nothing. */
   readonly used: () => void;
+  /** Whether the key is still the one that the ledger knows. Absent: not looked after (once, jobs, runs, sequences, queues). */
+  readonly keyNotes?: KeyNotes;
 }
 
 const NO_OPTIONS: CallOptions = {};
 
 export function createAction<I, R>(definition: Definition, services: ActionServices): Action<I, R> {
-  const { engine } = services;
+  const { engine, keyNotes } = services;
   const calls = new Calls(definition, services);
 
-  const finishFor = <T>(call: Call, { tx }: CallOptions, finish: Finish<T>): T | Promise<T> =>
-    tx === undefined ? engine.outcome(call, finish) : runInTransaction(engine, call, tx).then(finish);
+  const finishFor = <T>(call: Call, { tx }: CallOptions, finish: Finish<T>): T | Promise<T> => {
+    if (keyNotes?.isChecked(definition) === false) checkKeyNote(services, call, tx !== undefined);
+    return tx === undefined ? engine.outcome(call, finish) : runInTransaction(engine, call, tx).then(finish);
+  };
 
   // No async function: one around every call costs it a generator and two promises.
   const begin = <T>(input: I, options: CallOptions, finish: Finish<T>): Promise<T> => {
@@ -143,17 +149,25 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
       }
       return (await resolveDoubt(engine, await calls.targetOf(target, options), resolution)) as Outcome<R>;
     },
-    keyOf: async (input: I, options: CallOptions = {}) => (await calls.make(input, options)).key,
+    keyOf: (input: I, options: CallOptions = {}) => calls.keyOf(input, options),
   };
   // `name` of a function is not writable, but it is configurable: stack traces and logs then show the action.
   Object.defineProperty(run, "name", { value: definition.name });
   return Object.assign(run, methods);
 }
 
+/** Beside the claim; close() waits for it. */
+function checkKeyNote({ engine, keyNotes }: ActionServices, call: Call, inTransaction: boolean): void {
+  if (inTransaction) keyNotes?.later(call);
+  else if (keyNotes !== undefined) engine.during(() => keyNotes.check(call)).catch(() => {});
+}
+
 /** Not made with every action: `once` makes one for each call. */
 export function pastOf(definition: Definition, services: ActionServices): PastAccess {
-  const calls = new Calls(definition, services);
-  return pastAccess(definition, services.engine, (input, options) => calls.make(input, options));
+  return pastAccess(definition, services.engine, (one) => {
+    const calls = new Calls(one, services);
+    return (input, options) => calls.make(input, options);
+  });
 }
 
 function queueing<I, R>(definition: Definition, services: ActionServices, calls: Calls) {
@@ -171,7 +185,10 @@ function queueing<I, R>(definition: Definition, services: ActionServices, calls:
     };
     const plain = tx === undefined ? null : viewOf(engine, definition.name, tx);
     const view = plain !== null && share ? sharingStatements(plain) : plain;
-    const put = (call: Call) => engine.during(() => enqueue(engine, call, terms, { view, secret: defaults.secret }));
+    const put = (call: Call) => {
+      if (services.keyNotes?.isChecked(definition) === false) checkKeyNote(services, call, tx !== undefined);
+      return engine.during(() => enqueue(engine, call, terms, { view, secret: defaults.secret }));
+    };
     return { put, make: (input: I) => calls.make(input, identity), inLine: terms.orderKey !== null };
   };
   return {
@@ -241,7 +258,8 @@ class Calls {
   #make(given: unknown, input: unknown, options: CallOptions): Call {
     const { warnings, ledger } = this.#services.engine.services;
     const call = makeCall(this.#definition, given, input, options, this.#services.defaults);
-    warnOfCallTimeParts(this.#definition, input, ledger, warnings);
+    warnOfKeyParts(this.#definition, input, ledger, warnings);
+    warnOfNearKeys(call, warnings);
     warnOfShortKeep(call, warnings);
     return call;
   }
@@ -253,7 +271,14 @@ class Calls {
     checkTenant(tenant);
     const key = (target as { key?: unknown } | null)?.key;
     if (typeof key === "string" && isKey(key) && Object.keys(target as object).length === 1) return { key, tenant };
-    return { key: (await this.make(target, options)).key, tenant };
+    return { key: await this.keyOf(target, options), tenant };
+  }
+
+  /** Of its record, where the intent was recorded under a former key. */
+  async keyOf(given: unknown, options: CallOptions): Promise<string> {
+    const call = await this.make(given, options);
+    if (call.former === undefined || call.former.length === 0) return call.key;
+    return (await this.#services.engine.peek(call)).call.key;
   }
 
   /** Clicks at the same instant are one resend: they get the same version, and the engine joins them. */
@@ -275,7 +300,7 @@ class Calls {
     for (let from = 1; from < MAX_VERSIONS; from += VERSIONS_A_LOOK) {
       const versions = Array.from({ length: VERSIONS_A_LOOK }, (_, i) => from + i);
       const calls = await Promise.all(versions.map((version) => this.make(given, { ...options, version })));
-      const stored = await Promise.all(calls.map((call) => this.#services.engine.services.ledger.read(call.key)));
+      const stored = await Promise.all(calls.map(async (call) => (await this.#services.engine.peek(call)).stored));
       // The last one there, not the first gap: an early version may be past its keep while a later one is in doubt.
       const last = stored.findLastIndex((one) => one !== null);
       latest = stored[last] ?? latest;

@@ -3,11 +3,22 @@ import { checkAgent } from "../core/agent-name.ts";
 import { callTimeSuspicions, partsDiffer } from "../core/call-time.ts";
 import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
 import { configError } from "../core/errors.ts";
-import { type DigestKey, type InputPrint, printInput, toFingerprint } from "../core/fingerprint.ts";
+import {
+  canCompare,
+  type DigestKey,
+  differing,
+  type InputPrint,
+  printInput,
+  toFingerprint,
+} from "../core/fingerprint.ts";
+import type { NamedKey } from "../core/formerly.ts";
 import { requireGiven } from "../core/given-option.ts";
 import { type Keep, keepOfWindows, leastKeepMs, windowsIn } from "../core/keep.ts";
 import { keyOfText, keyText } from "../core/key.ts";
-import { keyParts } from "../core/key-parts.ts";
+import { collectNormalised, inNormalForm, type NormalField } from "../core/key-normal.ts";
+import { keyFieldNames, keyParts } from "../core/key-parts.ts";
+import { nearKeyWarning, RecentKeys } from "../core/near-keys.ts";
+import { proseSuspicions } from "../core/prose.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import type { Intent, LedgerEvent } from "../core/transition.ts";
@@ -44,6 +55,16 @@ export interface Call {
   /** How long its record is kept, with what the windows in its key need. */
   readonly keep: Keep;
   readonly waitMs: number;
+  /** The text that the key is a digest of. */
+  readonly keyed?: string;
+  /** What the key takes in another form than the input has it. */
+  readonly normal?: readonly NormalField[] | null;
+  /** The keys that the intent had under earlier definitions, the latest first. */
+  readonly former?: readonly FormerKey[] | undefined;
+  /** The key that the input has, where the record is under a former one, and the action's name that the record has. */
+  readonly calledAs?: string;
+  readonly recordedFor?: string;
+  readonly defaults?: CallDefaults;
   /** A deliberate resend says who and why. */
   readonly resend?: { readonly by: string; readonly reason: string };
   /** The attempt is made outside of this process. */
@@ -58,6 +79,10 @@ export interface Outside {
   /** Nobody waits for the answer any more: nothing is claimed from then on. */
   gone(): boolean;
   claimed(attempt: { readonly stored: Stored; readonly input: unknown; readonly again: boolean }): void;
+}
+
+export interface FormerKey extends NamedKey {
+  readonly normal: readonly NormalField[] | null;
 }
 
 export interface CallDefaults {
@@ -103,7 +128,7 @@ export function makeCall(
   const version = options.version ?? 1;
   const scope = options.scope ?? null;
   if (options.agent !== undefined) checkAgent(options.agent, definition.name);
-  const parts = keyParts(definition.key, input, definition.free, definition.name);
+  const { value: parts, normal } = derivedParts(definition, input);
   const plain = typeof definition.key !== "function";
   const text = keyText({ tenant, action: definition.name, version, scope, parts, plain });
   const key = keyOfText(text, defaults.secret);
@@ -116,11 +141,91 @@ export function makeCall(
     agent: options.agent ?? defaults.agent ?? null,
     input,
     given,
-    print: printOf(input, definition.free, key, defaults),
+    print: printOf(normal === null ? input : inNormalForm(input, normal), definition.free, key, defaults),
+    keyed: text,
+    normal,
+    defaults,
+    former:
+      definition.formerly.length === 0
+        ? undefined
+        : formerKeys(definition, input, key, { tenant, version, scope, secret: defaults.secret }),
     keep: keepOfWindows(definition.policy.keepMs, definition.policy.keepByHand, windowsIn(text)),
     waitMs:
       options.wait === undefined ? definition.policy.waitMs : durationMs(options.wait, `${definition.name}: wait`),
   };
+}
+
+/** A list of names, or no key at all, takes the fields as they are: nothing to collect, in the most calls. */
+function derivedParts({ key, free, name }: Definition, input: unknown) {
+  if (key === undefined || Array.isArray(key)) return { value: keyParts(key, input, free, name), normal: null };
+  return collectNormalised(() => keyParts(key, input, free, name));
+}
+
+function formerKeys(
+  definition: Definition,
+  input: unknown,
+  now: string,
+  identity: Pick<Call, "tenant" | "version" | "scope"> & Pick<CallDefaults, "secret">,
+): readonly FormerKey[] {
+  const found: FormerKey[] = [];
+  for (const { name, key: option } of definition.formerly) {
+    if (typeof option === "function" && hadNone(option as (input: never) => unknown, input)) continue;
+    const { value: parts, normal } = collectNormalised(() =>
+      keyParts(option, input, definition.free, `${definition.name}: formerly`),
+    );
+    const { tenant, version, scope, secret } = identity;
+    const plain = typeof option !== "function";
+    const key = keyOfText(keyText({ tenant, action: name, version, scope, parts, plain }), secret);
+    if (key !== now && !found.some((one) => one.key === key)) found.push({ key, action: name, normal });
+  }
+  return found;
+}
+
+/** Null: this input was no intent under the earlier definition. Whatever else the function does is judged where parts are derived. */
+function hadNone(option: (input: never) => unknown, input: unknown): boolean {
+  try {
+    return option(input as never) === null;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * The same call for the record under another key of its intent. Digests are bound to the key; and a record that was written
+ * under the former definition is compared as that definition compared.
+ */
+export function rekeyed(call: Call, { key, action }: NamedKey, record: LedgerRecord | null): Call {
+  if (key === call.key) return call;
+  const { definition, input, defaults, former = [], normal = null } = call;
+  const under = { ...call, key, recordedFor: action, calledAs: call.calledAs ?? call.key };
+  if (defaults === undefined) return under;
+  const printWith = (form: readonly NormalField[] | null) =>
+    printOf(form === null ? input : inNormalForm(input, form), definition.free, key, defaults);
+  const print = printWith(normal);
+  const isRepeat = (one: InputPrint) =>
+    record !== null &&
+    canCompare(record.fingerprint, one) &&
+    differing(record.fingerprint, one, definition.free).guarded.length === 0;
+  // `formerly` may be gone by now: then as the input is.
+  const forms = [...former.map((one) => one.normal), null];
+  const fitting = isRepeat(print) ? print : forms.map(printWith).find(isRepeat);
+  return { ...under, print: fitting ?? print };
+}
+
+/** The digests of an input, as its action compares it. */
+export function printOfInput(
+  definition: Definition,
+  input: unknown,
+  intent: string,
+  defaults: CallDefaults,
+): InputPrint {
+  let normal: readonly NormalField[] | null = null;
+  try {
+    normal = derivedParts(definition, input).normal;
+  } catch {
+    // The input of a record is as it was stored: a key function of today may not take it.
+  }
+  return printOf(normal === null ? input : inNormalForm(input, normal), definition.free, intent, defaults);
 }
 
 /** The digests of an input, as the record of this key has them. */
@@ -133,46 +238,99 @@ export function printOf(input: unknown, free: readonly string[], intent: string,
 const CHECKED_CALLS = 3;
 const checked = new WeakMap<Definition, number>();
 
-/** K5: says so when a part of the key looks made at call time, which would defeat the whole thing. */
-export function warnOfCallTimeParts(
+/** K5, K9: says so when a part of the key looks made at call time, or like prose: each would defeat the whole thing. */
+export function warnOfKeyParts(
   definition: Definition,
   input: unknown,
   clock: { instant(): Instant },
   warnings: Warnings,
 ): void {
   const seen = checked.get(definition) ?? 0;
-  if (seen >= CHECKED_CALLS || warnings.said("CALL_TIME_KEY", definition.name)) return;
+  if (seen >= CHECKED_CALLS) return;
   checked.set(definition, seen + 1);
   const parts = keyParts(definition.key, input, definition.free, definition.name);
+  // Without an input (once) the parts are all that was handed in: an id among them was not made by a key function.
+  const query = { parts, names: keyFieldNames(definition.key), input: input === undefined ? parts : input };
   const again =
     typeof definition.key === "function" ? keyParts(definition.key, input, definition.free, definition.name) : parts;
+  warnOfCallTimeParts(definition, { ...query, again, now: clock.instant().now }, warnings);
+  warnOfProse(definition, query, warnings);
+}
+
+interface PartsQuery {
+  readonly parts: readonly unknown[];
+  readonly names: readonly string[] | undefined;
+  readonly input: unknown;
+}
+
+function warnOfCallTimeParts(
+  { name, inbound }: Definition,
+  { again, ...query }: PartsQuery & { readonly again: readonly unknown[]; readonly now: number },
+  warnings: Warnings,
+): void {
+  if (warnings.said("CALL_TIME_KEY", name)) return;
   const fix =
     "Derive every part from the intent (ids, a template, day(at)), never from the call; otherwise each retry gets a new key and runs again.";
-  if (partsDiffer(parts, again)) {
+  if (partsDiffer(query.parts, again)) {
     warnings.warn(
       "CALL_TIME_KEY",
-      definition.name,
-      `action ${definition.name}: its key function gave two different keys for one input. ${fix}`,
+      name,
+      `action ${name}: its key function gave two different keys for one input. ${fix}`,
     );
     return;
   }
-  const names = Array.isArray(definition.key) ? (definition.key as readonly string[]) : undefined;
-  // Without an input (once) the parts are all that was handed in: an id among them was not made by a key function.
-  const [first] = callTimeSuspicions({
-    parts,
-    names,
-    input: input === undefined ? parts : input,
-    now: clock.instant().now,
-  });
-  if (first) {
-    const which =
-      first.name === null ? `part ${first.part + 1} of its key` : `the key field ${JSON.stringify(first.name)}`;
-    warnings.warn(
-      "CALL_TIME_KEY",
-      definition.name,
-      `action ${definition.name}: ${which} looks made at call time (${first.why}). ${fix}`,
-    );
+  const [first] = callTimeSuspicions({ ...query, inbound });
+  if (first === undefined) return;
+  const door =
+    inbound || !/event/i.test(first.name ?? "")
+      ? ""
+      : " Where the action handles events that come in, say so with inbound: true.";
+  warnings.warn(
+    "CALL_TIME_KEY",
+    name,
+    `action ${name}: ${placeOf(first)} looks made at call time (${first.why}). ${fix}${door}`,
+  );
+}
+
+function warnOfProse({ name, writtenAs }: Definition, query: PartsQuery, warnings: Warnings): void {
+  const [first] = proseSuspicions(query);
+  if (first === undefined) return;
+  const where = writtenAs === "tool" ? "the tool's `free`" : "`free`";
+  warnings.warn(
+    "PROSE_IN_KEY",
+    name,
+    `action ${name}: ${placeOf(first)} looks like written text (${first.why}). Worded anew, it is another key, and the effect happens again. Key on what the text is about (an id, a digest of its source, a template's name), and name the text in ${where}.`,
+  );
+}
+
+function placeOf({ name, part }: { readonly name: string | null; readonly part: number }): string {
+  return name === null ? `part ${part + 1} of its key` : `the key field ${JSON.stringify(name)}`;
+}
+
+// Names may be made at call time (once): only so many are watched.
+const MOST_WATCHED = 1_000;
+const watched = new WeakMap<Warnings, Map<string, RecentKeys | null>>();
+
+/** K8: two keys of one action that a person would take for one. Said once; from then on nothing is compared. */
+export function warnOfNearKeys({ definition, keyed }: Call, warnings: Warnings): void {
+  if (keyed === undefined) return;
+  let actions = watched.get(warnings);
+  if (actions === undefined) {
+    actions = new Map();
+    watched.set(warnings, actions);
   }
+  let recent = actions.get(definition.name);
+  if (recent === null) return;
+  if (recent === undefined) {
+    if (actions.size >= MOST_WATCHED) actions.clear();
+    recent = new RecentKeys();
+    actions.set(definition.name, recent);
+  }
+  const near = recent.add(keyed);
+  if (near === null) return;
+  actions.set(definition.name, null);
+  const message = nearKeyWarning(definition.name, near, keyFieldNames(definition.key));
+  warnings.warn("NEAR_KEYS", definition.name, message);
 }
 
 /** A keep that was given is honoured. One that ends before the window does lets the intent happen once more in it. */
@@ -194,7 +352,7 @@ export function intentOf(call: Call, current: LedgerRecord | null, payloads: Pay
   return {
     key,
     tenant,
-    action: definition.name,
+    action: call.recordedFor ?? definition.name,
     version,
     scope,
     agent,

@@ -43,19 +43,6 @@ export function runAs<A extends unknown[], T>(context: Context, work: (...args: 
   return running.run(context, work, ...args);
 }
 
-/** A promise of the work, whatever it is made of; a native one is passed on as it is. */
-export function startAs<A extends unknown[], T>(
-  context: Context,
-  work: (...args: A) => T | Promise<T>,
-  ...args: A
-): Promise<T> {
-  try {
-    return Promise.resolve(runAs(context, work, ...args));
-  } catch (error) {
-    return Promise.reject(error);
-  }
-}
-
 /** A probe is no attempt, but close() waits for it as it does for one. */
 export async function probeAs<T>(owner: object, work: () => T | Promise<T>): Promise<T> {
   const probing = new Probing(owner, Context.liveAround());

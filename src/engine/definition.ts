@@ -1,10 +1,11 @@
 /** An action as the engine knows it: the user's options, checked and resolved once. */
 import { configError, noSuchOption } from "../core/errors.ts";
-import type { KeyOption } from "../core/key-parts.ts";
+import { type KeyFields, type KeyOption, keyFieldNames } from "../core/key-parts.ts";
 import { type Limit, type LimitOptions, resolveLimit } from "../core/limit.ts";
 import { type Policy, type PolicyOptions, type ProbeAnswer, resolvePolicy } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { AttemptContext } from "./context.ts";
+import type { Exists } from "./exists.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 
 export type Verdictish = "not-sent" | "refused" | "rejected" | "doubt";
@@ -36,11 +37,29 @@ export interface ProbeContext {
   providerKey: AttemptContext["providerKey"];
 }
 
+/** What an action's key was before it was changed, and the action's name if that was another one. */
+export interface Formerly<I> {
+  /** As it is now unless given. */
+  readonly name?: string;
+  /** As it is now unless given. A function may return null for an input that was no intent then. */
+  readonly key?: readonly (keyof I & string)[] | ((input: I) => readonly unknown[] | null) | KeyFields<NoInfer<I>>;
+}
+
 export interface ActionOptions<I, R, D = undefined> extends PolicyOptions<Probe<I, R>> {
   /** Any Standard Schema (zod, valibot, arktype …). */
   readonly input?: StandardSchema<unknown, I>;
-  /** What makes two calls the same intent: field names, or a function of the input. Without it, every field that is not free. */
+  /**
+   * What makes two calls the same intent: field names, fields with what is made of them, or a function of the input. Without
+   * it, every field that is not free.
+   */
   readonly key?: KeyOption<I>;
+  /**
+   * The key, or the name, that the action had before: an intent recorded under it is found, and not run again. A list has the
+   * latest first.
+   */
+  readonly formerly?: Formerly<I> | readonly Formerly<I>[];
+  /** The action handles events that come in (webhooks, messages): the id of the event in its key is no mistake then. */
+  readonly inbound?: boolean;
   /** Fields that may be reworded; all others must match on a repeat. */
   readonly free?: readonly (I extends object ? keyof I & string : string)[];
   /** "manual": `run` calls ctx.sent() right before the effect. */
@@ -57,12 +76,17 @@ export interface ActionOptions<I, R, D = undefined> extends PolicyOptions<Probe<
   readonly limit?: LimitOptions<I>;
   /** A second opinion on an error; undefined leaves it to the built-in rules. */
   readonly classify?: (error: unknown) => Verdictish | undefined;
+  /** The effect is a row under a unique key: when `run` throws its violation, what is there. undefined: it is about another row. */
+  readonly exists?: Exists<I, R>;
 }
 
 export interface Definition {
   readonly name: string;
   readonly policy: Policy;
   readonly key: KeyOption<unknown> | undefined;
+  /** Earlier names and keys, the latest first. */
+  readonly formerly: readonly FormerDefinition[];
+  readonly inbound: boolean;
   readonly free: readonly string[];
   readonly schema: StandardSchema<unknown, unknown> | undefined;
   readonly manual: boolean;
@@ -72,8 +96,14 @@ export interface Definition {
   readonly limit: Limit | null;
   readonly probe: Probe<unknown, unknown> | undefined;
   readonly classify: ((error: unknown) => Verdictish | undefined) | undefined;
+  readonly exists: Exists<unknown, unknown> | undefined;
   /** A tool's guard defines its actions by itself: advice for its author names the tool's options. */
   readonly writtenAs: "action" | "tool";
+}
+
+export interface FormerDefinition {
+  readonly name: string;
+  readonly key: KeyOption<unknown> | undefined;
 }
 
 // By registered symbol: the guard may come from another copy of the package.
@@ -85,7 +115,7 @@ export function runOfTool<F extends object>(run: F): F {
 }
 
 const KNOWN = new Set(
-  "input key free effect keep lease timeout wait doubt retry prepare run resultId mark classify limit whenStoreDown".split(
+  "input key formerly inbound free effect keep lease timeout wait doubt retry prepare run resultId mark classify exists limit whenStoreDown".split(
     " ",
   ),
 );
@@ -115,6 +145,8 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
     name,
     policy: resolvePolicy(options, where),
     key: options.key as KeyOption<unknown> | undefined,
+    formerly: readFormerly(name, options, where),
+    inbound: options.inbound ?? false,
     free: options.free ?? [],
     schema: options.input,
     manual: options.mark === "manual",
@@ -124,24 +156,25 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
     limit: resolveLimit(options.limit, where),
     probe: (typeof doubt === "object" ? doubt.probe : undefined) as Definition["probe"],
     classify: options.classify,
+    exists: options.exists as Definition["exists"],
     writtenAs: TOOL in options.run ? "tool" : "action",
   };
 }
 
 function checkShapes<I, R, D>(options: ActionOptions<I, R, D>, where: string): void {
-  const { input, key, free, mark, prepare, classify, resultId } = options;
+  const { input, key, free, mark, prepare, classify, inbound, exists, resultId } = options;
   if (input !== undefined && typeof input?.["~standard"]?.validate !== "function") {
     throw configError(
       `${where}: input is not a Standard Schema. Pass a schema of zod ≥ 3.24, valibot ≥ 1, arktype ≥ 2 or another that has "~standard".`,
     );
   }
-  if (key !== undefined && typeof key !== "function" && !isNameList(key)) {
-    throw configError(
-      `${where}: key takes a list of field names, such as ["leadId", "template"], or a function that returns a list of parts.`,
-    );
-  }
+  if (key !== undefined) checkKey(key, `${where}: key`);
+  if (inbound !== undefined && typeof inbound !== "boolean")
+    throw configError(`${where}: inbound takes true or false.`);
   if (free !== undefined && !isNameList(free)) throw configError(`${where}: free takes a list of field names.`);
-  const both = Array.isArray(key) ? key.filter((name) => (free as readonly unknown[] | undefined)?.includes(name)) : [];
+  const both = (keyFieldNames(key as KeyOption<never> | undefined) ?? []).filter((name) =>
+    (free as readonly unknown[] | undefined)?.includes(name),
+  );
   if (both.length > 0)
     throw configError(
       `${where}: ${both.join(", ")} cannot be in key and in free: a field that may change cannot name the intent.`,
@@ -161,6 +194,54 @@ function checkShapes<I, R, D>(options: ActionOptions<I, R, D>, where: string): v
     throw configError(
       `${where}: resultId must be a function from a result to the provider's id in it: (result) => result.id.`,
     );
+  if (exists !== undefined && typeof exists !== "function")
+    throw configError(`${where}: exists must be a function: (error, input) => the result that is there, or undefined.`);
+}
+
+function checkKey(key: unknown, where: string): void {
+  if (typeof key === "function" || isNameList(key)) return;
+  if (typeof key === "object" && key !== null && !Array.isArray(key)) {
+    const wrong = Object.entries(key).find(([, form]) => form !== true && typeof form !== "function");
+    if (wrong === undefined && Object.keys(key).length > 0) return;
+    if (wrong !== undefined)
+      throw configError(
+        `${where}.${wrong[0]}: a field of a key takes true, or a function of its value, such as email, text, amount("EUR") or day.`,
+      );
+  }
+  throw configError(
+    `${where} takes a list of field names, such as ["leadId", "template"], fields with what is made of them, such as { to: email, template: true }, or a function that returns a list of parts.`,
+  );
+}
+
+const FORMER = new Set(["name", "key"]);
+const MOST_FORMER = 8;
+
+function readFormerly<I, R, D>(
+  name: string,
+  { formerly, key }: ActionOptions<I, R, D>,
+  where: string,
+): readonly FormerDefinition[] {
+  if (formerly === undefined) return [];
+  const given: readonly unknown[] = Array.isArray(formerly) ? formerly : [formerly];
+  if (given.length > MOST_FORMER)
+    throw configError(
+      `${where}: formerly takes up to ${MOST_FORMER} earlier keys. Leave out those whose records are past their keep.`,
+    );
+  return given.map((one, index) => {
+    const at = `${where}: formerly${given.length > 1 ? `[${index}]` : ""}`;
+    if (typeof one !== "object" || one === null || Array.isArray(one))
+      throw configError(
+        `${at} takes what the key was before, such as { key: ["leadId"] }, and the old name if the action was renamed: { name, key }.`,
+      );
+    for (const option of Object.keys(one)) if (!FORMER.has(option)) throw noSuchOption(at, option, FORMER);
+    const former = one as { readonly name?: unknown; readonly key?: unknown };
+    if (former.name === undefined && former.key === undefined)
+      throw configError(`${at} names neither a name nor a key. Give what was different: { key: … } or { name: … }.`);
+    if (former.name !== undefined && (typeof former.name !== "string" || former.name.trim() === ""))
+      throw configError(`${at}.name takes the name that the action had.`);
+    if (former.key !== undefined) checkKey(former.key, `${at}.key`);
+    return { name: former.name ?? name, key: (former.key ?? key) as KeyOption<unknown> | undefined };
+  });
 }
 
 function isNameList(value: unknown): boolean {

@@ -5,23 +5,26 @@
 import { isStoreDown } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { canCompare, differing } from "../core/fingerprint.ts";
+import { aliasTarget } from "../core/formerly.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import { backoffMs, mayResend } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import type { ResendPermit } from "../core/transition.ts";
-import { type Call, intentOf, type Outside, queueAgainOf } from "./call.ts";
+import { type Call, intentOf, type Outside, queueAgainOf, rekeyed } from "./call.ts";
 import { Drive, type Driven, type Finish } from "./drive.ts";
 import { rememberedError, withCause, withStoredCause } from "./error-memory.ts";
 import { about, by } from "./events.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
+import { aliasSwapsOf, follow, followKey, type Located, locate, peek } from "./formerly.ts";
 import type { Applied, EventSource } from "./ledger.ts";
 import { isClaimedBefore } from "./outside.ts";
 import { settleByProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
-import { differsFrom, inputToResend, sameBytes } from "./same-input.ts";
+import { hasSameBytes, inputToResend } from "./resend-input.ts";
+import { differsFrom } from "./same-input.ts";
 import { swapsOf, turnOf } from "./turn.ts";
 import { runUnguarded } from "./unguarded.ts";
 import { WaitBudget } from "./wait-budget.ts";
@@ -78,7 +81,10 @@ export class Engine {
     if (this.services.unguarded.has(call.key)) return this.#afterOutage(call).then(finish);
     const known = this.#replays.has(call.key) ? this.#replays.get(call.key, this.services.ledger.instant().now) : null;
     // Confirmed never changes: nothing to wait for, and nothing to ask.
-    if (known !== null) return finish(this.#conflictWith(call, known) ?? this.#answer(call, known.record));
+    if (known !== null) {
+      const own = rekeyed(call, known.record, known.record);
+      return finish(this.#conflictWith(own, known) ?? this.#answer(own, known.record));
+    }
     return new Promise((resolve, reject) => {
       const drive = new Drive(this.#flights, this.#flights.start(call.key, call.print), { finish, resolve, reject });
       this.#drive(call, drive);
@@ -126,10 +132,15 @@ export class Engine {
 
   /** Another tenant's record is a miss: a key that got about opens nothing. Who has no tenant (""), sees all. */
   async find(key: string, tenant: string): Promise<Stored | null> {
-    const { unguarded } = this.services;
+    const { unguarded, ledger } = this.services;
     if (unguarded.has(key)) await unguarded.write(key);
-    const stored = await this.services.ledger.read(key);
+    const stored = await followKey(aliasSwapsOf(ledger), key);
     return stored !== null && tenant !== "" && stored.record.tenant !== tenant ? null : stored;
+  }
+
+  /** The record of a call as it is now, under whichever of its keys. Nothing is written. */
+  peek(call: Call): Promise<Located> {
+    return peek(aliasSwapsOf(this.services.ledger), call);
   }
 
   describe(record: LedgerRecord): Outcome<unknown> | Absent {
@@ -170,8 +181,8 @@ export class Engine {
     if (record === null) return runUnguarded(this.services, call, holder);
     const differs = this.#differsFrom(call, record);
     if (differs !== null) return this.#conflict(call, differs);
-    const sameInput = record.state === "unknown" && sameBytes(this.services, call, record);
-    const situation = { policy: call.definition.policy, at: ledger.instant(), newRound: true, sameBytes: sameInput };
+    const sameBytes = record.state === "unknown" && hasSameBytes(this.services, call, record);
+    const situation = { policy: call.definition.policy, at: ledger.instant(), newRound: true, sameBytes };
     const step = nextStep(record, situation).do;
     if (step === "claim" || step === "resend") return runUnguarded(this.services, call, holder);
     return this.#answer(call, record);
@@ -192,13 +203,33 @@ export class Engine {
     try {
       // Here, in the caller's own async context: what runs below may go on in another one.
       const asked = { at: this.services.clock.monotonic(), inside: this.services.underWay.inside };
-      if (this.#mostlyRepeats()) this.#learn(this.#lookFirst(call, this.#budget(call, asked)), drive);
+      if (call.former !== undefined && call.former.length > 0)
+        this.#learn(this.#underFormerKeys(call, this.#budget(call, asked)), drive);
+      else if (this.#mostlyRepeats()) this.#learn(this.#lookFirst(call, this.#budget(call, asked)), drive);
       else if (call.definition.policy.failOpen)
         this.#learn(this.#turns(call, null, true, this.#budget(call, asked)), drive);
       else this.#plainly(call, asked, drive);
     } catch (error) {
       drive.crashed(error);
     }
+  }
+
+  /** Before anything is claimed, all keys of the intent lead to one record: processes with the old definition hold that one. */
+  async #underFormerKeys(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
+    const swaps = aliasSwapsOf(this.services.ledger);
+    let located: Located;
+    try {
+      located = await locate(swaps, call);
+    } catch (error) {
+      if (call.definition.policy.failOpen && isStoreDown(error))
+        return this.#duringOutage(call, this.services.newHolder());
+      throw error;
+    }
+    const outcome = await this.#turns(located.call, located.stored, true, budget);
+    // Settled for good: how long the alias is kept is known now.
+    if (outcome.status === "done" && !outcome.replayed)
+      void this.services.underWay.during(locate(swaps, call).catch(() => null));
+    return outcome;
   }
 
   /**
@@ -303,15 +334,18 @@ export class Engine {
 
   /** `settling`: only end the doubt. What turns out not to have happened is left to the next call. */
   async #turns(
-    call: Call,
+    asked: Call,
     seen: Stored | null,
     newRound: boolean,
     budget: WaitBudget,
     settling = false,
   ): Promise<Outcome<unknown>> {
+    let call = asked;
     let stored = seen;
     let fresh = newRound;
     for (let turn = 0; turn < MAX_TURNS; turn += 1) {
+      const moved = this.#whereItIs(call, stored, turn);
+      if (moved !== null) ({ call, stored } = await moved);
       const conflict = this.#conflictWith(call, stored);
       if (conflict !== null) return conflict;
       if (settling && stored && stored.record.state !== "unknown") return this.#answer(call, stored.record);
@@ -331,6 +365,14 @@ export class Engine {
     );
   }
 
+  /** Null: where it was. An alias is followed; and what has former keys is looked for under all of them before each turn. */
+  #whereItIs(call: Call, stored: Stored | null, turn: number): Promise<Located> | null {
+    const { ledger } = this.services;
+    if (turn > 0 && call.former !== undefined && call.former.length > 0) return locate(aliasSwapsOf(ledger), call);
+    const target = stored === null ? null : aliasTarget(stored.record, ledger.instant().now);
+    return target === null ? null : follow(aliasSwapsOf(ledger), call, target);
+  }
+
   /**
    * A first call is best claimed blindly: one write. A repeat is best read: no write at all. Which of the two calls are
    * is learned from the last few.
@@ -342,12 +384,12 @@ export class Engine {
   async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     const at = this.services.ledger.instant();
     const inDoubt = stored?.record.state === "unknown" ? stored.record : null;
-    const sameInput = inDoubt !== null && sameBytes(this.services, call, inDoubt);
+    const sameBytes = inDoubt !== null && hasSameBytes(this.services, call, inDoubt);
     const step: Step = nextStep(stored?.record ?? null, {
       policy: call.definition.policy,
       at,
       newRound: fresh,
-      sameBytes: sameInput,
+      sameBytes,
     });
     switch (step.do) {
       case "answer":
@@ -473,7 +515,7 @@ export class Engine {
     const outcome = this.describe(record) as Outcome<unknown>;
     const { events } = this.services;
     if (outcome.status === "done") {
-      this.#replays.put({ record, version: 0 });
+      this.#replays.put({ record, version: 0 }, call.calledAs);
       events.emit({ type: "replayed", ...about(call), attempt: record.attempt });
       if (!canCompare(record.fingerprint, call.print)) return outcome;
       const { free } = differing(record.fingerprint, call.print, call.definition.free);

@@ -2,6 +2,7 @@
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
+import { aliasTarget } from "../core/formerly.ts";
 import { isSettled } from "../core/order.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { expired, type LedgerRecord, type State, type WorkTerms } from "../core/record.ts";
@@ -13,6 +14,7 @@ import { sleep } from "./clock.ts";
 import type { Engine } from "./engine.ts";
 import { inputDoesNotFit, requireStorableInput } from "./enqueued-input.ts";
 import { by } from "./events.ts";
+import { aliasSwapsOf, aliasSwapsWithin, follow, locate } from "./formerly.ts";
 import type { Applied } from "./ledger.ts";
 import { insertInLine, type KnownNote, lineKey, place } from "./line.ts";
 import { swapsOf, swapsWithin } from "./turn.ts";
@@ -114,11 +116,21 @@ export async function enqueue(
   if (admission !== null) await admission;
   const line = terms.orderKey === null ? undefined : lineFor(call, terms.orderKey, secret);
   const holder = engine.services.newHolder();
-  const source = enqueueOf(engine, call, terms, { line, holder });
-  const put = () => (view === null ? ledger.apply(null, source) : applyWithin(engine, view, source));
-  const applied = line === undefined ? await put() : await inLine(engine, line, view, put);
-  return answer(engine, call, applied, { holder, inTransaction: view !== null });
+  const swaps = view === null ? aliasSwapsOf(ledger) : aliasSwapsWithin(ledger, view);
+  let at = call.former === undefined || call.former.length === 0 ? call : (await locate(swaps, call)).call;
+  for (let hop = 0; ; hop += 1) {
+    const source = enqueueOf(engine, at, terms, { line, holder });
+    const put = () => (view === null ? ledger.apply(null, source) : applyWithin(engine, view, source));
+    const applied = line === undefined ? await put() : await inLine(engine, line, view, put);
+    const target = applied.ok ? null : aliasTarget(applied.stored?.record, ledger.instant().now);
+    if (target === null || hop === MOST_HOPS)
+      return answer(engine, at, applied, { holder, inTransaction: view !== null });
+    at = (await follow(swaps, at, target)).call;
+  }
 }
+
+// An alias that leads to another one is followed in one step. More of them come about only while others write them.
+const MOST_HOPS = 8;
 
 type Source = (current: LedgerRecord | null) => LedgerEvent | null;
 
@@ -268,7 +280,8 @@ async function applyWithin(engine: Engine, view: TransactionView, source: Source
 
 /** The guarded fields that make the record another input's; what surely never happened may be corrected. */
 function conflictOf(engine: Engine, call: Call, record: LedgerRecord): readonly string[] | null {
-  if (expired(record, engine.services.ledger.instant().now)) return null;
+  const { now } = engine.services.ledger.instant();
+  if (expired(record, now) || aliasTarget(record, now) !== null) return null;
   if (record.state === "failed" && !record.final) return null;
   const { guarded } = differing(record.fingerprint, call.print, call.definition.free);
   return guarded.length === 0 ? null : guarded;

@@ -15,24 +15,28 @@ import {
 import type { Outcome } from "../core/outcome.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { givenUp, type NextTry, nextTry } from "../core/retry.ts";
+import { ReturnedError, returnedError } from "../core/returned-error.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Hold, type LedgerEvent, transition } from "../core/transition.ts";
 import { isUnclassified, unclassifiedWarning } from "../core/way-out.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
-import { type AttemptContext, contextOf, type Logger, startAs } from "./context.ts";
+import { type AttemptContext, type Context, contextOf, type Logger } from "./context.ts";
 import { by, type Events, type Warnings } from "./events.ts";
+import { runOrExists } from "./exists.ts";
 import type { Applied, Applying, Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
 import type { ProviderIds } from "./provider-ids.ts";
 import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./pulse.ts";
-import { warnOfLostResult, warnOfOddResult } from "./result-warnings.ts";
+import { forgetRequests, requestsOf, watchRequests } from "./requests-seen.ts";
+import { failureIn, warnOfLostResult, warnOfOddResult } from "./result-warnings.ts";
 import { sameEffect } from "./same-effect.ts";
 import type { UnderWay } from "./under-way.ts";
 import type { UnguardedRuns } from "./unguarded-runs.ts";
 import type { Untold } from "./untold.ts";
 import { verdictOn } from "./verdict.ts";
+import { begin, NO_WORK, timeoutError } from "./work.ts";
 
 type NotSent = Extract<LedgerEvent, { readonly type: "not-sent" }>;
 type Failure = Pick<NotSent, "retryAt" | "final" | "givesUpAt"> & Pick<NextTry, "because">;
@@ -100,6 +104,7 @@ class Execution implements Watcher<unknown>, Applying {
   #told: Extract<LedgerEvent, { readonly type: "confirm" }> | null = null;
   /** The attempt has ended as far as its caller knows: what still runs may not begin to send. */
   #over = false;
+  #running: Context | null = null;
 
   constructor(services: ExecutionServices, { call, input }: Claimed, pulse: Pulse, ending: Ending) {
     this.#services = services;
@@ -160,9 +165,9 @@ class Execution implements Watcher<unknown>, Applying {
     const { timeoutMs } = this.#call.definition.policy;
     this.#pulse.limit(timeoutMs);
     const context = this.#context();
-    const ended = await this.#pulse.race(startAs(context, prepare, this.#input, context));
+    const ended = await this.#pulse.race(begin(context, prepare, this.#input, context));
     if (ended.kind === "threw") return { end: await this.#beforeMark(ended.error) };
-    if (ended.kind === "timeout") return { end: await this.#notSent(this.#timeoutError("prepare"), null) };
+    if (ended.kind === "timeout") return { end: await this.#notSent(timeoutError("prepare", timeoutMs), null) };
     if (ended.kind === "lease-lost") return { end: await this.#tooLate() };
     // The time of the mark is not the time of prepare: a slow store must not cut an effect that has not begun.
     this.#pulse.limit(Number.POSITIVE_INFINITY);
@@ -209,12 +214,22 @@ class Execution implements Watcher<unknown>, Applying {
   }
 
   #effect(draft: unknown, at = this.#services.ledger.instant()): void {
+    const { run, exists } = this.#call.definition;
     const context = this.#context(at);
-    this.#work = startAs(context, this.#call.definition.run, this.#input, context, draft);
+    this.#running = context;
+    watchRequests();
+    this.#work = begin(context, exists === undefined ? run : runOrExists(run, exists), this.#input, context, draft);
     this.#pulse.watch(this.#work, this);
   }
 
   returned(value: unknown): void {
+    const { name, writtenAs } = this.#call.definition;
+    // A tool's guard has read the answer already, by the tool's own options.
+    const failure = writtenAs === "tool" ? null : failureIn(this.#services.warnings, name, value);
+    if (failure !== null) {
+      this.threw(failure);
+      return;
+    }
     this.#stop();
     if (this.#call.definition.manual || !this.#mayHaveLeft()) this.#later(this.#conclude({ kind: "returned", value }));
     else this.#confirm(value);
@@ -252,7 +267,9 @@ class Execution implements Watcher<unknown>, Applying {
   async #interrupted(why: Interruption): Promise<End> {
     this.#welcomeLateSuccess(this.#work);
     if (!this.#mayHaveLeft()) {
-      return why.kind === "timeout" ? this.#notSent(this.#timeoutError("run"), null) : this.#tooLate();
+      return why.kind === "timeout"
+        ? this.#notSent(timeoutError("run", this.#call.definition.policy.timeoutMs), null)
+        : this.#tooLate();
     }
     if (why.kind === "timeout") {
       return this.#doubt(`no answer within ${formatDuration(this.#call.definition.policy.timeoutMs)}`, null);
@@ -399,7 +416,7 @@ class Execution implements Watcher<unknown>, Applying {
   }
 
   #verdict(error: unknown) {
-    return verdictOn(this.#call.definition, error, this.#services);
+    return verdictOn(this.#call.definition, error, this.#services, requestsOf(this.#running));
   }
 
   async #putOff(error: unknown, { until, yieldsPlace }: PutOff): Promise<End> {
@@ -473,6 +490,7 @@ class Execution implements Watcher<unknown>, Applying {
     const { key } = this.#call;
     const hold: Hold = this.#pulse.hold;
     const tell = async (value: unknown) => {
+      if (returnedError(value) instanceof ReturnedError) return;
       const current = await ledger.read(key);
       const applied = await ledger.apply(current, { type: "confirm", hold, ...this.#evidence(value) });
       if (applied.ok) events.emit({ type: "settled", ...this.#about, as: "done", how: "late-success" });
@@ -489,13 +507,6 @@ class Execution implements Watcher<unknown>, Applying {
     const { name, policy, writtenAs } = this.#call.definition;
     if (policy.doubt.kind !== "hold" || !isUnclassified(why)) return;
     this.#services.warnings.warn("UNCLASSIFIED_ERROR", name, unclassifiedWarning(name, why, writtenAs), why);
-  }
-
-  #timeoutError(phase: string): Error {
-    return new DOMException(
-      `${phase} took longer than ${formatDuration(this.#call.definition.policy.timeoutMs)}.`,
-      "TimeoutError",
-    );
   }
 
   #context(at = this.#services.ledger.instant()) {
@@ -519,7 +530,10 @@ class Execution implements Watcher<unknown>, Applying {
     // A resend was marked as it was claimed.
     const marked = !this.#over && (this.#mayHaveLeft() || (await this.#mark(undefined)));
     // F16: the loop may have stood still while the mark was written. A permission that comes after the lease is none.
-    if (marked && (this.#hasRoom() || (await this.#pulse.renew()))) return;
+    if (marked && (this.#hasRoom() || (await this.#pulse.renew()))) {
+      if (this.#running !== null) forgetRequests(this.#running);
+      return;
+    }
     throw new NevertwiceError(
       "LEASE_LOST",
       "the send mark was refused or came too late: this attempt no longer holds its lease. Nothing may be sent.",
@@ -530,5 +544,3 @@ class Execution implements Watcher<unknown>, Applying {
 
 /** Without `mark: "manual"` the claim was the mark. */
 async function marked(): Promise<void> {}
-
-const NO_WORK: Promise<unknown> = Promise.resolve();

@@ -147,6 +147,11 @@ export class Ledger {
     await this.read(NO_KEY).catch(() => {});
   }
 
+  /** One record as it is given, for what is no event of an intent (notes, aliases). Shares the commit of whoever writes. */
+  put(put: Put): Promise<PutResult> {
+    return this.#writes.submit(put.record.key, put);
+  }
+
   /** Damaged records are reported and passed over. */
   async list(query: ListQuery): Promise<Page> {
     const page = await this.#named(() => this.store.list(query));

@@ -1,6 +1,6 @@
 /** An input that is missing from its record, although there was one: it must not be taken for `undefined`. */
 import { NevertwiceError } from "../core/errors.ts";
-import { canCompare, differing, type InputPrint } from "../core/fingerprint.ts";
+import { canCompare, differing, type InputPrint, isInPart } from "../core/fingerprint.ts";
 import type { LedgerRecord } from "../core/record.ts";
 
 /** `call`: with what a stored input of `undefined` is run, after parsing. The digests tell whether it was that. */
@@ -12,7 +12,7 @@ export function isInputMissing(
   // First, since digests are made when they are asked for, and this is in every job.
   if (record.input !== null) return false;
   const { print } = call;
-  if (!canCompare(record.fingerprint, print)) return true;
+  if (isInPart(record.fingerprint) || !canCompare(record.fingerprint, print)) return true;
   const differs = differing(record.fingerprint, print, free);
   return differs.guarded.length + differs.free.length > 0;
 }

@@ -61,18 +61,18 @@ async function resolveStored(
   target: Target,
   resolution: Resolution<unknown>,
 ): Promise<Outcome<unknown> | Absent> {
-  const { key } = target;
   const { ledger, payloads, events, providerIds } = engine.services;
   checkSignature(resolution, "resolve");
   if (!Object.hasOwn(SETTLED_AS, resolution.as)) {
     throw new NevertwiceError(
       "INVALID_INPUT",
       `resolve: as is ${JSON.stringify(resolution.as)}; it takes "done", "not-done" or "failed".`,
-      { key },
+      { key: target.key },
     );
   }
   const stored = await existing(engine, target);
-  const { tenant, fence } = stored.record;
+  // Not the key that was asked for where that is an alias: results are sealed for their record.
+  const { key, tenant, fence } = stored.record;
   const result = payloads.store(resolution.result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
   const { as, by, reason } = resolution;
   const applied = await ledger.apply(stored, {

@@ -3,7 +3,7 @@ import { leaseAlive } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import type { Call } from "./call.ts";
 import type { ExecutionServices } from "./execution.ts";
-import { originalInput } from "./same-input.ts";
+import { originalInput } from "./resend-input.ts";
 
 /** The claim on record is this caller's own, and its reply was lost: it is handed out once more. */
 export async function isClaimedBefore(services: ExecutionServices, call: Call, stored: Stored): Promise<boolean> {

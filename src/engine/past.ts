@@ -1,4 +1,5 @@
 /** For `nevertwice import`: the records of what an action's program did before it had a ledger. */
+import { fingerprintInPart } from "../core/fingerprint.ts";
 import { type Keep, keepOfWindows, windowsIn } from "../core/keep.ts";
 import { keyText } from "../core/key.ts";
 import { keyParts } from "../core/key-parts.ts";
@@ -9,6 +10,7 @@ import type { Stored } from "../core/store.ts";
 import { type Call, type CallOptions, intentOf } from "./call.ts";
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
+import { inputDoesNotFit } from "./enqueued-input.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 
@@ -16,11 +18,18 @@ import type { StandardSchema } from "./standard-schema.ts";
 export const PAST = Symbol.for("nevertwice.past");
 
 export interface PastAttempt {
-  readonly as: "done" | "failed" | "doubt";
+  /** queued: recorded and never begun, for a worker to run. */
+  readonly as: "done" | "failed" | "doubt" | "queued";
   /** Epoch ms; null: not known. */
   readonly at: number | null;
   readonly result?: unknown;
   readonly error?: string;
+  /** Why it is in doubt. */
+  readonly why?: string;
+  /** queued: not before this (epoch ms); null: now. */
+  readonly dueAt?: number | null;
+  /** It was in an outbox: what is brought back later is a worker's to run. */
+  readonly queued?: boolean;
   /** How long the record is kept; null: forever. */
   readonly keepMs: number | null;
 }
@@ -40,19 +49,39 @@ export interface PastIntent {
 
 export interface PastAccess {
   readonly schema: StandardSchema | undefined;
+  /** The names of the fields that are the key; null: it is a function. */
+  readonly keyFields: readonly string[] | null;
   intentOf(input: unknown, options: CallOptions): Promise<PastIntent>;
+  /**
+   * By the parts of its key, where that is all that is known of it: no call with these parts is a conflict. `stored`: what a
+   * worker would be given as its input; undefined: nothing.
+   */
+  intentOfParts(parts: readonly unknown[], stored: unknown, options: CallOptions): Promise<PastIntent>;
 }
 
 export function pastAccess(
   definition: Definition,
   engine: Engine,
-  make: (input: unknown, options: CallOptions) => Call | Promise<Call>,
+  makeWith: (definition: Definition) => (input: unknown, options: CallOptions) => Call | Promise<Call>,
 ): PastAccess {
+  const make = makeWith(definition);
+  let given: readonly unknown[] = [];
+  // As nt.once() has it: the parts are all there is, and the input is undefined.
+  const byParts: Definition = { ...definition, schema: undefined, key: () => given };
+  const makeByParts = makeWith(byParts);
+  const { key } = definition;
   return {
     schema: definition.schema,
+    keyFields: typeof key === "object" ? (key as readonly string[]) : null,
     // Whoever imports did not do it: only an agent that is named for it is kept.
     intentOf: async (input, options) =>
       pastIntent({ ...(await make(input, options)), agent: options.agent ?? null }, engine),
+    intentOfParts: async (parts, stored, options) => {
+      given = parts;
+      // Without a schema it is made at once, before another call changes the parts.
+      const call = makeByParts(undefined, options) as Call;
+      return pastIntent({ ...call, agent: options.agent ?? null, given: stored }, engine);
+    },
   };
 }
 
@@ -67,9 +96,10 @@ function pastIntent(call: Call, engine: Engine): PastIntent {
     const { guardUntil } = keepOfWindows(keepMs, false, windows);
     return { ...keepOfWindows(keepMs, true, windows), guardUntil };
   };
-  const endOf = ({ as, result, error }: PastAttempt): PastEnd => {
+  const endOf = ({ as, result, error, why, dueAt }: PastAttempt, now: number): PastEnd => {
+    if (as === "queued") return { as, dueAt: dueAt ?? now };
     if (as === "failed") return { as, error: { name: "Imported", message: storableText(error ?? "") } };
-    if (as === "doubt") return { as, why: "imported while it was under way: it may have happened" };
+    if (as === "doubt") return { as, why: why ?? "imported while it was under way: it may have happened" };
     return {
       as,
       providerId: providerIds.of(definition, result),
@@ -84,8 +114,13 @@ function pastIntent(call: Call, engine: Engine): PastIntent {
     recordOf: (stored, past) => {
       const now = ledger.instant();
       const { keepMs, guardUntil } = keepOf(past.keepMs);
-      const intent = { ...intentOf(call, stored?.record ?? null, payloads), keepMs, guardUntil };
-      return recordPast(stored?.record ?? null, { intent, end: endOf(past), at: past.at ?? now.now }, now);
+      // A row need not have a column for every field of the input: what it has none for is not known.
+      const fingerprint = fingerprintInPart(call.print);
+      const intent = { ...intentOf(call, stored?.record ?? null, payloads), fingerprint, keepMs, guardUntil };
+      if (past.as === "queued" && intent.input !== null && "omitted" in intent.input)
+        throw inputDoesNotFit(call, intent.input.omitted);
+      const { at, queued = false } = past;
+      return recordPast(stored?.record ?? null, { intent, end: endOf(past, now.now), at, queued }, now);
     },
     nextCall: (stored) => nextCallOf(stored?.record ?? null, call.print, definition.free, ledger.instant()),
   };

@@ -29,8 +29,9 @@ export class ReplayCache {
     this.#records.delete(key);
   }
 
-  put(stored: Stored): void {
-    const { key, result, state } = stored.record;
+  /** `key`: the one that was asked for, where an alias led to the record. */
+  put(stored: Stored, key = stored.record.key): void {
+    const { result, state } = stored.record;
     if (state !== "confirmed" || sizeOf(result) > MAX_PAYLOAD_CHARS) return;
     // There already, and it never changes until it expires.
     if (this.#records.get(key)?.record.settledAt === stored.record.settledAt) return;

@@ -1,6 +1,19 @@
 /** What is wrong with what `run` returned, said once per action. */
+import { type ReturnedError, returnedError } from "../core/returned-error.ts";
 import type { Warnings } from "./events.ts";
 import { losesMeaningAsJson } from "./payloads.ts";
+
+/** A failure that `run` returned instead of throwing it. What only resembles one is stored, and reported. */
+export function failureIn(warnings: Warnings, action: string, value: unknown): ReturnedError | null {
+  const failure = returnedError(value);
+  if (failure !== "unclear") return failure;
+  warnings.warn(
+    "RESULT_IS_ERROR",
+    action,
+    `action ${action}: run returned { data, error } with an error in it, and that is stored as done. If it means a failure, check it in run: \`if (error) throw error\`. If not, return the data alone.`,
+  );
+  return null;
+}
 
 export function warnOfOddResult(warnings: Warnings, action: string, value: unknown): void {
   const odd = losesMeaningAsJson(value);

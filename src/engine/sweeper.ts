@@ -5,9 +5,9 @@
 import { isDamagedRecord } from "../core/damaged-record.ts";
 import { isNevertwiceError } from "../core/errors.ts";
 import { nextStep } from "../core/plan.ts";
-import { expired } from "../core/record.ts";
+import { expired, type LedgerRecord } from "../core/record.ts";
 import type { ListQuery, Page, Stored } from "../core/store.ts";
-import { type CallDefaults, makeCall } from "./call.ts";
+import { type Call, type CallDefaults, makeCall, rekeyed } from "./call.ts";
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
 import { by } from "./events.ts";
@@ -166,6 +166,14 @@ export class Sweeper {
     return { changed: ends.filter(Boolean).length, more };
   }
 
+  /** The call that this record is of: under its own key, a former one, or one that its own is an alias of. Null: of none. */
+  async #callOf(call: Call, record: LedgerRecord): Promise<Call | null> {
+    if (call.key === record.key) return call;
+    if (call.former?.some(({ key }) => key === record.key)) return rekeyed(call, record, record);
+    const { call: found } = await this.#engine.peek(call);
+    return found.key === record.key ? found : null;
+  }
+
   async #settleOne(definition: Definition, stored: Stored): Promise<boolean> {
     const { ledger, payloads, warnings, underWay } = this.#engine.services;
     const { record } = stored;
@@ -185,9 +193,10 @@ export class Sweeper {
       const options = { version, tenant, wait: 0, ...(scope !== null && { scope }) };
       // On behalf of whoever made the attempt in doubt.
       const call = { ...makeCall(definition, input.value, parsed, options, this.#defaults), agent: record.agent };
-      if (call.key !== record.key || underWay.closed) return false;
-      if (isInputMissing(record, call, definition.free)) throw missingInput(record);
-      const outcome = await this.#engine.settle(call, stored);
+      const own = await this.#callOf(call, record);
+      if (own === null || underWay.closed) return false;
+      if (isInputMissing(record, own, definition.free)) throw missingInput(record);
+      const outcome = await this.#engine.settle(own, stored);
       return outcome.status !== "unknown";
     } catch (error) {
       this.#noteDamage(error);

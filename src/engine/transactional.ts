@@ -7,6 +7,7 @@
  */
 import { configError, NevertwiceError } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
+import { aliasTarget } from "../core/formerly.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { nextStep } from "../core/plan.ts";
 import { shortLease } from "../core/policy.ts";
@@ -17,34 +18,61 @@ import { type Call, intentOf, queueAgainOf } from "./call.ts";
 import { contextOf, runAs } from "./context.ts";
 import type { Engine } from "./engine.ts";
 import { by } from "./events.ts";
+import { resultThere } from "./exists.ts";
+import { aliasSwapsWithin, follow, followKey, locate } from "./formerly.ts";
 import type { Target } from "./operate.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
+import { failureIn } from "./result-warnings.ts";
 import { swapsWithin, type Turn, turnOf } from "./turn.ts";
 
 export function runInTransaction(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
   return engine.during(() => runWithin(engine, call, tx));
 }
 
-async function runWithin(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
-  const view = viewOf(engine, call.definition.name, tx);
-  engine.services.unguarded.requireWritten(call.key, call.definition.name);
-  const [stored = null] = await view.read([call.key]);
+async function runWithin(engine: Engine, asked: Call, tx: unknown): Promise<Outcome<unknown>> {
+  const view = viewOf(engine, asked.definition.name, tx);
+  engine.services.unguarded.requireWritten(asked.key, asked.definition.name);
+  const swaps = aliasSwapsWithin(engine.services.ledger, view);
+  const { call, stored } =
+    asked.former === undefined || asked.former.length === 0
+      ? await follow(swaps, asked, { key: asked.key, action: asked.definition.name })
+      : await locate(swaps, asked);
   const standing = standingOutcome(engine, call, stored);
   if (standing !== null) return standing;
   const all = view.atomically ?? (<T>(work: () => Promise<T>) => work());
-  try {
-    return await all(async () => {
+  const once = (effect: Effect) =>
+    all(async () => {
       const turn = stored === null ? null : await takeTurn(engine, call, view, stored);
       if (turn !== null && turn.stored !== null && turn.before !== null)
         return engine.describe(turn.stored.record) as Outcome<unknown>;
-      return claimRunConfirm(engine, call, view, turn === null ? stored : turn.stored);
+      return claimRunConfirm(engine, call, view, turn === null ? stored : turn.stored, effect);
     });
+  try {
+    return await once((record) => runEffect(engine, call, record)).catch((error: unknown) =>
+      orExisting(call, error, once),
+    );
   } catch (error) {
-    if (error instanceof LostRace) return standingOutcome(engine, call, error.current) ?? inFlight(engine, call);
+    if (error instanceof LostRace) {
+      const isAlias = aliasTarget(error.current?.record, engine.services.ledger.instant().now) !== null;
+      return (isAlias ? null : standingOutcome(engine, call, error.current)) ?? inFlight(engine, call);
+    }
     if (error instanceof NevertwiceError) throw error;
     // The savepoint took claim and effect back: surely not done, and nothing left to remember it by.
     return { status: "failed", key: call.key, error, final: false };
   }
+}
+
+type Effect = (record: LedgerRecord) => Promise<unknown>;
+
+/** The savepoint is rolled back by now, so that `exists` may read in the same transaction. */
+async function orExisting(
+  { definition: { exists }, input }: Call,
+  error: unknown,
+  once: (effect: Effect) => Promise<Outcome<unknown>>,
+): Promise<Outcome<unknown>> {
+  const there = exists === undefined ? undefined : await resultThere(exists, error, input);
+  if (there === undefined) throw error;
+  return once(async () => there.result);
 }
 
 export function viewOf(engine: Engine, action: string, tx: unknown): TransactionView {
@@ -65,7 +93,8 @@ export async function statusInTransaction(
   tx: unknown,
 ): Promise<Outcome<unknown> | Absent> {
   engine.requireOpen();
-  const [stored = null] = await viewOf(engine, action, tx).read([key]);
+  const swaps = aliasSwapsWithin(engine.services.ledger, viewOf(engine, action, tx));
+  const stored = await followKey(swaps, key);
   const hidden = stored !== null && tenant !== "" && stored.record.tenant !== tenant;
   return stored === null || hidden ? { status: "absent", key } : engine.describe(stored.record);
 }
@@ -110,8 +139,9 @@ async function claimRunConfirm(
   call: Call,
   view: TransactionView,
   stored: Stored | null,
+  effect: Effect,
 ): Promise<Outcome<unknown>> {
-  const { payloads, newHolder, events } = engine.services;
+  const { payloads, newHolder, events, warnings } = engine.services;
   const { definition, key } = call;
   const claimed = await swap(engine, view, stored, {
     type: "claim",
@@ -122,14 +152,16 @@ async function claimRunConfirm(
     newRound: true,
     ...(stored?.record.terms?.place !== undefined && { place: stored.record.terms.place }),
   });
-  const { clock, warnings } = engine.services;
+  const { clock } = engine.services;
   const beganAt = clock.monotonic();
-  const result = await runEffect(engine, call, claimed.record);
+  const result = await effect(claimed.record);
   const silentMs = clock.monotonic() - beganAt;
   const { leaseMs } = definition.policy;
   const because = "it ran inside the caller's transaction";
   const message = shortLease(definition.name, { leaseMs, silentMs, because });
   if (message !== null) warnings.warn("LEASE_SHORT", definition.name, message);
+  const failure = failureIn(warnings, definition.name, result);
+  if (failure !== null) throw failure;
   const { tenant, fence, holder, attempt } = claimed.record;
   const confirmed = await swap(engine, view, claimed, {
     type: "confirm",

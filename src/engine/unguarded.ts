@@ -8,10 +8,14 @@ import { contextOf, runAs } from "./context.ts";
 import { withCause } from "./error-memory.ts";
 import { by } from "./events.ts";
 import type { ExecutionServices } from "./execution.ts";
+import { runOrExists } from "./exists.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
+import { requestsOf, watchRequests } from "./requests-seen.ts";
+import { failureIn } from "./result-warnings.ts";
 import { verdictOn } from "./verdict.ts";
 
-type Ended = { readonly result: unknown } | { readonly error: unknown };
+/** `requests`: that it made to others before it failed. */
+type Ended = { readonly result: unknown } | { readonly error: unknown; readonly requests: number };
 
 /** `holder`: of the claim that got no answer. It may have been written all the same. */
 export async function runUnguarded(services: ExecutionServices, call: Call, holder: string): Promise<Outcome<unknown>> {
@@ -49,13 +53,16 @@ async function effect(services: ExecutionServices, call: Call, { attempt }: Ledg
     owner: services.underWay,
   });
   try {
+    watchRequests();
+    const { run, exists } = definition;
     const result = await runAs(context, async () => {
       const draft = definition.prepare ? await definition.prepare(input, context) : undefined;
-      return definition.run(input, context, draft);
+      return (exists === undefined ? run : runOrExists(run, exists))(input, context, draft);
     });
-    return { result };
+    const failure = failureIn(services.warnings, definition.name, result);
+    return failure === null ? { result } : { error: failure, requests: requestsOf(context) };
   } catch (error) {
-    return { error };
+    return { error, requests: requestsOf(context) };
   } finally {
     pulse.ended = true;
   }
@@ -80,7 +87,7 @@ function conclude(services: ExecutionServices, call: Call, record: LedgerRecord,
     const outcome = { status: "done", key, result, replayed: false, attempt, at: now } as const;
     return { outcome, event: { type: "confirm", hold, result: payload }, value: result };
   }
-  const verdict = verdictOn(definition, ended.error, services);
+  const verdict = verdictOn(definition, ended.error, services, ended.requests);
   if (verdict.kind !== "doubt") {
     const final = verdict.kind === "rejected";
     const error = toStoredError(verdict.cause);

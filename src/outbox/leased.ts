@@ -6,7 +6,7 @@ import type { Refusal } from "../core/refusal.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
-import { type Call, type CallDefaults, printOf } from "../engine/call.ts";
+import { type Call, type CallDefaults, printOfInput } from "../engine/call.ts";
 import { sleep } from "../engine/clock.ts";
 import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -316,7 +316,7 @@ class LeasedCall implements Call {
 
   /** Only who settles a doubt compares inputs: not worth its digests on the plain way. */
   get print(): Call["print"] {
-    this.#print ??= printOf(this.input, this.definition.free, this.key, this.#defaults);
+    this.#print ??= printOfInput(this.definition, this.input, this.key, this.#defaults);
     return this.#print;
   }
 }

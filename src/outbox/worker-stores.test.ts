@@ -49,6 +49,24 @@ describe.each(Object.entries(stores))("worker on %s", (_, store) => {
     expect(await send.status({ id: 1_001 })).toMatchObject({ final: false, error: { code: "EXPIRED" } });
   });
 
+  it("B6 a refused connection is tried again after a minute, for three days, and the next worker finds in the record until when", async () => {
+    const run = async (_: { id: number }) => {
+      throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED", syscall: "connect" });
+    };
+    const [one, other] = [connect(), connect()];
+    const [send] = [one, other].map((nt) => nt.action("b6_mail", { key: ["id"], run }));
+    const { key } = (await send?.enqueue({ id: 1 })) ?? { key: "" };
+    const before = one.store.now();
+    await one.worker({ actions: ["b6_mail"] }).drain();
+    const waiting = await other.status({ key });
+    if (waiting.status !== "queued") throw new Error(waiting.status);
+    expect(waiting.dueAt - before).toBeGreaterThanOrEqual(29_000);
+    expect((waiting.givesUpAt ?? 0) - before).toBeGreaterThanOrEqual(3 * 86_400_000 - 1_000);
+    expect(await other.worker({ actions: ["b6_mail"] }).tick()).toBe(0);
+    const [stored] = await other.store.read([key]);
+    expect(stored?.record).toMatchObject({ tries: 1, terms: { givesUpAt: waiting.givesUpAt } });
+  });
+
   it("the latest deadline that anybody gave says how long an intent is known, before and after it is done", async () => {
     const nt = connect();
     const offer = nt.action("offer", { key: ["id"], keep: "1d", run: async (_: { id: number }) => 1 });

@@ -1,4 +1,5 @@
 /** nevertwice/runs: the types of runs and their steps; nt.run() is where they begin. */
+export type { DoneSteps } from "./done-steps.ts";
 export { type RunId, type RunOptions, runAction } from "./run.ts";
 export {
   type Sequence,

@@ -20,8 +20,10 @@ import type { Engine } from "../engine/engine.ts";
 import { keptUntilDone } from "../engine/enqueue.ts";
 import type { Swaps } from "../engine/line.ts";
 import { checkSignature, retryFailed, type Signature } from "../engine/operate.ts";
+import { PAST, type PastAccess } from "../engine/past.ts";
 import { viewOf } from "../engine/transactional.ts";
 import { swapsOf, swapsWithin } from "../engine/turn.ts";
+import { type DoneStep, type DoneSteps, doneSteps, recordDone, stillToRecord } from "./done-steps.ts";
 import { Followers } from "./followers.ts";
 import {
   decide,
@@ -62,11 +64,14 @@ export interface SubjectStatus<R> {
 
 export interface Sequence<I, R> {
   readonly sequenceName: string;
-  /** Puts the subject's steps into the outbox. A repeat changes nothing; steps a release has added are added. */
+  /**
+   * Puts the subject's steps into the outbox. A repeat changes nothing; steps a release has added are added. `done`: the first
+   * steps, taken before nevertwice knew the subject; they are recorded as done and not run.
+   */
   start(
     subject: string,
     data: I,
-    options?: { readonly tx?: unknown; readonly tenant?: string },
+    options?: { readonly tx?: unknown; readonly tenant?: string; readonly done?: DoneSteps },
   ): Promise<{ readonly created: boolean }>;
   /** No further step of this subject is taken until it is restarted. */
   stop(subject: string, signature: Signature, options?: { readonly tenant?: string }): Promise<void>;
@@ -146,19 +151,22 @@ class Drip<I, R> implements Sequence<I, R> {
   async start(
     subject: string,
     data: I,
-    options: { tx?: unknown; tenant?: string } = {},
+    { done: given, ...options }: { tx?: unknown; tenant?: string; done?: DoneSteps } = {},
   ): Promise<{ created: boolean }> {
     this.#check(subject);
+    const done = doneSteps(given, this.#list, `${this.sequenceName}.start`);
     const tenant = this.#tenantOf(options);
     const { engine } = this.#services;
     engine.requireOpen();
     const { ledger } = engine.services;
     const { tx } = options;
     const swaps = tx === undefined ? swapsOf(ledger) : swapsWithin(ledger, viewOf(engine, this.sequenceName, tx));
-    const found = await this.#look(subject, tenant, swaps);
+    const found = await this.#lookWith(done, subject, data, tenant, swaps);
     const { note, behind } = found;
     const followers = new Followers(swaps);
-    let dueAt = ledger.instant().now;
+    const { now } = ledger.instant();
+    // At the first start, the pause after what was taken before counts from when that was.
+    let dueAt = note.enrolled === null ? Math.min(now, found.lastTakenAt ?? now) : now;
     let created = false;
     let waits = false;
     let before: Standing | null = null;
@@ -184,6 +192,17 @@ class Drip<I, R> implements Sequence<I, R> {
     const known = note.enrolled !== null && queued.every((step) => note.enrolled?.includes(step));
     if (!known || (waits && !note.lasts)) await engine.during(() => this.#enrol(subject, tenant, queued, swaps));
     return { created };
+  }
+
+  /** The subject as it is once the steps of `done` are recorded. */
+  async #lookWith(done: readonly DoneStep[], subject: string, data: I, tenant: string, swaps: Swaps): Promise<Subject> {
+    const found = await this.#look(subject, tenant, swaps);
+    const missing = stillToRecord(done, found.steps, subject, `${this.sequenceName}.start`);
+    if (missing.length === 0) return found;
+    const access = (this.#action as unknown as { readonly [PAST]: PastAccess })[PAST];
+    const intentOf = (step: string) => access.intentOf({ subject, step, data }, tenant === "" ? {} : { tenant });
+    await this.#services.engine.during(() => recordDone(swaps, missing, intentOf, this.#policy.keepMs));
+    return this.#look(subject, tenant, swaps);
   }
 
   async stop(subject: string, signature: Signature, options: { tenant?: string } = {}): Promise<void> {

@@ -17,6 +17,8 @@ import { type StepInput, StepRecords, type StepServices, type StepsOwner, stepAc
 export interface StepOptions<R> extends PolicyOptions<Probe<unknown, R>> {
   /** A second opinion on an error that the step threw; undefined leaves it to the built-in rules. */
   readonly classify?: (error: unknown) => Verdictish | undefined;
+  /** The step's effect is a row under a unique key: when it throws its violation, the result that is there. */
+  readonly exists?: (error: unknown) => R | undefined | Promise<R | undefined>;
   /** The step is a write in your own database: it commits with this transaction, or not at all. */
   readonly tx?: unknown;
 }
@@ -45,7 +47,7 @@ export interface StepsOf extends StepsOwner {
   hasEnded(): boolean;
 }
 
-const OPTIONS = new Set("keep lease timeout wait doubt retry whenStoreDown classify effect".split(" "));
+const OPTIONS = new Set("keep lease timeout wait doubt retry whenStoreDown classify effect exists".split(" "));
 const MOST_STEPS = 10_000;
 /** The run whose step is at work here. */
 const insideStepOf = new AsyncLocalStorage<string>();

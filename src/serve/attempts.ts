@@ -15,7 +15,7 @@ import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { LedgerEvent } from "../core/transition.ts";
 import type { ActionServices } from "../engine/action.ts";
-import { type CallOptions, makeCall, warnOfCallTimeParts, warnOfShortKeep } from "../engine/call.ts";
+import { type CallOptions, makeCall, warnOfKeyParts, warnOfNearKeys, warnOfShortKeep } from "../engine/call.ts";
 import { type Definition, defineAction } from "../engine/definition.ts";
 import { by } from "../engine/events.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
@@ -105,7 +105,8 @@ export class Attempts {
       wait: request.wait ?? NO_WAIT,
     };
     const call = makeCall(definition, input, input, options, defaults);
-    warnOfCallTimeParts(definition, input, ledger, warnings);
+    warnOfKeyParts(definition, input, ledger, warnings);
+    warnOfNearKeys(call, warnings);
     warnOfShortKeep(call, warnings);
     for (const { code, message } of policyWarnings(definition.policy, definition.name))
       warnings.warn(code, definition.name, message);

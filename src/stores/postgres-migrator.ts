@@ -1,9 +1,10 @@
 /** `nevertwice migrate`: the schema's migrations by themselves, with a role that may make them. */
 import { openDriver } from "./postgres-driver.ts";
 import { storeError } from "./postgres-errors.ts";
+import { dropFunctionsSql, functionsSql } from "./postgres-functions.ts";
 import { look, migrate, pending, whoseItIs } from "./postgres-migrate.ts";
 import { checkOptions } from "./postgres-options.ts";
-import { accessSql, quoteName, rlsSql, SCHEMA_VERSION } from "./postgres-schema.ts";
+import { accessSql, quoteName, quoteText, rlsSql, SCHEMA_VERSION } from "./postgres-schema.ts";
 import { migrationScript } from "./postgres-script.ts";
 import { knownStatements } from "./postgres-statements.ts";
 import { supabaseSql } from "./postgres-supabase.ts";
@@ -17,6 +18,14 @@ export interface MigrationOptions {
   readonly supabase: boolean;
   /** A role to be allowed to use the ledger. */
   readonly grant: string | undefined;
+  /** The functions and the view for callers in SQL: made or replaced, removed, or left as they are (undefined). */
+  readonly functions?: "make" | "drop" | undefined;
+  /** With functions: what the programs give as nevertwice({ secret }). */
+  readonly secret?: string | undefined;
+  /** With functions: the programs give none, whatever the records look like. */
+  readonly noSecret?: boolean;
+  /** With functions: a role that may enqueue by SQL, and nothing else. */
+  readonly grantEnqueue?: string | undefined;
   readonly dryRun: boolean;
 }
 
@@ -42,6 +51,7 @@ export async function performMigration(options: MigrationOptions): Promise<Migra
   const { schema, name: store } = settings;
   const grants = grant === undefined ? [] : accessSql(schema, quoteName(grant));
   if (options.supabase) grants.push(...supabaseSql(schema, await knownStatements(schema)));
+  grants.push(...functionStatements(options, schema));
   const where = { schema, rls, where: store, supabase: options.supabase };
   const check = whoseItIs(where);
   if (url === undefined) {
@@ -59,10 +69,24 @@ export async function performMigration(options: MigrationOptions): Promise<Migra
       return { store, schema, version, statements: lacks ? [script] : [], ran: false };
     }
     const statements = await migrate(driver, where, grants);
-    return { store, schema, version, statements, ran: true };
+    return { store, schema, version, statements: withoutSecret(statements, options.secret), ran: true };
   } catch (error) {
     throw storeError(error, { where: store, schema });
   } finally {
     await driver.close().catch(() => {});
   }
+}
+
+function functionStatements(options: MigrationOptions, schema: string): string[] {
+  const { functions, supabase, secret, noSecret = false, grant, grantEnqueue } = options;
+  if (functions === "drop") return dropFunctionsSql(schema);
+  if (functions === undefined) return [];
+  const role = (name: string | undefined) => (name === undefined ? undefined : quoteName(name));
+  return functionsSql({ schema, supabase, secret, noSecret, grant: role(grant), grantEnqueue: role(grantEnqueue) });
+}
+
+/** The report is printed, and ends up in logs. A script that is to be applied elsewhere keeps it. */
+function withoutSecret(statements: readonly string[], secret: string | undefined): readonly string[] {
+  if (secret === undefined) return statements;
+  return statements.map((text) => text.replaceAll(quoteText(secret), "'***'"));
 }

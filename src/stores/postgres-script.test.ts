@@ -58,6 +58,11 @@ const VARIANTS: [string, string[]][] = [
   ["--rls", ["--rls"]],
   ["--supabase", ["--supabase"]],
   ["--rls --supabase --grant", ["--rls", "--supabase", "--grant", "pg_monitor"]],
+  ["D6 --functions", ["--functions"]],
+  [
+    "D6 --functions and all others",
+    ["--functions", "--rls", "--supabase", "--grant", "pg_monitor", "--grant-enqueue", "pg_monitor"],
+  ],
 ];
 
 describe("migrate --dump-sql", () => {

@@ -11,6 +11,8 @@ interface PrismaLike {
   $transaction<T>(
     work: (tx: { $executeRawUnsafe(text: string, ...values: unknown[]): Promise<number> }) => Promise<T>,
   ): Promise<T>;
+  $executeRawUnsafe(text: string, ...values: unknown[]): Promise<number>;
+  readonly orders: { create(args: { data: { id: number } }): Promise<{ id: number }> };
   $disconnect(): Promise<void>;
 }
 

@@ -1,12 +1,14 @@
-import { resolve } from "node:path";
 import { formatDuration } from "../../core/duration.ts";
 import { leastKeepMs } from "../../core/keep.ts";
 import type { State } from "../../core/record.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT, UsageError } from "../exit.ts";
+import { EXIT } from "../exit.ts";
 import { plural } from "../format.ts";
-import { Entries, type Entry } from "../import-entries.ts";
-import { openSource, type SourceFile } from "../import-file.ts";
+import { Entries, type Entry, type EntrySource } from "../import-entries.ts";
+import type { SourceFile } from "../import-file.ts";
+import { PresetEntries, presetOf } from "../import-preset-entries.ts";
+import { PRESETS, type Preset } from "../import-presets.ts";
+import { openRows } from "../import-source.ts";
 import { type Survey, survey } from "../import-survey.ts";
 import { openTarget, type Target } from "../import-target.ts";
 import { type Check, type Counts, checkRows, writeRecords } from "../import-write.ts";
@@ -16,24 +18,54 @@ import { oneLine } from "../text.ts";
 
 export const importLedger: Command = {
   name: "import",
-  summary: "import what was done before: JSON lines, JSON or CSV",
+  summary: "import what was done before: files, tables, keys of Redis",
   usage: [
+    "--as <pattern> <file> [flags]",
+    "--as <pattern> --from <database> [--table <name>] [flags]",
     "<file> --action <name> [--key <column>] [flags]",
     "<file> --action <name> --fields <columns> [flags]",
     "<file> --action <name> --actions <module> [--fields <columns>] [flags]",
     "<file> --action-column <column> [flags]",
   ],
   about:
-    "For what was guarded by hand before: a JSONL file with a line per action, or a table exported as CSV or JSON. Each row becomes a record, so that nevertwice does not do again what is done.\nWith --key (or a column called idempotency_key, key or event_id) a row guards nt.once(action, [key], …). With --fields it guards an action whose key is those fields. With --actions the action itself says its key, and its schema the types; the ledger is that of the module's nevertwice().\nDone, sent, completed and the like become confirmed, with the row's result; failed becomes failed; in_progress, pending and the like may have happened and become unknown, for you to settle. A row without a status is done. Of several rows of one key, done wins. All rows are checked before any is written, and at the end the ledger is asked about each of them: exit code 1 says that some would not be repeats. Importing twice changes nothing, and no record is weakened.",
+    "For what was guarded by hand before: a JSONL file with a line per action, or a table, exported as CSV or JSON or read from its database. Where they follow a known pattern, --as says all of the rest (docs/moving-in.md). Each row becomes a record, so that nevertwice does not do again what is done.\nWith --key (or a column called idempotency_key, key or event_id) a row guards nt.once(action, [key], …). With --fields it guards an action whose key is those fields. With --actions the action itself says its key, and its schema the types; the ledger is that of the module's nevertwice().\nDone, sent, completed and the like become confirmed, with the row's result; failed becomes failed; in_progress, pending and the like may have happened and become unknown, for you to settle; false is not done. A row without a status is done, unless its result or its time of completion is empty. A column that looks like a status and is not read as one is refused. Of several rows of one key, done wins. All rows are checked before any is written, and at the end the ledger is asked about each of them: exit code 1 says that some would not be repeats. Importing twice changes nothing, and no record is weakened.",
   flags: {
+    as: {
+      takes: "value",
+      value: "pattern",
+      about: `what the rows are, where their pattern is known: ${PRESETS.map(({ name }) => name).join(", ")}. It says which columns are what; --action, --action-column, --key, --status-column and --time-column say otherwise`,
+    },
+    from: {
+      takes: "value",
+      value: "database",
+      about: "instead of a file: postgres://…, sqlite:app.db or redis://…, read-only and in one snapshot",
+    },
+    "from-env": {
+      takes: "value",
+      value: "variable",
+      about: "the environment variable with that address, password and all",
+    },
+    table: { takes: "value", value: "name", about: "the table of --from: that of the pattern unless given" },
+    match: { takes: "value", value: "keys", about: "of --as redis-set-nx: the keys, a prefix and one star: 'email:*'" },
+    sequence: {
+      takes: "value",
+      value: "name",
+      about: "of --as s1-drip: the name that your program gives to nt.sequence()",
+    },
+    steps: {
+      takes: "values",
+      value: "steps",
+      about:
+        "of --as s1-drip: the steps in their order, with commas, where the columns are not <step>_sent: welcome_sent=hello",
+    },
+    source: { takes: "value", value: "name", about: "of --as s1-events: who sent the events; stripe unless given" },
     action: { takes: "value", value: "name", about: "the action the rows belong to" },
     "action-column": { takes: "value", value: "column", about: "or the column that says so: action_type" },
     key: { takes: "value", value: "column", about: "the column that held your key" },
     fields: {
       takes: "values",
       value: "columns",
-      about:
-        "the fields that are the action's key, in its order, with commas: its other fields have to be in free; with --actions, its input",
+      about: "the fields that are the action's key, in its order, with commas; with --actions, its input",
     },
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
     types: {
@@ -50,6 +82,16 @@ export const importLedger: Command = {
       value: "column",
       about:
         "when it happened: sent_at, ts, created_at … unless given; ISO 8601 (UTC if it has no zone), or epoch seconds or milliseconds",
+    },
+    status: {
+      takes: "values",
+      value: "word=meaning",
+      about: "what words of the status mean, with commas: done, failed, unknown, not-done, and of an outbox queued",
+    },
+    ignore: {
+      takes: "values",
+      value: "columns",
+      about: "columns that are no status although they look like one, or a result that nobody wrote",
     },
     "done-wins": { takes: "nothing", about: "count a key as done where a later row says otherwise" },
     keep: { takes: "value", value: "duration", about: "how long the records guard: forever unless given" },
@@ -71,6 +113,14 @@ export const importLedger: Command = {
       "a table whose columns are the key",
     ],
     ["import sends.csv --action send_followup --actions ./dist/actions.js --dry-run", "by the action itself"],
+    [
+      "import --as s0-outbox --from-env DATABASE_URL --dry-run",
+      "an outbox table of PostgreSQL: what is pending is queued",
+    ],
+    [
+      "import --as redis-set-nx --from redis://localhost --match 'email:*' --action send_email",
+      "keys of Redis, kept for as long as they have left",
+    ],
   ],
   run,
 };
@@ -84,7 +134,9 @@ interface Sample {
   readonly parts: readonly unknown[];
   readonly types: readonly string[];
   /** Null: there is a record already, and it stays as it is. */
-  readonly state: State | null;
+  readonly state: State | "not-done" | null;
+  /** Why it is in doubt; null: it is not. */
+  readonly why: string | null;
   readonly keep: string;
 }
 
@@ -95,21 +147,36 @@ interface Result {
   readonly samples: readonly Sample[];
   /** Null in a dry run. */
   readonly check: Check | null;
+  readonly notes: readonly string[];
 }
 
 async function run(context: Context): Promise<number> {
-  const { args, io } = context;
-  const [file] = args.operands;
-  if (file === undefined) throw new UsageError("import needs a file: nevertwice import ledger.jsonl --action publish");
-  const source = openSource(resolve(io.cwd, file), file, args.text("delimiter"));
-  const target = await openTarget(context, source);
+  const preset = presetOf(context);
+  const { source, notes } = await openRows(context, preset);
   try {
-    const result = await imported(context, source, target);
-    const { counts, found, check, samples } = result;
+    return await importRows(context, preset, source, notes);
+  } finally {
+    await source.close();
+  }
+}
+
+async function importRows(
+  context: Context,
+  preset: Preset | null,
+  source: SourceFile,
+  sourceNotes: readonly string[],
+): Promise<number> {
+  const { args, io } = context;
+  const target = await openTarget(context, source, preset);
+  try {
+    const entries =
+      preset === null ? new Entries(context, source, target) : new PresetEntries(context, preset, source, target);
+    const result = await imported(context, source, target, entries, sourceNotes);
+    const { counts, found, check, samples, notes } = result;
     if (args.on("json")) {
       const { rows, withBreaks, contradictions, keys } = found;
-      const dryRun = args.on("dry-run");
-      context.json({ file, rows, keys: keys.size, dryRun, ...counts, withBreaks, contradictions, samples, check });
+      const about = { file: source.name, as: preset?.name ?? null, rows, keys: keys.size, dryRun: args.on("dry-run") };
+      context.json({ ...about, ...counts, withBreaks, contradictions, samples, check, notes });
     } else report(context, result, args.on("actions") ? storeToName(target.store, io) : args.text("store"));
     return counts.damaged > 0 || (check?.unguarded ?? 0) > 0 ? EXIT.problem : EXIT.ok;
   } finally {
@@ -118,9 +185,14 @@ async function run(context: Context): Promise<number> {
   }
 }
 
-async function imported(context: Context, source: SourceFile, target: Target): Promise<Result> {
+async function imported(
+  context: Context,
+  source: SourceFile,
+  target: Target,
+  entries: EntrySource,
+  sourceNotes: readonly string[],
+): Promise<Result> {
   const { args, io } = context;
-  const entries = new Entries(context, source, target);
   const found = await survey(entries, source, args.on("done-wins"), (rows) =>
     showProgress(io, `checking: ${rows} rows …`),
   );
@@ -132,17 +204,37 @@ async function imported(context: Context, source: SourceFile, target: Target): P
     dryRun,
     onProgress: (done) => showProgress(io, `${done} of ${found.keys.size} …`),
     onPlan: (entry, state) => {
-      if (dryRun && samples.length < SAMPLES) samples.push(sampleOf(entry, state, entries.keepMs));
+      if (dryRun && samples.length < SAMPLES) samples.push(sampleOf(entry, state));
     },
   });
   const check = dryRun ? null : await checkRows(entries, found, target);
-  return { source, found, counts, samples, check };
+  const own = entries instanceof PresetEntries ? [...entries.notes] : [];
+  const notes = [...own.map(([note, count]) => note.replace("{count}", String(count))), ...sourceNotes];
+  return { source, found, counts, samples, check, notes };
 }
 
-function sampleOf({ place, action, intent }: Entry, state: State | null, keepMs: number | null): Sample {
-  const keep = keepMs === null ? "forever" : formatDuration(keepMs);
+function sampleOf({ place, action, intent, past }: Entry, state: Sample["state"]): Sample {
+  const keep = past.keepMs === null ? "forever" : formatDuration(rounded(past.keepMs));
   const { key, parts } = intent;
-  return { place, action, key, parts, types: parts.map(typeOf), state, keep };
+  const why = state === "unknown" ? (past.why ?? null) : null;
+  return { place, action, key, parts, types: parts.map(typeOf), state, why, keep };
+}
+
+const [SECOND, HOUR] = [1_000, 3_600_000];
+
+/** What a key of Redis has left is a number of milliseconds that nobody wants to read. */
+function rounded(ms: number): number {
+  const unit = ms > HOUR ? 60 * SECOND : ms > SECOND ? SECOND : 1;
+  return Math.round(ms / unit) * unit;
+}
+
+function becomes({ state, why, keep }: Sample): string {
+  if (state === null) return "there already";
+  if (state === "not-done") return "not done, no record";
+  const kept = `kept ${keep === "forever" ? keep : `for ${keep}`}`;
+  return state === "pending"
+    ? `queued for a worker, ${kept}`
+    : `${state}, ${kept}${why === null ? "" : ` (${oneLine(why)})`}`;
 }
 
 function typeOf(part: unknown): string {
@@ -150,20 +242,34 @@ function typeOf(part: unknown): string {
   return typeof part === "string" ? "text" : typeof part === "object" ? "json" : typeof part;
 }
 
-function report(context: Context, { source, found, counts, samples, check }: Result, store: string | undefined): void {
+function report(
+  context: Context,
+  { source, found, counts, samples, check, notes }: Result,
+  store: string | undefined,
+): void {
   const dry = context.args.on("dry-run");
-  const { imported, strengthened, known, past, damaged, states, keepTooShort } = counts;
+  const { imported, strengthened, doubted, notDone, known, past, damaged, states, keepTooShort } = counts;
   const parts = Object.entries(states).map(([state, count]) => `${count} ${state}`);
   context.line(
     `${plural(found.rows, "row")}: ${plural(imported, "record")} ${dry ? "would be imported" : "imported"}${parts.length === 0 ? "" : ` (${parts.join(", ")})`}.`,
   );
-  for (const { place, action, parts, types, state, keep } of samples)
+  for (const sample of samples) {
+    const { place, action, parts, types } = sample;
     context.line(
-      `  ${source.unit} ${place}: ${oneLine(action)} ${oneLine(JSON.stringify(parts))} (${types.join(", ")}): ${state === null ? "there already" : `${state}, kept ${keep === "forever" ? keep : `for ${keep}`}`}`,
+      `  ${source.unit} ${place}: ${oneLine(action)} ${oneLine(JSON.stringify(parts))} (${types.join(", ")}): ${becomes(sample)}`,
     );
+  }
   if (strengthened > 0)
     context.line(
       `${plural(strengthened, "record was", "records were")} failed or in doubt, and ${dry ? "would be" : strengthened === 1 ? "is" : "are"} confirmed now.`,
+    );
+  if (doubted > 0)
+    context.line(
+      `${plural(doubted, "record was", "records were")} to be run next, and ${dry ? "would be" : doubted === 1 ? "is" : "are"} in doubt now: a newer row says that it may have happened.`,
+    );
+  if (notDone > 0)
+    context.line(
+      `${plural(notDone, "row is", "rows are")} not done: there is no record of ${notDone === 1 ? "it" : "them"}, and a call runs.`,
     );
   if (known > 0)
     context.line(
@@ -186,7 +292,12 @@ function report(context: Context, { source, found, counts, samples, check }: Res
     context.line(
       `${plural(found.withBreaks, "row has", "rows have")} line breaks in a value, the first on line ${found.firstBreak}. If no value has any, a quote is missing there.`,
     );
+  for (const note of notes) context.line(note);
   if (check !== null) reportCheck(context, check, source);
+  if ((states.pending ?? 0) > 0)
+    context.line(
+      `\n${plural(states.pending ?? 0, "record")} ${dry ? "would wait" : states.pending === 1 ? "waits" : "wait"} for a worker. Stop your old worker before you start one: nt.worker(), or nevertwice worker --actions <module>`,
+    );
   if ((states.unknown ?? 0) > 0 && !dry)
     context.line(`\nSettle what may have happened:\n  ${context.suggest("ls --doubt", store)}`);
 }
@@ -198,13 +309,14 @@ function tooShort(keep: string, { rows, windowMs }: NonNullable<Counts["keepTooS
 }
 
 function reportCheck(context: Context, check: Check, { unit }: SourceFile): void {
-  const { repeats, inDoubt, failed, unguarded, shown } = check;
+  const { repeats, inDoubt, failed, queued, unguarded, shown } = check;
   const byColumns = !context.args.on("actions");
   const fields = context.args.list("fields").map(oneLine);
-  const forWhat = byColumns && fields.length > 0 ? ` for a call with exactly these fields: ${fields.join(", ")}` : "";
+  const forWhat = byColumns && fields.length > 0 ? ` for a call whose key is these fields: ${fields.join(", ")}` : "";
   const parts = [`${plural(repeats, "row")} would be ${repeats === 1 ? "a repeat" : "repeats"}${forWhat}`];
   if (inDoubt > 0) parts.push(`${inDoubt} in doubt, not run`);
-  if (failed > 0) parts.push(`${failed} failed, may be tried again`);
+  if (queued > 0) parts.push(`${queued} queued for a worker`);
+  if (failed > 0) parts.push(`${failed} ${failed === 1 ? "is" : "are"} not done, may be tried again`);
   context.line(`Checked: ${parts.join("; ")}${unguarded === 0 ? "." : `; ${unguarded} NOT guarded:`}`);
   for (const { place, why } of shown) context.line(`  ${unit} ${place}: ${why}`);
   if (unguarded > shown.length) context.line(`  … and ${unguarded - shown.length} more`);
@@ -212,7 +324,7 @@ function reportCheck(context: Context, check: Check, { unit }: SourceFile): void
   if (!byColumns) return;
   context.line(
     fields.length > 0
-      ? "Your action was not read. Its key has to be these fields, in this order, and every other field of its input has to be in `free`: otherwise its calls run again or get a conflict. --actions <module> checks by the action itself."
-      : "Checked for nt.once(action, [key], …). For an action of your program, --actions <module> checks by the action itself.",
+      ? "Your action was not read. Its key has to be these fields, in this order: otherwise its calls run again. --actions <module> checks by the action itself."
+      : "Checked for calls whose key is these parts: nt.once(action, [key], …), or an action with key: (input) => [key]. For an action of your program, --actions <module> checks by the action itself.",
   );
 }

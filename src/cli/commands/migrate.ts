@@ -1,6 +1,7 @@
 import { type MigrationReport, performMigration } from "../../stores/postgres-migrator.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, UsageError } from "../exit.ts";
+import { secretOf } from "../secret-flags.ts";
 
 export const migrate: Command = {
   name: "migrate",
@@ -8,7 +9,9 @@ export const migrate: Command = {
   usage: [
     "--store <url> [--grant <role>] [--rls] [--supabase]",
     "--store <url> [--grant <role>] --dry-run",
-    "--dump-sql [--grant <role>] [--schema <name>] [--rls] [--supabase]",
+    "--store <url> --functions [--secret-env <variable>] [--grant-enqueue <role>] [--supabase]",
+    "--store <url> --drop-functions",
+    "--dump-sql [--grant <role>] [--schema <name>] [--rls] [--supabase] [--functions]",
   ],
   about:
     'A program does this by itself at its first call, unless its store says migrate: "manual": then a role that may create tables does it here, and the program\'s own role needs no more than to read and write. Ten of these at once migrate once; each migration happens whole or not at all. The other stores need no migration.',
@@ -22,6 +25,30 @@ export const migrate: Command = {
       takes: "nothing",
       about: "also what supabase-js needs to use the ledger with the service_role key, and nobody with another",
     },
+    functions: {
+      takes: "nothing",
+      about:
+        "also functions in SQL (enqueue, claim, take, settle …) and the view intents, for triggers, RPC and pg_cron",
+    },
+    "drop-functions": {
+      takes: "nothing",
+      about: "remove these functions, the view and the stored secret; the records stay",
+    },
+    "secret-env": {
+      takes: "value",
+      value: "variable",
+      about:
+        "with --functions: the environment variable with nevertwice({ secret }), so that keys made in SQL are the programs' keys. It is stored in a table that only the owner can read",
+    },
+    "no-secret": {
+      takes: "nothing",
+      about: "with --functions: the programs use no secret, where the records look as if they did",
+    },
+    "grant-enqueue": {
+      takes: "value",
+      value: "role",
+      about: "with --functions: let this role enqueue by SQL, and do nothing else",
+    },
     grant: { takes: "value", value: "role", about: "let this role use the ledger" },
     "dry-run": { takes: "nothing", about: "show what would be run on this ledger, and run nothing" },
     "dump-sql": {
@@ -34,6 +61,7 @@ export const migrate: Command = {
   examples: [
     ["migrate --store postgres://owner@db/app", "as the tables' owner"],
     ["migrate --store postgres://owner@db/app --grant app", "and let the program's role use them"],
+    ["migrate --store postgres://owner@db/app --functions", "with the functions for SQL"],
     ["migrate --dump-sql > ledger.sql", "for a migration tool of your own"],
     ["migrate --dump-sql --grant app > ledger.sql", "the same, with the grants of the program's role"],
   ],
@@ -51,17 +79,32 @@ async function run(context: Context): Promise<number> {
       "migrate is for ledgers in PostgreSQL: --store postgres://user:password@host/database, or NEVERTWICE_STORE. The other stores need no migration.",
     );
   }
+  checkFunctionFlags(context);
+  const functions = args.on("drop-functions") ? "drop" : args.on("functions") ? "make" : undefined;
   const report = await performMigration({
     url: dump ? undefined : url,
     schema: args.text("schema"),
     rls: args.on("rls"),
     supabase: args.on("supabase"),
     grant: args.text("grant"),
+    functions,
+    secret: secretOf(context),
+    noSecret: args.on("no-secret"),
+    grantEnqueue: args.text("grant-enqueue"),
     dryRun: args.on("dry-run"),
   });
   if (args.on("json")) context.json(report);
   else tell(context, report, dump);
   return EXIT.ok;
+}
+
+function checkFunctionFlags({ args }: Context): void {
+  if (args.on("functions") && args.on("drop-functions"))
+    throw new UsageError("--functions and --drop-functions contradict each other. Give one of them.");
+  const lone = ["secret-env", "no-secret", "grant-enqueue"].find((flag) => args.on(flag) && !args.on("functions"));
+  if (args.on("secret-env") && args.on("no-secret"))
+    throw new UsageError("give one of these, since they contradict each other: --secret-env, --no-secret");
+  if (lone !== undefined) throw new UsageError(`only with --functions: --${lone}`);
 }
 
 function tell(context: Context, { store, statements, ran, version }: MigrationReport, dump: boolean): void {

@@ -54,8 +54,15 @@ export function startVictim(spec, options = {}) {
  * @param {{ wrap?: readonly string[], env?: Record<string, string> }} [options]
  */
 export function startProgram(program, spec, { wrap = [], env = {} } = {}) {
+  return startCommand([...wrap, process.execPath, program, JSON.stringify(spec)], env);
+}
+
+/**
+ * @param {readonly string[]} line the command and its arguments
+ * @param {Record<string, string>} [env]
+ */
+export function startCommand([command, ...args], env = {}) {
   if (closed) throw new Error("the test is over: nothing more is started");
-  const [command, ...args] = [...wrap, process.execPath, program, JSON.stringify(spec)];
   const child = spawn(command, args, {
     // A group of its own: strace and what it traces end together.
     detached: true,
@@ -149,9 +156,14 @@ class Running {
     try {
       value = JSON.parse(line);
     } catch {
-      return; // cut off in the middle by a kill
+      this.#answer({ text: line }); // no JSON, or cut off in the middle by a kill
+      return;
     }
     this.said.push(value);
+    this.#answer(value);
+  }
+
+  #answer(value) {
     this.#waiting = this.#waiting.filter(({ fits, resolve }) => {
       if (!fits(value)) return true;
       resolve(value);

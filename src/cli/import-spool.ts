@@ -1,0 +1,50 @@
+/**
+ * Rows of a database, read once and kept in a temporary file while they are imported: the import reads them three times, and
+ * they must be the same each time. A transaction that is open for as long as that would hold up the database's own cleaning.
+ */
+import { createReadStream } from "node:fs";
+import { type FileHandle, mkdtemp, open, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { rowsOfLines, type SourceFile } from "./import-file.ts";
+
+const WRITE_BYTES = 256 * 1024;
+
+/** `lines`: each a row as JSON. The file is readable by its owner only, and has no name while it is used, where that is possible. */
+export async function spooled(name: string, lines: AsyncIterable<string>): Promise<SourceFile> {
+  const folder = await mkdtemp(join(tmpdir(), "nevertwice-import-"));
+  const path = join(folder, "rows.jsonl");
+  const file = await open(path, "wx+", 0o600);
+  const remove = () => rm(folder, { recursive: true, force: true }).catch(() => {});
+  // An open file cannot be removed on Windows: there it goes when it is closed.
+  if (process.platform !== "win32") await remove();
+  const close = async () => {
+    await file.close();
+    await remove();
+  };
+  try {
+    await writeAll(file, lines);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { name, format: "lines", unit: "row", rows: () => rowsOfLines(textOf(file), name, "row"), close };
+}
+
+async function writeAll(file: FileHandle, lines: AsyncIterable<string>): Promise<void> {
+  let [waiting, length] = [[] as string[], 0];
+  const flush = async () => {
+    await file.write(waiting.join(""));
+    [waiting, length] = [[], 0];
+  };
+  for await (const line of lines) {
+    waiting.push(line, "\n");
+    length += line.length;
+    if (length >= WRITE_BYTES) await flush();
+  }
+  await flush();
+}
+
+function textOf({ fd }: FileHandle): AsyncIterable<string> {
+  return createReadStream("", { fd, start: 0, autoClose: false, encoding: "utf8" }) as AsyncIterable<string>;
+}

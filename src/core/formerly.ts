@@ -1,0 +1,102 @@
+/**
+ * A changed key, and intents that were recorded under the old one. While an action names its former key, an intent has one
+ * record and two keys: the record stays under the former key, where processes with the old definition find and hold it, and the
+ * new key is an alias of it. So old and new processes swap one record, a provider sees one idempotency key, and there is one
+ * doubt to settle. An alias is a settled record without a result: whoever does not know aliases runs nothing on it.
+ */
+import { isKey } from "./key.ts";
+import { BLANK_RECORD, expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
+
+const POINTS_TO = "recorded under the key ";
+const OF_ACTION = " of the action ";
+
+/** A key, and the name of the action that it was derived for: a record under it has that name. */
+export interface NamedKey {
+  readonly key: string;
+  readonly action: string;
+}
+
+export interface AliasName extends NamedKey {
+  readonly tenant: string;
+  readonly scope: string | null;
+  readonly version: number;
+}
+
+/** `of`: the record it stands for, as far as there is one. While that may change, the alias is kept. */
+export function aliasRecord(
+  before: LedgerRecord | null,
+  { key, action, tenant, scope, version }: AliasName,
+  of: NamedKey & { readonly record: LedgerRecord | null },
+  at: Instant,
+): LedgerRecord {
+  return {
+    ...BLANK_RECORD,
+    key,
+    tenant,
+    scope,
+    version,
+    action,
+    // Attempts at the record it replaces must stay refused.
+    fence: (before?.fence ?? 0) + 1,
+    createdAt: before?.createdAt ?? at.now,
+    updatedAt: at.now,
+    settledAt: at.now,
+    expiresAt: aliasExpiry(of.record),
+    result: { omitted: `${POINTS_TO}${of.key}${OF_ACTION}${of.action}` },
+  };
+}
+
+/** Known once the record it stands for can no longer change; null: not yet, or never. */
+export function aliasExpiry(of: LedgerRecord | null): number | null {
+  return of?.state === "confirmed" ? of.expiresAt : null;
+}
+
+/** What an alias stands for; null: it is no alias, or over. Results that could not be stored say so in other words. */
+export function aliasTarget(record: LedgerRecord | null | undefined, now: number): NamedKey | null {
+  const result = record?.result ?? null;
+  if (result === null || !("omitted" in result) || !result.omitted.startsWith(POINTS_TO)) return null;
+  if (record?.state !== "confirmed" || expired(record, now)) return null;
+  const [key = "", ...action] = result.omitted.slice(POINTS_TO.length).split(OF_ACTION);
+  return isKey(key) && action.length > 0 ? { key, action: action.join(OF_ACTION) } : null;
+}
+
+/** Where the keys of one intent end, the new one first. `record`: not an alias. */
+export interface Place extends NamedKey {
+  readonly record: LedgerRecord | null;
+  /** An alias led here. */
+  readonly aliased: boolean;
+}
+
+/**
+ * Which of the records of one intent governs. What happened comes before what may have, and that before what is known not to
+ * have. Of equals the one that an alias names, then the oldest key: the one that most processes know.
+ */
+export function governing(places: readonly Place[], at: Instant): Place {
+  const oldestFirst = [...places].reverse();
+  return oldestFirst.reduce((best, one) => {
+    const more = rank(one.record, at) - rank(best.record, at);
+    return more > 0 || (more === 0 && one.aliased && !best.aliased) ? one : best;
+  });
+}
+
+/** A record that says nothing more than that the intent may be tried: an alias may take its place. */
+export function mayBeReplaced(record: LedgerRecord | null, at: Instant): boolean {
+  return rank(record, at) <= 1;
+}
+
+function rank(record: LedgerRecord | null, at: Instant): number {
+  if (record === null || expired(record, at.now)) return 0;
+  switch (record.state) {
+    case "failed":
+      return record.final ? 2 : 1;
+    case "pending":
+      return record.queued ? 3 : 1;
+    case "claimed":
+      return record.queued || leaseAlive(record, at) ? 4 : 1;
+    case "sent":
+    case "unknown":
+      return 5;
+    case "confirmed":
+      return 6;
+  }
+}

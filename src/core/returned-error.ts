@@ -1,0 +1,71 @@
+/**
+ * Some clients do not throw: supabase-js answers `{ data: null, error }`, and so do resend and others. Such an answer is
+ * a failure; taken for a result it would be stored as done.
+ */
+
+/** The failure in an answer, as an error that the rules for thrown errors can read. */
+export class ReturnedError extends Error {
+  readonly code: unknown;
+  readonly status: number | undefined;
+  readonly details: unknown;
+  readonly hint: unknown;
+  /** What was returned. */
+  readonly answer: unknown;
+
+  constructor(answer: object, error: object, status: number | undefined) {
+    super(String(get(error, "message")), { cause: error });
+    const name = get(error, "name");
+    this.name = typeof name === "string" && name !== "" ? name : "ReturnedError";
+    this.code = get(error, "code");
+    this.status = status;
+    this.details = get(error, "details");
+    this.hint = get(error, "hint");
+    // Not among its own: the answer may hold a user's data, and errors are printed with their properties.
+    Object.defineProperty(this, "answer", { value: answer, enumerable: false });
+  }
+}
+
+/** "unclear": it has the shape of a failure, and nothing that says whose. */
+export function returnedError(value: unknown): ReturnedError | "unclear" | null {
+  if (typeof value !== "object" || value === null || !("error" in value) || !("data" in value)) return null;
+  const error = get(value, "error");
+  if (typeof error !== "object" || error === null || typeof get(error, "message") !== "string") return null;
+  const name = get(error, "name");
+  const auth = get(error, "__isAuthError") === true;
+  // Supabase's sign-in answers { data: { user: null }, error }. All others have no data beside an error.
+  if (!auth && get(value, "data") !== null && get(value, "data") !== undefined) return null;
+  const status = statusOf(value, error);
+  const known =
+    auth ||
+    status !== undefined ||
+    error instanceof Error ||
+    (typeof name === "string" && /^(Postgrest|Storage|Functions)\w*Error$/.test(name)) ||
+    ("code" in error && "details" in error && "hint" in error);
+  return known ? new ReturnedError(value, error, status) : "unclear";
+}
+
+/** supabase-js has the status beside the error, its storage and resend inside of it, its functions in `context`. */
+function statusOf(value: object, error: object): number | undefined {
+  const context = get(error, "context");
+  const response = get(value, "response");
+  const found = [
+    get(value, "status"),
+    get(error, "status"),
+    get(error, "statusCode"),
+    typeof context === "object" && context !== null ? get(context, "status") : undefined,
+    typeof response === "object" && response !== null ? get(response, "status") : undefined,
+  ];
+  for (const one of found) {
+    const status = typeof one === "string" && /^\d{3}$/.test(one) ? Number(one) : one;
+    if (typeof status === "number" && status >= 400 && status < 600) return status;
+  }
+  return undefined;
+}
+
+function get(target: object, key: string): unknown {
+  try {
+    return (target as Record<string, unknown>)[key];
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,166 @@
+/** Finds the one record of an intent that may have several keys, and makes the others aliases of it (core/formerly.ts). */
+import { NevertwiceError } from "../core/errors.ts";
+import { canCompare, differing } from "../core/fingerprint.ts";
+import {
+  aliasExpiry,
+  aliasRecord,
+  aliasTarget,
+  governing,
+  mayBeReplaced,
+  type NamedKey,
+  type Place,
+} from "../core/formerly.ts";
+import type { Instant } from "../core/record.ts";
+import type { Put, PutResult, Stored, TransactionView } from "../core/store.ts";
+import { type Call, rekeyed } from "./call.ts";
+import type { Ledger } from "./ledger.ts";
+
+/** The ledger, or the caller's transaction. */
+export interface AliasSwaps {
+  read(keys: readonly string[]): Promise<readonly (Stored | null)[]>;
+  write(put: Put): Promise<PutResult | undefined>;
+  now(): Instant;
+}
+
+export interface Located {
+  /** Under the key of the record that governs. */
+  readonly call: Call;
+  readonly stored: Stored | null;
+}
+
+// An alias of an alias comes about where two definitions were changed one after the other.
+const MOST_HOPS = 16;
+const MOST_ROUNDS = 32;
+
+export function aliasSwapsOf(ledger: Ledger): AliasSwaps {
+  return {
+    read: (keys) => Promise.all(keys.map((key) => ledger.read(key))),
+    write: (put) => ledger.put(put),
+    now: () => ledger.instant(),
+  };
+}
+
+export function aliasSwapsWithin(ledger: Ledger, view: TransactionView): AliasSwaps {
+  return {
+    read: (keys) => view.read(keys),
+    write: async (put) => (await view.write([put]))[0],
+    now: () => ledger.instant(),
+  };
+}
+
+/** What is there, as it is: for `status` and everything that only looks. */
+export async function peek(swaps: AliasSwaps, call: Call): Promise<Located> {
+  const best = bestOf(await placesOf(swaps, keysOf(call)), swaps.now());
+  return { call: rekeyed(call, best, best.record), stored: best.stored };
+}
+
+/**
+ * The record that governs the call, with every other key of the intent pointing to it: from then on, whoever claims, claims
+ * that record. The new key first, since it is the one that two inputs with different former keys may share.
+ */
+export async function locate(swaps: AliasSwaps, call: Call): Promise<Located> {
+  for (let round = 0; round < MOST_ROUNDS; round += 1) {
+    const places = await placesOf(swaps, keysOf(call));
+    const best = bestOf(places, swaps.now());
+    const located = { call: rekeyed(call, best, best.record), stored: best.stored };
+    // A conflict is reported and leaves nothing behind: the key may be told apart by the next definition.
+    if (isOfOtherInput(located, swaps.now()) || (await pointAll(swaps, call, places, best))) return located;
+  }
+  throw new NevertwiceError(
+    "STORE_UNAVAILABLE",
+    `${call.definition.name}: the records under its keys kept changing under this call. Nothing was run; call again.`,
+    { key: call.key },
+  );
+}
+
+function isOfOtherInput({ call, stored }: Located, at: Instant): boolean {
+  if (stored === null || mayBeReplaced(stored.record, at)) return false;
+  const { fingerprint } = stored.record;
+  return (
+    canCompare(fingerprint, call.print) && differing(fingerprint, call.print, call.definition.free).guarded.length > 0
+  );
+}
+
+/** An alias that a call met without having named a former key. */
+export async function follow(swaps: Pick<AliasSwaps, "read" | "now">, call: Call, target: NamedKey): Promise<Located> {
+  const place = await endOf(swaps, target);
+  return { call: rekeyed(call, place, place.record), stored: place.stored };
+}
+
+/** The record under a key, or the one that its alias stands for. */
+export async function followKey(swaps: Pick<AliasSwaps, "read" | "now">, key: string): Promise<Stored | null> {
+  return (await endOf(swaps, { key, action: "" })).stored;
+}
+
+function keysOf({ calledAs, key, definition, former = [] }: Call): readonly NamedKey[] {
+  return [{ key: calledAs ?? key, action: definition.name }, ...former];
+}
+
+interface FoundPlace extends Place {
+  /** What is there under the key that it was looked for by. */
+  readonly first: Stored | null;
+  readonly stored: Stored | null;
+}
+
+async function placesOf(swaps: AliasSwaps, keys: readonly NamedKey[]): Promise<readonly FoundPlace[]> {
+  const found = await swaps.read(keys.map(({ key }) => key));
+  return Promise.all(keys.map((key, index) => endOf(swaps, key, found[index] ?? null)));
+}
+
+async function endOf(
+  swaps: Pick<AliasSwaps, "read" | "now">,
+  from: NamedKey,
+  given?: Stored | null,
+): Promise<FoundPlace> {
+  const first = given === undefined ? ((await swaps.read([from.key]))[0] ?? null) : given;
+  let { key, action } = from;
+  let stored = first;
+  for (let hop = 0; hop < MOST_HOPS; hop += 1) {
+    const target = aliasTarget(stored?.record, swaps.now().now);
+    if (target === null)
+      return { first, key, action, stored, record: stored?.record ?? null, aliased: key !== from.key };
+    ({ key, action } = target);
+    stored = (await swaps.read([key]))[0] ?? null;
+  }
+  throw new NevertwiceError(
+    "STORE_UNAVAILABLE",
+    `the keys of this intent are aliases of each other, and no record is found behind them. Nothing was run. See: nevertwice show ${from.key}`,
+    { key: from.key },
+  );
+}
+
+function bestOf(places: readonly FoundPlace[], at: Instant): FoundPlace {
+  return governing(places, at) as FoundPlace;
+}
+
+/** False: somebody else was faster, and everything is to be read again. */
+async function pointAll(
+  swaps: AliasSwaps,
+  call: Call,
+  places: readonly FoundPlace[],
+  best: FoundPlace,
+): Promise<boolean> {
+  const at = swaps.now();
+  const done = new Set([best.key]);
+  for (const place of places) {
+    // What governs is confirmed by now: the alias is over when the record is.
+    if (place.aliased && place.key === best.key && !(await endAlias(swaps, place))) return false;
+    if (done.has(place.key) || !mayBeReplaced(place.record, at)) continue;
+    done.add(place.key);
+    const { tenant, scope, version } = call;
+    const { key, action } = place;
+    const record = aliasRecord(place.record, { key, action, tenant, scope, version }, best, at);
+    const result = await swaps.write({ record, expected: place.stored?.version ?? null });
+    if (result?.ok !== true) return false;
+  }
+  return true;
+}
+
+async function endAlias(swaps: AliasSwaps, { first, key, record }: FoundPlace): Promise<boolean> {
+  const expiresAt = aliasExpiry(record);
+  // Only an alias that names the record itself: one on the way there may serve others.
+  if (first === null || expiresAt === null || first.record.expiresAt !== null) return true;
+  if (aliasTarget(first.record, swaps.now().now)?.key !== key) return true;
+  const result = await swaps.write({ record: { ...first.record, expiresAt }, expected: first.version });
+  return result?.ok === true;
+}

@@ -1,0 +1,241 @@
+/** D6: what the SQL functions make of a record is what core's state machine makes of it, step by step, over random histories. */
+import { randomInt } from "node:crypto";
+import { afterAll, describe, expect, it } from "vitest";
+import { freshDatabase } from "../../test/services/addresses.ts";
+import { CliLedger } from "../../test/support/cli.ts";
+import { type SqlLedger, sqlLedger } from "../../test/support/sql-ledger.ts";
+import { printInput, toFingerprint } from "../core/fingerprint.ts";
+import type { LedgerRecord } from "../core/record.ts";
+import type { Stored } from "../core/store.ts";
+import { type Intent, type LedgerEvent, transition } from "../core/transition.ts";
+
+const database = await freshDatabase();
+const cli = new CliLedger();
+afterAll(() => cli.close());
+
+const LEASE_MS = 60_000;
+
+const WANTED = [
+  "none –claim→ sent",
+  "none –enqueue→ pending",
+  "pending –take now→ sent",
+  "pending –take manual→ claimed",
+  "claimed –sent→ sent",
+  "sent –settle done→ confirmed",
+  "sent –settle not-sent→ pending",
+  "sent –settle rejected→ failed",
+  "sent –settle unknown→ unknown",
+  "sent –lapse→ unknown",
+  "unknown –settle done→ confirmed",
+  "failed –claim→ sent",
+];
+
+interface World {
+  readonly ledger: SqlLedger;
+  readonly store: ReturnType<SqlLedger["store"]>;
+  readonly part: number;
+  readonly key: string;
+}
+
+/** One call in SQL, and the event that it stands for; null: nothing may change. */
+interface Step {
+  readonly name: string;
+  readonly sql: string;
+  readonly values: readonly unknown[];
+  event(before: LedgerRecord | null, after: LedgerRecord | null): LedgerEvent | null;
+}
+
+const pick = <T>(of: readonly T[]): T => of[randomInt(of.length)] as T;
+
+function intentOf(world: World, keepMs: number | null): Intent {
+  const input = { part: world.part };
+  return {
+    key: world.key,
+    tenant: "",
+    action: "act",
+    version: 1,
+    scope: null,
+    fingerprint: toFingerprint(printInput(input, [])),
+    input: { json: JSON.stringify(input) },
+    keepMs,
+  };
+}
+
+/** For a record that is there, no `keep` means that it stays; the library always gives one. */
+const kept = (before: LedgerRecord | null, keepMs: number | null) =>
+  keepMs === null && before !== null ? before.keepMs : keepMs;
+
+function nextStep(world: World, record: LedgerRecord | null): Step {
+  const { key, part } = world;
+  const parts = JSON.stringify([part]);
+  const payload = JSON.stringify({ part });
+  const keepMs = pick([null, 86_400_000]);
+  const keep = keepMs === null ? null : "1 day";
+  const holder = pick([record?.holder ?? "nobody", "nobody"]);
+  const fence = pick([record?.fence ?? 0, (record?.fence ?? 0) - 1, null]);
+  const hold = { fence: fence ?? record?.fence ?? 0, holder };
+  const error = { name: "Error", message: "smtp 421" };
+  const settle = (outcome: string, event: Step["event"]): Step => ({
+    name: `settle ${outcome}`,
+    sql: "SELECT @.settle($1, $2, '{\"id\": 1}', holder => $3, fence => $4, error => $5, retry_after => '1 minute')",
+    values: [key, outcome, holder, fence, outcome === "done" ? null : error.message],
+    event,
+  });
+  switch (
+    pick([
+      "claim",
+      "claim",
+      "enqueue",
+      "take",
+      "sent",
+      "heartbeat",
+      "done",
+      "not-sent",
+      "refused",
+      "rejected",
+      "unknown",
+      "lapse",
+    ])
+  ) {
+    case "claim":
+      return {
+        name: "claim",
+        sql: `SELECT @.try_claim('act', $1::jsonb, $2::jsonb, lease => '1 minute', keep => $3::interval)`,
+        values: [parts, payload, keep],
+        event: (before, after) => ({
+          type: "claim",
+          intent: intentOf(world, kept(before, keepMs)),
+          to: "sent",
+          holder: after?.holder ?? "",
+          leaseMs: LEASE_MS,
+          newRound: true,
+        }),
+      };
+    case "enqueue":
+      return {
+        name: "enqueue",
+        sql: `SELECT @.enqueue('act', $1::jsonb, $2::jsonb, keep => $3::interval, priority => 2)`,
+        values: [parts, payload, keep],
+        event: (before, after) => ({
+          type: "enqueue",
+          intent: intentOf(world, kept(before, keepMs)),
+          dueAt: after?.dueAt ?? 0,
+          terms: { priority: 2 },
+          holder: after?.holder ?? "",
+        }),
+      };
+    case "take": {
+      const mark = pick(["now", "manual"]);
+      return {
+        name: `take ${mark}`,
+        sql: "SELECT * FROM @.take('{act}', 1, '1 minute', $1)",
+        values: [mark],
+        event: (before, after) =>
+          before === null || !before.queued || (before.state !== "pending" && before.state !== "claimed")
+            ? null
+            : {
+                type: "claim",
+                to: mark === "now" ? "sent" : "claimed",
+                holder: after?.holder ?? "",
+                leaseMs: LEASE_MS,
+                newRound: false,
+              },
+      };
+    }
+    case "sent":
+      return {
+        name: "sent",
+        sql: "SELECT @.sent($1, $2, $3, '1 minute')",
+        values: [key, holder, fence],
+        event: () => ({ type: "mark", hold, leaseMs: LEASE_MS, timeoutMs: 1, draft: null }),
+      };
+    case "heartbeat":
+      return {
+        name: "heartbeat",
+        sql: "SELECT @.heartbeat($1, $2, $3, '1 minute')",
+        values: [key, holder, fence],
+        event: () => ({ type: "heartbeat", hold, leaseMs: LEASE_MS }),
+      };
+    case "lapse":
+      return { name: "lapse", sql: "SELECT @.sweep()", values: [], event: () => ({ type: "lapse" }) };
+    case "done":
+      return settle("done", () => ({ type: "confirm", hold, result: { json: '{"id": 1}' } }));
+    case "unknown":
+      return settle("unknown", () => ({
+        type: "doubt",
+        hold,
+        why: "its caller could not tell whether it happened",
+        error,
+      }));
+    case "not-sent":
+      return settle("not-sent", (before, after) => ({
+        type: "not-sent",
+        hold,
+        error,
+        retryAt: after?.dueAt ?? before?.updatedAt ?? 0,
+        final: false,
+      }));
+    case "refused":
+      return settle("refused", () => ({ type: "not-sent", hold, error, retryAt: null, final: false }));
+    default:
+      return settle("rejected", () => ({ type: "not-sent", hold, error, retryAt: null, final: true }));
+  }
+}
+
+async function storedOf({ store, key }: World): Promise<Stored | null> {
+  const [stored] = await store.read([key]);
+  return stored ?? null;
+}
+
+/** Brings what waits for time about: leases end, and pauses too. */
+async function passTime({ ledger }: World): Promise<void> {
+  await ledger.rows("UPDATE @.records SET rev = rev + 1, lease_until = 1 WHERE lease_until IS NOT NULL");
+  await ledger.rows(
+    `UPDATE @.records SET rev = rev + 1, attention_at = 1, fate = '{"dueAt":1}' WHERE state = 'pending'`,
+  );
+}
+
+describe("D6: the state machine in SQL", () => {
+  it("D6: makes of every record what core makes of it", async () => {
+    const ledger = await sqlLedger({ cli, url: database.url });
+    const store = ledger.store({ listen: false });
+    const seen = new Map<string, number>();
+    // Chance decides what is tried: at least 60 histories, and more until everything that matters was met.
+    for (let part = 0; part < 60 || (part < 500 && WANTED.some((one) => !seen.has(one))); part += 1) {
+      const key = await ledger.call("SELECT @.key('act', $1::jsonb)", [JSON.stringify([part])]);
+      const world: World = { ledger, store, part, key };
+      // One record at a time, so that take() and sweep() are about it.
+      await ledger.rows("DELETE FROM @.records");
+      for (let steps = 0; steps < 14; steps += 1) {
+        if (randomInt(5) === 0) await passTime(world);
+        const found = await storedOf(world);
+        const before = found?.record ?? null;
+        const step = nextStep(world, before);
+        const refused = await ledger.rows(step.sql, step.values).then(
+          () => false,
+          () => true,
+        );
+        const left = await storedOf(world);
+        const after = left?.record ?? null;
+        const now = after?.updatedAt ?? 0;
+        const event = step.event(before, after);
+        const at = { now, steady: now, epoch: "" };
+        const change = event === null ? null : transition(before, event, at);
+        const name = `${before?.state ?? "none"} –${step.name}→ ${after?.state ?? "none"}`;
+        seen.set(name, (seen.get(name) ?? 0) + 1);
+        if (found?.version === left?.version) {
+          // Where SQL changes nothing, core would not either.
+          const late = { now: Date.now(), steady: Date.now(), epoch: "" };
+          expect(event === null ? null : transition(before, event, late), name).not.toMatchObject({ ok: true });
+          continue;
+        }
+        expect(refused, name).toBe(false);
+        // A claim that finds a silent holder makes the doubt visible, as the library's call does.
+        const lapsed =
+          step.name === "claim" && after?.state === "unknown" ? transition(before, { type: "lapse" }, at) : change;
+        expect(lapsed, name).toEqual({ ok: true, record: after });
+      }
+    }
+    for (const one of WANTED) expect([...seen.keys()]).toContain(one);
+  });
+});

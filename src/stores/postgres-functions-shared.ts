@@ -1,0 +1,151 @@
+/** What the SQL functions share: which ledger, tenant and secret a call is about, and how an attempt is settled. `@.` is the schema. */
+
+/** Retries of queued work that a SQL worker hands back: pauses that grow up to hours, three days in all. */
+const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_RETRIES_MS] = [10_000, 10_800_000, 259_200_000];
+const RESULT_BYTES = 1_048_576;
+
+/** Not granted to anybody: the functions for callers run them with the owner's rights. */
+export const SHARED_FUNCTIONS: readonly string[] = [
+  // As the library decides whether a release may use a ledger: by the oldest release that can still work on it.
+  `FUNCTION @._check(made_for integer) RETURNS void LANGUAGE plpgsql AS
+DECLARE
+  present integer;
+  readable integer;
+BEGIN
+  SELECT max(m.value::integer) FILTER (WHERE m.name = 'schema_version'), max(m.value::integer) FILTER (WHERE m.name = 'readable_since')
+  INTO present, readable FROM @.meta m WHERE m.name IN ('schema_version', 'readable_since');
+  IF present IS NULL OR present < made_for OR readable > made_for THEN
+    PERFORM @._fail('CONFIG', format('the SQL functions of this ledger were made for schema version %s, and its tables have version %s. Nothing was changed. Run nevertwice migrate --functions with the newest release that uses the ledger.', made_for, coalesce(present::text, '(none)')));
+  END IF;
+END`,
+
+  // Behind row-level security the tenant is the one that the transaction names, also here, where the owner's rights would
+  // show every row. Null where "everybody" is asked for and allowed.
+  `FUNCTION @._tenant(given text) RETURNS text LANGUAGE plpgsql AS
+DECLARE
+  caller text := coalesce(nullif(current_setting('role', true), 'none'), session_user::text);
+  named text := current_setting('nevertwice.tenant', true);
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = '@.records'::regclass AND p.polname = 'nevertwice_tenant')
+    OR EXISTS (SELECT FROM pg_roles o WHERE o.rolname = caller AND (o.rolsuper OR o.rolbypassrls))
+    OR EXISTS (SELECT FROM pg_class c JOIN pg_roles o ON o.oid = c.relowner WHERE c.oid = '@.records'::regclass AND o.rolname = caller) THEN
+    RETURN given;
+  END IF;
+  IF named IS NULL THEN
+    PERFORM @._fail('CONFIG', 'this ledger has row-level security, and the transaction names no tenant. Nothing was changed. Begin with: SELECT set_config(''nevertwice.tenant'', ''<tenant>'', true).');
+  ELSIF given <> named THEN
+    PERFORM @._fail('CONFIG', 'tenant: this ledger has row-level security, and the transaction names another tenant (nevertwice.tenant). Nothing was changed.');
+  END IF;
+  RETURN named;
+END`,
+
+  // A key made without the secret would name another intent, silently. So it is stored when the functions are made, or
+  // named by the session and checked against what was stored.
+  `FUNCTION @._secret() RETURNS bytea LANGUAGE plpgsql AS
+DECLARE
+  known text;
+BEGIN
+  IF to_regclass('@.sql_secret') IS NULL THEN
+    RETURN NULL;
+  END IF;
+  SELECT s.secret INTO known FROM @.sql_secret s;
+  IF known IS NULL THEN
+    PERFORM @._fail('CONFIG', 'the keys of this ledger are made with a secret, and it was removed from the table sql_secret. Nothing was changed. Run: nevertwice migrate --functions --secret-env <variable>.');
+  END IF;
+  RETURN convert_to(known, 'UTF8');
+END`,
+
+  // Whether a worker in SQL may have the row. What belongs to an order is left to the library, which keeps the order; what is
+  // sealed, to those who have the key; what cannot be read, to a person: it must not stop the rows behind it.
+  String.raw`FUNCTION @._takeable(r @.records) RETURNS boolean LANGUAGE plpgsql AS
+BEGIN
+  IF left(r.input, 6) = 'ntseal' OR r.rev < 0 OR r.attempt < 0 OR r.fence < 0 OR r.tries < 0 THEN
+    RETURN false;
+  ELSIF r.doc ~ '^[\w-]{16}:' AND coalesce(r.fate, '') ~ '^(\{"dueAt":[0-9]+\})?$' THEN
+    RETURN true;
+  END IF;
+  RETURN @._rest(r.doc) -> 'terms' ->> 'line' IS NULL AND json_typeof(r.doc::json) = 'array' AND json_typeof(coalesce(r.fate, '{}')::json) = 'object';
+EXCEPTION WHEN data_exception THEN
+  RETURN false;
+END`,
+
+  `FUNCTION @._held(key text, of_tenant text) RETURNS @.records LANGUAGE plpgsql AS
+DECLARE
+  r @.records;
+BEGIN
+  SELECT t.* INTO r FROM @.records t WHERE t.key = @._key_bytes(key) AND t.tenant = coalesce(of_tenant, '') FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    PERFORM @._fail('INVALID_KEY', format('there is no record of the key %s%s. Give the tenant that it belongs to, if it has one.', key, CASE WHEN coalesce(of_tenant, '') = '' THEN ' without a tenant' ELSE ' of this tenant' END));
+  END IF;
+  RETURN r;
+END`,
+
+  `FUNCTION @._settle(r @.records, outcome text, result jsonb, holder text, fence integer, error text, retry_after interval) RETURNS jsonb LANGUAGE plpgsql AS
+DECLARE
+  at bigint := @._now();
+  rest json := @._rest(r.doc);
+  held boolean := r.state IN ('claimed', 'sent') AND r.holder = holder AND (fence IS NULL OR r.fence = fence);
+  problem json := CASE WHEN error IS NOT NULL THEN json_build_object('name', 'Error', 'message', CASE WHEN length(error) > 500 THEN left(error, 499) || '…' ELSE error END) END;
+  said text := coalesce(problem ->> 'message', 'not sent');
+  stored text := result::text;
+  final boolean := outcome = 'rejected';
+  pause bigint;
+  doubted boolean := coalesce((rest ->> 'doubted')::boolean, false);
+BEGIN
+  IF outcome IS NULL OR outcome NOT IN ('done', 'not-sent', 'refused', 'rejected', 'unknown') THEN
+    PERFORM @._fail('CONFIG', format('outcome is %s; it takes ''done'', ''not-sent'' (tried again), ''refused'' (not done; may be corrected and called again), ''rejected'' (refused for good) or ''unknown'' (nobody can tell).', coalesce(quote_literal(outcome), 'null')));
+  END IF;
+  IF octet_length(stored) > ${RESULT_BYTES} THEN
+    stored := '!it is larger than ${RESULT_BYTES} bytes';
+  END IF;
+  IF outcome = 'done' THEN
+    -- A fact about success is welcome late and from any attempt, and told twice it is the same fact.
+    IF r.state = 'confirmed' THEN
+      RETURN @._outcome(r, at);
+    END IF;
+    IF r.fence < 1 OR fence < 1 OR fence > r.fence THEN
+      PERFORM @._fail('LEASE_LOST', 'this attempt was never handed out for this key, so that it cannot have been done. Nothing was changed. Settle what claim(), try_claim() or take() gave you.');
+    END IF;
+    IF NOT coalesce(held OR (holder IS NULL AND r.state IN ('claimed', 'sent') AND coalesce(fence, r.fence) = r.fence), false) THEN
+      r.doc := @._redoc(r.doc, @._noted(r, 'late-success', 'confirmed', at, NULL, NULL));
+    END IF;
+    r := @._store(@._settled(r, 'confirmed', stored, NULL, false, at), at);
+    PERFORM @._ring(r, true);
+    RETURN @._outcome(r, at);
+  END IF;
+  IF holder IS NULL THEN
+    PERFORM @._fail('CONFIG', format('holder: it is needed for %s. A failure counts for the attempt that met it and for no other: pass the holder that you gave to claim(), or that try_claim() or take() returned.', quote_literal(outcome)));
+  END IF;
+  IF NOT coalesce(held, false) THEN
+    -- Settled by this attempt before: the answer got lost.
+    IF r.holder = holder AND (fence IS NULL OR r.fence = fence) AND r.state IN ('pending', 'failed', 'unknown') THEN
+      RETURN @._outcome(r, at);
+    END IF;
+    PERFORM @._fail('LEASE_LOST', 'another attempt has this record, or it is settled. Nothing was changed: an old attempt''s failure says nothing about the one after it. If the effect happened, say so with ''done''.');
+  END IF;
+  IF outcome = 'unknown' OR doubted THEN
+    IF outcome = 'unknown' AND r.state <> 'sent' THEN
+      PERFORM @._fail('CONFIG', 'the record is claimed and not marked as sent, so that there is no doubt: settle it as ''not-sent'', or call sent() before the effect.');
+    END IF;
+    IF outcome = 'unknown' THEN
+      r.doc := @._redoc(r.doc, @._noted(r, 'doubt', 'unknown', at, 'its caller could not tell whether it happened', problem ->> 'message'));
+      r := @._doubtful(r, 'its caller could not tell whether it happened', problem, at);
+    ELSE
+      r.doc := @._redoc(r.doc, @._noted(r, 'not-sent', 'unknown', at, NULL, said));
+      r := @._doubtful(r, 'an earlier attempt may have happened; the last one did not', problem, at);
+    END IF;
+  ELSE
+    pause := CASE WHEN outcome <> 'not-sent' THEN NULL
+      WHEN NOT r.queued THEN 0
+      WHEN retry_after IS NOT NULL THEN @._ms(retry_after, 'retry_after')
+      WHEN at - r.created_at > ${LONGEST_RETRIES_MS} THEN NULL
+      ELSE round(least(${LONGEST_PAUSE_MS}, ${FIRST_PAUSE_MS} * 2.0 ^ least(20, greatest(0, r.tries - 1))) * (0.5 + random() / 2)) END;
+    problem := coalesce(problem, json_build_object('name', 'Error', 'message', said));
+    r.doc := @._redoc(r.doc, @._noted(r, CASE WHEN final THEN 'rejected' ELSE 'not-sent' END, CASE WHEN pause IS NULL THEN 'failed' ELSE 'pending' END, at, NULL, said));
+    r := CASE WHEN pause IS NULL THEN @._settled(r, 'failed', NULL, problem, final, at) ELSE @._idle(r, at + pause, problem, at) END;
+  END IF;
+  r := @._store(r, at);
+  PERFORM @._ring(r, true);
+  RETURN @._outcome(r, at);
+END`,
+];
