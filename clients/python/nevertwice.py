@@ -49,6 +49,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_URL = "http://127.0.0.1:7433"
 _log = logging.getLogger("nevertwice")
+# A lease goes on while the host is suspended. On Linux the monotonic clock stands still meanwhile, and this one does not.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def _now() -> float:
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
 # ---- what a function may raise about its own effect ------------------------------------------------------------------
@@ -214,7 +220,7 @@ class Nevertwice:
         """
         body = _without_none(
             action=action,
-            parts=_plain(list(parts), "parts") if isinstance(parts, (list, tuple)) else _refuse_parts(parts),
+            parts=_parts(parts),
             input=_plain(input, "input"),
             free=list(free) if free is not None else None,
             scope=scope,
@@ -234,7 +240,7 @@ class Nevertwice:
         Runs `effect(attempt)` once and returns its result; a repeat returns the first result. Raises for every other outcome.
         What raises NotSent is tried again within `wait`, after the pause that the service names.
         """
-        ends = time.monotonic() + _seconds(wait)
+        ends = _now() + _seconds(wait)
         while True:
             attempt = self.once(action, parts, wait=_left_ms(ends), **options)
             try:
@@ -250,7 +256,7 @@ class Nevertwice:
 
     async def acall(self, action: str, parts: Sequence[Any], effect: Callable[["Attempt"], Any], *, wait: Duration = "10s", **options: Any) -> Any:
         """The same for asyncio; `effect` may be a coroutine function."""
-        ends = time.monotonic() + _seconds(wait)
+        ends = _now() + _seconds(wait)
         while True:
             attempt = self.once(action, parts, wait=_left_ms(ends), **options)
             try:
@@ -309,7 +315,7 @@ class Nevertwice:
 
     def enqueue(self, action: str, parts: Sequence[Any], input: Any = None, **options: Any) -> Dict[str, Any]:
         """Records the intent for a worker. Options: version, scope, runAt or delay, expires, priority, order, keep, retry."""
-        body = dict(options, action=action, parts=_plain(list(parts), "parts"), input=_plain(input, "input"))
+        body = dict(options, action=action, parts=_parts(parts), input=_plain(input, "input"))
         return self._ask("enqueue", _without_none(agent=self._agent, **body))
 
     async def aenqueue(self, action: str, parts: Sequence[Any], input: Any = None, **options: Any) -> Dict[str, Any]:
@@ -330,7 +336,7 @@ class Nevertwice:
         body = _without_none(
             actions=list(actions), limit=limit, wait=wait, lease=lease, agent=self._agent, request=_request_id(), **options
         )
-        began = time.monotonic()
+        began = _now()
         answer = self._ask("take", body, longer=_seconds(wait))
         taken = []
         for work in answer["work"]:
@@ -442,7 +448,7 @@ class Nevertwice:
         version: Optional[int] = None,
     ) -> Dict[str, Any]:
         """What is true of an intent, by action and parts or by key. Runs nothing."""
-        plain = None if parts is None else _plain(list(parts), "parts")
+        plain = None if parts is None else _parts(parts)
         return self._ask("status", _without_none(action=action, parts=plain, key=key, scope=scope, version=version))
 
     async def astatus(self, *args: Any, **options: Any) -> Dict[str, Any]:
@@ -515,8 +521,13 @@ class Attempt:
 
     @property
     def run(self) -> bool:
-        """True: have the effect now, and set `result`. False: it was done before, and `result` is what it gave."""
+        """
+        True: have the effect now, and set `result`. False: it was done before, and `result` is what it gave. Raises LeaseLost where
+        the process stood still past its lease: then nothing may be sent.
+        """
         self._looked = True
+        if self._run and not self._settled and self.lost:
+            self.ensure()
         return self._run
 
     @property
@@ -531,7 +542,7 @@ class Attempt:
     @property
     def lost(self) -> bool:
         """The lease is over or was taken away: the attempt is a doubt, and no further effect may be had for it."""
-        return self._lost is not None or time.monotonic() >= self._alive_until
+        return self._lost is not None or _now() >= self._alive_until
 
     def ensure(self) -> None:
         """Raises LeaseLost where the attempt is no longer held. For long work, right before the effect."""
@@ -545,7 +556,7 @@ class Attempt:
     def sent(self) -> None:
         """With `mark="manual"`: call it right before the effect. Raises LeaseLost where nothing may be sent any more."""
         self._require_held("sent()")
-        began = time.monotonic()
+        began = _now()
         try:
             self._client._ask("sent", {"token": self._token})
         except ServiceUnavailable:
@@ -596,12 +607,12 @@ class Attempt:
     def _claim(self, request: str) -> None:
         # The same id in every repeat of this request: a claim whose reply was lost is answered with the same attempt.
         body = dict(self._body, request=request)
-        began = time.monotonic()
+        began = _now()
         answer = self._client._ask("claim", body, longer=_seconds(body.get("wait", 0)))
         if answer.get("status") == "claimed":
             self._begin(answer, began)
             # Part of the lease passed while the reply was on its way: whether it is still ours is asked before the effect.
-            if time.monotonic() - began > self._lease / 3:
+            if _now() - began > self._lease / 3:
                 self._still_held()
             return
         self.outcome = answer
@@ -626,7 +637,7 @@ class Attempt:
                 body = dict(self._body, request=request, wait=0)
                 answer = self._client._ask("claim", body, patience=0.0)
                 if answer.get("status") == "claimed":
-                    self._begin(answer, time.monotonic())
+                    self._begin(answer, _now())
             self._abandon()
         except NevertwiceError:
             pass
@@ -761,21 +772,25 @@ class Attempt:
 
     # -- the lease
 
-    def _beat(self) -> None:
+    def _beat(self) -> float:
+        """In how many seconds to do it again."""
+        again = self._lease / 3
         if self._settled or self._token is None:
-            return
-        began = time.monotonic()
+            return again
+        began = _now()
         if self._stops_at is not None and began >= self._stops_at:
             self._lost = LeaseLost("LEASE_LOST", f"{self.action}: it took longer than its timeout of {self._timeout} s.", self.key)
-            return
+            return again
         try:
-            self._client._transport.ask("heartbeat", {"token": self._token}, 0.0, 0.0)
+            self._client._transport.ask("heartbeat", {"token": self._token}, 0.0, 0.0, within=max(1.0, again))
             self._alive_until = began + self._lease
         except LeaseLost as lost:
             self._lost = lost
         except NevertwiceError as problem:
             # Asked again in a moment; if the service stays away, the lease ends by the clock.
             _log.warning("%s: the lease of %s could not be renewed: %s", self.action, self.key, problem)
+            return min(1.0, again / 3)
+        return again
 
     def _require_held(self, what: str) -> None:
         if self._token is None or not self._entered or self._settled or self._pid != os.getpid():
@@ -796,7 +811,7 @@ class Attempt:
         if retry_at is None:
             return None
         pause = max(0.0, retry_at / 1000 - time.time())
-        return pause if time.monotonic() + pause < ends else None
+        return pause if _now() + pause < ends else None
 
     def __del__(self) -> None:
         # Taken and never entered: nothing keeps its lease any more, and it becomes a doubt when that is over.
@@ -829,7 +844,7 @@ class _Heart:
 
     def watch(self, attempt: Attempt) -> None:
         with self._changed:
-            self._attempts[attempt] = time.monotonic() + attempt._lease / 3
+            self._attempts[attempt] = _now() + attempt._lease / 3
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=_beats, args=(weakref.ref(self),), name="nevertwice-heartbeats", daemon=True)
                 self._thread.start()
@@ -842,7 +857,7 @@ class _Heart:
     def turn(self) -> None:
         """Renews what is due, and waits for the next."""
         with self._changed:
-            now = time.monotonic()
+            now = _now()
             due = [attempt for attempt, at in self._attempts.items() if at <= now]
             for attempt in due:
                 self._attempts[attempt] = now + attempt._lease / 3
@@ -850,9 +865,12 @@ class _Heart:
                 soonest = min(self._attempts.values(), default=now + 1.0)
                 self._changed.wait(min(1.0, max(0.01, soonest - now)))
         for attempt in due:
-            attempt._beat()
-            if attempt._lost is not None:
-                self.forget(attempt)
+            at = attempt._beat() + _now()
+            with self._changed:
+                if attempt._lost is not None:
+                    self._attempts.pop(attempt, None)
+                elif attempt in self._attempts:
+                    self._attempts[attempt] = at
 
 
 def _beats(heart: "weakref.ref[_Heart]") -> None:
@@ -891,19 +909,20 @@ class _Transport:
         self._url = url
         self._headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
 
-    def ask(self, operation: str, body: Mapping[str, Any], longer: float, patience: float) -> Dict[str, Any]:
+    def ask(self, operation: str, body: Mapping[str, Any], longer: float, patience: float, *, within: float = ANSWER_SECONDS) -> Dict[str, Any]:
+        """`longer`: how long the service may wait before it answers. `patience`: how long the request is repeated."""
         data = json.dumps(body, allow_nan=False).encode()
-        ends = time.monotonic() + patience
+        ends = _now() + patience
         pause = 0.05
         while True:
             try:
-                answer = self._answer("POST", f"/v1/{operation}", data, self.ANSWER_SECONDS + longer)
+                answer = self._answer("POST", f"/v1/{operation}", data, within + longer)
                 if _ANSWERS.get(operation, "status") not in answer:
                     raise self._stranger(200)
                 return answer
             except ServiceUnavailable as error:
                 again = operation in self.REPEATABLE or getattr(error, "unsent", False)
-                if not again or time.monotonic() + pause >= ends:
+                if not again or _now() + pause >= ends:
                     raise
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, 2.0)
@@ -1147,7 +1166,9 @@ def _is_plain(value: Any) -> bool:
         return False
 
 
-def _refuse_parts(parts: Any) -> Any:
+def _parts(parts: Any) -> Any:
+    if isinstance(parts, (list, tuple)):
+        return _plain(parts, "parts")
     raise InvalidInput("INVALID_KEY", f"parts is {parts!r}; it takes a list, such as [lead_id]. Nothing was run.")
 
 
@@ -1182,7 +1203,7 @@ def _waiting(wait: Duration, once: bool, stop: Any) -> Duration:
 
 
 def _left_ms(ends: float) -> int:
-    return max(0, min(300_000, int((ends - time.monotonic()) * 1000)))
+    return max(0, min(300_000, int((ends - _now()) * 1000)))
 
 
 def _error_json(name: str, message: str) -> Dict[str, str]:

@@ -109,9 +109,22 @@ describe("a job in code and nevertwice run", () => {
     expect(seen).toEqual([new Date(scheduled()), slotOfInstant(scheduled()), { topic: "cost" }]);
   });
 
-  it("a run in code is in doubt: the command runs nothing, whatever --on-stale says", async () => {
+  it("R9: a run in code failed: the command runs the slot", async () => {
     const broken = inCode(() => {
       throw new Error("who knows");
+    });
+    expect(await broken.runAt(scheduled())).toMatchObject({ status: "failed", final: false });
+    const { code, json } = await command(argv, "echo ran");
+    expect([code, json.ran, json.outcome.attempt]).toEqual([0, true, 2]);
+  });
+
+  it("R9: a run in code with doubt: hold is in doubt: the command runs nothing, whatever --on-stale says", async () => {
+    const broken = nt.job("invoices", {
+      cron: CRON,
+      doubt: "hold",
+      run: () => {
+        throw new Error("who knows");
+      },
     });
     expect(await broken.runAt(scheduled())).toMatchObject({ status: "unknown" });
     for (const flags of [[], ["--on-stale", "hold"], ["--on-failure", "hold"]]) {

@@ -237,7 +237,16 @@ describe("nevertwice run", () => {
   it.each([
     [["--per", "day", ...sh("true")], /run needs --job <name>/],
     [["--job", "x".repeat(151), "--per", "day", ...sh("true")], /a job's name must be a text of 1 to 150 characters/],
-    [["--job", "x", "--per", "day", "--lease", "1s", "--timeout", "9s", ...sh("true")], /timeout \(9s\) must be/],
+    [["--job", "x", "--per", "day", "--timeout", "0s", ...sh("true")], /timeout is 0\. Give a duration above zero/],
+    [["--job", "x", "--per", "day", "--lease", "1ms", ...sh("true")], /the shortest that heartbeats can keep is 30ms/],
+    [["--job", "x", "--per", "day", "--doubt", "no", ...sh("true")], /--doubt no: it takes retry or hold/],
+    [
+      ["--job", "x", "--per", "day", "--doubt", "hold", "--on-failure", "retry", ...sh("true")],
+      /--doubt hold and --on-failure retry say two things/,
+    ],
+    [["--job", "x", "--per", "day", "--recent", "all", ...sh("true")], /--recent all: it takes a whole number from 0/],
+    [["--job", "x", "--per", "day", "--plan", " ", ...sh("true")], /--plan is blank/],
+    [["--job", "x", "--per", "day", "--result-file", "", ...sh("true")], /--result-file is blank/],
     [["--job", "x", "--per", "day"], /run needs a command after --: nevertwice run --job/],
     [["--job", "x", ...sh("true")], /run needs one of --per <window>, --cron <expression> and --slot <text>/],
     [["--job", "x", "--per", "fortnight", ...sh("true")], /per is "fortnight"; it takes day, week, month, hour/],

@@ -27,6 +27,8 @@ export interface Situation {
   readonly at: Instant;
   /** The first claim of this call: a new round of tries. */
   readonly newRound: boolean;
+  /** The call keeps to the pause after the last try, whoever made it. */
+  readonly paced?: boolean;
   /** The bytes of the attempt in doubt are at hand, so that a resend can be the same. */
   readonly sameBytes: boolean;
 }
@@ -37,7 +39,7 @@ export function nextStep(record: LedgerRecord | null, situation: Situation): Ste
   const claim: Step = record.terms?.line === undefined ? { do: "claim" } : { do: "take-turn" };
   switch (record.state) {
     case "pending": {
-      const early = record.queued ? (record.dueAt ?? 0) - at.now : 0;
+      const early = record.queued || situation.paced ? (record.dueAt ?? 0) - at.now : 0;
       if (early > 0) return { do: "wait", ms: early };
       return newRound || hasTriesLeft(policy, record, at.now) ? claim : { do: "answer" };
     }

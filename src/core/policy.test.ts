@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { keepFor } from "./effect.ts";
-import { type PolicyOptions, policyWarnings, resolvePolicy, retryHorizonMs } from "./policy.ts";
+import { asContainer, type PolicyOptions, policyWarnings, resolvePolicy, retryHorizonMs } from "./policy.ts";
 import { backoffMs, resolveRetry } from "./retry.ts";
 
 type Options = PolicyOptions<() => unknown>;
@@ -17,6 +17,7 @@ describe("resolvePolicy", () => {
       keepByHand: false,
       leaseMs: 60_000,
       timeoutMs: 50_000,
+      roomMs: 50_000,
       waitMs: 10_000,
       doubt: { kind: "hold" },
       effect: null,
@@ -178,5 +179,33 @@ describe("the retry horizon (F43)", () => {
 
   it("F43: the defaults and the tiers are long enough for the default retries", () => {
     for (const keep of ["30d", keepFor.frequent, keepFor.transactional]) expect(warnings("mail", { keep })).toEqual([]);
+  });
+});
+
+describe("R8: a container", () => {
+  const container = (options: Options = {}) => resolvePolicy(asContainer(options), "job");
+
+  it("has no timeout unless one is given, and a lease of 30 minutes that heartbeats keep", () => {
+    expect(container()).toMatchObject({ leaseMs: 1_800_000, timeoutMs: Number.POSITIVE_INFINITY, roomMs: 1_500_000 });
+  });
+
+  it("may have a timeout that is longer than its lease; the lease has room for a beginning all the same", () => {
+    expect(container({ lease: "6s", timeout: "1h" })).toMatchObject({
+      leaseMs: 6_000,
+      timeoutMs: 3_600_000,
+      roomMs: 5_000,
+    });
+    expect(container({ lease: "10s", timeout: "2s" })).toMatchObject({ timeoutMs: 2_000, roomMs: 2_000 });
+  });
+
+  it("is not warned about its keep for the time that runs may take: what runs does not expire", () => {
+    expect(policyWarnings(container({ keep: "1h", retry: { attempts: 3 } }), "job:digest")).toEqual([]);
+  });
+
+  it.each([
+    [{ timeout: "0s" }, /timeout is 0/],
+    [{ lease: "1ms" }, /the shortest that heartbeats can keep/],
+  ])("%j is refused", (options, message) => {
+    expect(() => container(options)).toThrow(message);
   });
 });

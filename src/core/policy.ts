@@ -61,7 +61,10 @@ export interface Policy extends RetryPolicies {
   /** Given, not the default: then it is not raised to what the windows in a key need. */
   readonly keepByHand: boolean;
   readonly leaseMs: number;
+  /** Infinity: a container without a timeout. */
   readonly timeoutMs: number;
+  /** How much of the lease must be left when the effect begins. */
+  readonly roomMs: number;
   readonly waitMs: number;
   readonly doubt: DoubtPolicy;
   readonly failOpen: boolean;
@@ -69,6 +72,8 @@ export interface Policy extends RetryPolicies {
 
 export const DEFAULT_KEEP = "30d";
 const DEFAULT_LEASE_MS = 60_000;
+// As long as a blocked event loop, a suspended host or an unreachable ledger may take before another holder takes over.
+const CONTAINER_LEASE_MS = 1_800_000;
 const DEFAULT_WAIT = "10s";
 // A heartbeat goes out every third of the lease: below this a busy event loop could not keep one.
 const SHORTEST_LEASE_MS = 30;
@@ -88,10 +93,21 @@ function defaultKeepOf(options: object, preset: Preset | null, where: string): n
   return unlessGiven === undefined ? keepMs : longerKeep(keepMs, resolveKeep(unlessGiven, where));
 }
 
+const CONTAINER = Symbol("container");
+
+/**
+ * Options of a container: work of unknown length whose effects are guarded one by one. It has no timeout unless one is
+ * given, and heartbeats keep its lease, so it may run for longer than the lease.
+ */
+export function asContainer<O extends object>(options: O): O {
+  return { ...options, [CONTAINER]: true };
+}
+
 export function resolvePolicy<Probe>(options: PolicyOptions<Probe>, where: string): Policy {
   const preset = presetOf(options.effect, where);
   refuseContradiction(options.effect, options.doubt, where);
-  const { leaseMs, timeoutMs } = resolveLease(options, where, preset);
+  const isContainer = CONTAINER in options;
+  const { leaseMs, timeoutMs } = isContainer ? containerLease(options, where) : resolveLease(options, where, preset);
   const storeDown = options.whenStoreDown ?? "refuse";
   if (storeDown !== "refuse" && storeDown !== "run") {
     throw configError(`${where}: whenStoreDown is ${JSON.stringify(storeDown)}; it takes "refuse" or "run".`);
@@ -102,6 +118,7 @@ export function resolvePolicy<Probe>(options: PolicyOptions<Probe>, where: strin
     keepByHand: options.keep !== undefined,
     leaseMs,
     timeoutMs,
+    roomMs: timeoutMs > leaseMs ? effectShare(leaseMs) : timeoutMs,
     waitMs: durationMs(options.wait ?? DEFAULT_WAIT, `${where}: wait`),
     doubt: resolveDoubt(options.doubt ?? preset?.doubt ?? "hold", where),
     ...resolveRetry(options.retry, where, preset?.queuedFor),
@@ -124,11 +141,7 @@ function resolveLease(options: { lease?: Duration; timeout?: Duration }, where: 
     timeoutMs: options.timeout === undefined ? undefined : durationMs(options.timeout, `${where}: timeout`),
   };
   const { leaseMs, timeoutMs } = preset === null ? followingEachOther(given) : byPreset(given, preset, where);
-  if (leaseMs < SHORTEST_LEASE_MS) {
-    throw configError(
-      `${where}: lease is ${formatDuration(leaseMs)}; the shortest that heartbeats can keep is ${SHORTEST_LEASE_MS}ms.`,
-    );
-  }
+  requireLease(leaseMs, where);
   if (timeoutMs < 1 || timeoutMs > leaseMs) {
     throw configError(
       `${where}: timeout (${formatDuration(timeoutMs)}) must be above zero and no longer than lease (${formatDuration(leaseMs)}): an attempt may not outlive its lease. Raise lease or lower timeout.`,
@@ -145,7 +158,7 @@ interface GivenTimes {
 /** Whichever is left out follows the other, at the proportion of the defaults (50 s of 60 s). */
 function followingEachOther(given: GivenTimes) {
   const leaseMs = given.leaseMs ?? leaseAround(given.timeoutMs, DEFAULT_LEASE_MS);
-  return { leaseMs, timeoutMs: given.timeoutMs ?? Math.floor((leaseMs * 5) / 6) };
+  return { leaseMs, timeoutMs: given.timeoutMs ?? effectShare(leaseMs) };
 }
 
 /** The same, with a lease of three times the longest run. */
@@ -154,6 +167,25 @@ function byPreset(given: GivenTimes, preset: Preset, where: string) {
   const shortened = given.leaseMs === undefined ? usualMs : Math.floor(given.leaseMs / LEASE_PER_RUN);
   const timeoutMs = given.timeoutMs ?? shortened;
   return { leaseMs: given.leaseMs ?? LEASE_PER_RUN * Math.max(usualMs, timeoutMs), timeoutMs };
+}
+
+function containerLease({ lease, timeout }: { lease?: Duration; timeout?: Duration }, where: string) {
+  const leaseMs = lease === undefined ? CONTAINER_LEASE_MS : durationMs(lease, `${where}: lease`);
+  const timeoutMs = timeout === undefined ? Number.POSITIVE_INFINITY : durationMs(timeout, `${where}: timeout`);
+  requireLease(leaseMs, where);
+  if (timeoutMs < 1) throw configError(`${where}: timeout is 0. Give a duration above zero, or leave it out for none.`);
+  return { leaseMs, timeoutMs };
+}
+
+function requireLease(leaseMs: number, where: string): void {
+  if (leaseMs >= SHORTEST_LEASE_MS) return;
+  throw configError(
+    `${where}: lease is ${formatDuration(leaseMs)}; the shortest that heartbeats can keep is ${SHORTEST_LEASE_MS}ms.`,
+  );
+}
+
+function effectShare(leaseMs: number): number {
+  return Math.floor((leaseMs * 5) / 6);
 }
 
 /** The lease where none was given: the one that is usual there, or longer where the timeout needs it. */
@@ -259,5 +291,7 @@ export function retryHorizonMs(policy: Policy): number {
   }
   const settling =
     policy.doubt.kind === "settle" ? (policy.doubt.resendWithinMs ?? 0) + (policy.doubt.probe?.quietForMs ?? 0) : 0;
-  return policy.attempts * policy.leaseMs + backoffs + settling;
+  // What runs, waits for its next try or is in doubt does not expire, however long it takes.
+  const running = policy.timeoutMs === Number.POSITIVE_INFINITY ? 0 : policy.attempts * policy.leaseMs;
+  return running + backoffs + settling;
 }

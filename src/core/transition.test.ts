@@ -187,6 +187,15 @@ describe("the table's rows", () => {
     expect(unknown.history).toMatchObject([{ event: "doubt", from: "sent", to: "unknown", attempt: 1 }]);
   });
 
+  it("sent → unknown before its lease is over: only for a holder whose process is known to be gone", () => {
+    expect(transition(sent, { type: "lapse", gone: true }, T0)).toMatchObject({
+      ok: true,
+      record: { state: "unknown", lease: null, why: expect.stringMatching(/process has ended/) },
+    });
+    expect(transition(claimed, { type: "lapse", gone: true }, T0)).toMatchObject({ ok: false });
+    expect(transition(sent, lapse, T0)).toMatchObject({ ok: false, refusal: "leased" });
+  });
+
   it("sent → unknown: lease lapsed (F5, F6, F7)", () => {
     const record = done(transition(sent, lapse, LAPSED));
     expect(record).toMatchObject({ state: "unknown", doubtSince: LAPSED.now, fence: 1, attempt: 1 });

@@ -82,6 +82,7 @@ export type LedgerEvent =
       readonly type: "mark";
       readonly hold: Hold;
       readonly leaseMs: number;
+      /** How much of the lease the effect needs when it begins: its timeout, or less where heartbeats keep the lease. */
       readonly timeoutMs: number;
       readonly draft: Payload | null;
     }
@@ -112,7 +113,8 @@ export type LedgerEvent =
   /** What it was put off for is over: it is due now. */
   | { readonly type: "bring-forward" }
   | { readonly type: "doubt"; readonly hold: Hold; readonly why: string; readonly error: StoredError | null }
-  | { readonly type: "lapse" }
+  /** `gone`: the holder's process is known to have ended, so its lease need not run out. */
+  | { readonly type: "lapse"; readonly gone?: true }
   | {
       readonly type: "probed";
       readonly fence: number;
@@ -180,7 +182,7 @@ function transitionExisting(
     case "doubt":
       return doubt(current, event, at);
     case "lapse":
-      return lapse(current, at);
+      return lapse(current, event, at);
     case "probed":
       return probed(current, event, at);
     case "resolve":
@@ -309,10 +311,12 @@ function doubt(current: LedgerRecord, event: EventOf<"doubt">, at: Instant): Cha
   );
 }
 
-function lapse(current: LedgerRecord, at: Instant): Change {
+function lapse(current: LedgerRecord, { gone }: EventOf<"lapse">, at: Instant): Change {
   if (current.state !== "sent") return refuse("not-in-doubt");
-  if (leaseAlive(current, at)) return refuse("leased");
-  const why = "its holder stopped answering after the send mark: the lease ran out";
+  if (leaseAlive(current, at) && !gone) return refuse("leased");
+  const why = gone
+    ? "its holder's process has ended without reporting a result"
+    : "its holder stopped answering after the send mark: the lease ran out";
   return accept(inDoubt(current, at, why), note(current, "lapse", "unknown", at));
 }
 

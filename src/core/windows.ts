@@ -179,7 +179,7 @@ function zonedDate(where: string, at: At, options: ZoneOptions): LocalDate {
 }
 
 /** How far the zone's wall clock is ahead of UTC at an instant. */
-function offsetMs(time: number, timeZone: string): number {
+export function offsetMs(time: number, timeZone: string): number {
   const field: Record<string, number> = {};
   for (const { type, value } of formatterOf(timeZone).formatToParts(time)) field[type] = Number(value);
   const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = field;

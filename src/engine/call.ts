@@ -39,6 +39,16 @@ export interface CallOptions {
   readonly tx?: unknown;
 }
 
+/**
+ * A call that goes on with the round of tries that earlier calls, of any process, began: it counts as one more try, and
+ * keeps to the pause after the last one. Without it every call begins a new round.
+ */
+export const PACED = Symbol("paced");
+
+export interface PacedOptions extends CallOptions {
+  readonly [PACED]?: true;
+}
+
 export interface Call {
   readonly definition: Definition;
   readonly key: string;
@@ -65,6 +75,7 @@ export interface Call {
   readonly calledAs?: string;
   readonly recordedFor?: string;
   readonly defaults?: CallDefaults;
+  readonly paced?: boolean;
   /** A deliberate resend says who and why. */
   readonly resend?: { readonly by: string; readonly reason: string };
   /** The attempt is made outside of this process. */
@@ -114,7 +125,7 @@ export function makeCall(
   definition: Definition,
   given: unknown,
   input: unknown,
-  options: CallOptions,
+  options: PacedOptions,
   defaults: CallDefaults,
 ): Call {
   for (const option in options) {
@@ -142,6 +153,7 @@ export function makeCall(
     input,
     given,
     print: printOf(normal === null ? input : inNormalForm(input, normal), definition.free, key, defaults),
+    paced: options[PACED] === true,
     keyed: text,
     normal,
     defaults,

@@ -205,7 +205,8 @@ export class Engine {
       const asked = { at: this.services.clock.monotonic(), inside: this.services.underWay.inside };
       if (call.former !== undefined && call.former.length > 0)
         this.#learn(this.#underFormerKeys(call, this.#budget(call, asked)), drive);
-      else if (this.#mostlyRepeats()) this.#learn(this.#lookFirst(call, this.#budget(call, asked)), drive);
+      else if (call.paced || this.#mostlyRepeats())
+        this.#learn(this.#lookFirst(call, this.#budget(call, asked)), drive);
       else if (call.definition.policy.failOpen)
         this.#learn(this.#turns(call, null, true, this.#budget(call, asked)), drive);
       else this.#plainly(call, asked, drive);
@@ -293,7 +294,7 @@ export class Engine {
     if (seen?.record.state === "confirmed" && !expired(seen.record, this.services.ledger.instant().now)) {
       return this.#conflictWith(call, seen) ?? this.#answer(call, seen.record);
     }
-    return this.#turns(call, seen, true, budget);
+    return this.#turns(call, seen, !call.paced, budget);
   }
 
   /** Whether the store may guard such an action is asked first; once it may, there is nothing to wait for. */
@@ -306,19 +307,21 @@ export class Engine {
     const { ledger } = this.services;
     const admission = ledger.admits(call.definition.policy.doubt.kind);
     // By flights, not by attempts under way: of a burst in one tick no attempt has begun yet.
-    const place = stored?.record.terms?.place;
-    const claim = this.#claimOf(call, newRound, holder, place);
+    const claim = this.#claimOf(call, newRound, holder, stored);
     if (admission === null) return ledger.apply(stored, claim, this.#flights.lone);
     return admission.then(() => ledger.apply(stored, claim));
   }
 
-  /** `place`: where its turn in its order has come. */
-  #claimOf(call: Call, newRound: boolean, holder: string, place: number | undefined): EventSource {
+  /** `stored`: as this call saw it, and the place in its order at which its turn has come. */
+  #claimOf(call: Call, newRound: boolean, holder: string, stored: Stored | null): EventSource {
+    const place = stored?.record.terms?.place;
     const { payloads } = this.services;
     const { definition } = call;
     return (current) => {
       // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
       if (current !== null && this.#differsFrom(call, current) !== null) return null;
+      // Another try came in between: the next turn sees it, and its pause.
+      if (call.paced && current !== null && (stored === null || current.fence !== stored.record.fence)) return null;
       const claim = {
         type: "claim",
         intent: intentOf(call, current, payloads),
@@ -389,6 +392,7 @@ export class Engine {
       policy: call.definition.policy,
       at,
       newRound: fresh,
+      paced: call.paced === true,
       sameBytes,
     });
     switch (step.do) {

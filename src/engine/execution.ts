@@ -184,7 +184,7 @@ class Execution implements Watcher<unknown>, Applying {
       type: "mark",
       hold: this.#pulse.hold,
       leaseMs: policy.leaseMs,
-      timeoutMs: policy.timeoutMs,
+      timeoutMs: policy.roomMs,
       draft: this.#services.payloads.store(draft, "draft", DEFAULT_LIMITS.inputBytes, bound),
     });
     if (applied.ok) this.#pulse.stored = applied.stored;
@@ -194,9 +194,7 @@ class Execution implements Watcher<unknown>, Applying {
   /** F16: an event loop that stood still may have slept through its lease; then nothing may be sent any more. */
   #hasRoom(at = this.#services.ledger.instant()): boolean {
     const { lease } = this.#record;
-    return (
-      lease !== null && lease.epoch === at.epoch && lease.until - at.steady >= this.#call.definition.policy.timeoutMs
-    );
+    return lease !== null && lease.epoch === at.epoch && lease.until - at.steady >= this.#call.definition.policy.roomMs;
   }
 
   /**

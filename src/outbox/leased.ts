@@ -100,7 +100,7 @@ function markThenRun(services: LeasedServices, call: Call, leased: Stored, liste
 }
 
 function mark({ engine }: LeasedServices, call: Call, leased: Stored): Promise<Applied> {
-  const { leaseMs, timeoutMs } = call.definition.policy;
+  const { leaseMs, roomMs: timeoutMs } = call.definition.policy;
   const event = { type: "mark", hold: holdOf(leased.record), leaseMs, timeoutMs, draft: null } as const;
   return engine.services.ledger.apply(leased, event);
 }

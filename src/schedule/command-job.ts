@@ -2,24 +2,34 @@
  * A command as a job: one run per slot, whoever starts it and however often. The ledger knows the command's process
  * group before the command begins, so a run whose runner died is taken over only when nothing of it is left.
  */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import type { Duration } from "../core/duration.ts";
-import { DOUBT_REASON, notSent } from "../core/errors.ts";
+import { DOUBT_REASON, isNevertwiceError, notSent } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import type { ProbeAnswer } from "../core/policy.ts";
-import type { LedgerRecord } from "../core/record.ts";
+import { asContainer, type ProbeAnswer } from "../core/policy.ts";
 import { redact } from "../core/redact.ts";
-import type { Store } from "../core/store.ts";
+import { instantOf, type Store } from "../core/store.ts";
+import { transition } from "../core/transition.ts";
 import type { Action } from "../engine/action.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import type { ActionOptions } from "../engine/definition.ts";
 import { setTimeout } from "../engine/real-timers.ts";
+import { makePlan, PlanFailed, type PlanLedger, planVariables } from "./command-plan.ts";
 import { type CommandEnd, GatedChild } from "./gated-child.ts";
 import { jobAction, SLOT_KEY, type SlotInput, sameSlot } from "./job-action.ts";
-import { groupStanding, type ProcessGroup, signalGroup } from "./process-group.ts";
+import { keepPlan } from "./kept-plan.ts";
+import { signalGroup, thisProcess } from "./process-group.ts";
+import { recentVariable } from "./recent-variable.ts";
+import { ResultFile } from "./result-file.ts";
 import { seed } from "./seed.ts";
+import { COMMAND_FAILED, type CommandDraft, isHeld, noticeDeadRunner, runnerDied, stillRuns } from "./slot-attempt.ts";
+import { slotNumber } from "./slot-number.ts";
+import type { Timetable } from "./timetable.ts";
 
 /** What of nevertwice() a command job needs. */
-export interface CommandJobLedger {
+export interface CommandJobLedger extends PlanLedger {
   readonly store: Store;
   action<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
 }
@@ -37,6 +47,17 @@ export interface CommandJobOptions {
   readonly stale: "take-over" | "hold";
   /** The command ended with another code than 0. */
   readonly failed: "retry" | "hold";
+  /** Said by name: whatever ends without success waits for a person, also when a later call says otherwise. */
+  readonly hold?: boolean;
+  readonly tenant?: string;
+  /** A shell command that prints the slot's plan as JSON: run once for the slot. */
+  readonly plan?: string;
+  /** How many of the last results the command is given. */
+  readonly recent?: number;
+  /** Where the command writes its own result as JSON; a private file unless given. */
+  readonly resultFile?: string;
+  /** The schedule that the slot is an instant of. */
+  readonly times?: Timetable;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   readonly stdout: (chunk: Buffer) => void;
@@ -51,10 +72,9 @@ export interface CommandResult {
   readonly exitCode: 0;
   readonly durationMs: number;
   readonly lastLines: readonly string[];
+  /** What the command wrote as its own result. */
+  readonly result?: unknown;
 }
-
-// Kept in the ledger. Not the name of the class, which a minified bundle changes.
-const COMMAND_FAILED = "CommandFailed";
 
 export class CommandFailed extends Error {
   override readonly name = COMMAND_FAILED;
@@ -72,11 +92,7 @@ export class CommandFailed extends Error {
   }
 }
 
-/** What is written down before the command begins: where it runs, and what its end is to mean. */
-interface CommandDraft extends ProcessGroup {
-  readonly failed: CommandJobOptions["failed"];
-}
-
+export const DEFAULT_RECENT = 10;
 // After a timeout or a lost lease the command is asked to end, then made to.
 const GRACE_MS = 5_000;
 
@@ -92,36 +108,78 @@ export interface StartedCommand {
   timedOut: boolean;
   /** Null: its end was not seen. */
   exitCode: number | null;
+  /** What is wrong with its own result, though it is done; null: nothing. */
+  note: string | null;
 }
 
 export async function runCommandJob(ledger: CommandJobLedger, options: CommandJobOptions): Promise<CommandJobRun> {
+  const folder = mkdtempSync(join(tmpdir(), "nevertwice-run-"));
+  try {
+    return await runWith(ledger, options, folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** `folder`: for this call alone. */
+async function runWith(ledger: CommandJobLedger, options: CommandJobOptions, folder: string): Promise<CommandJobRun> {
   const { job, slot, stale, failed } = options;
   let started: StartedCommand | null = null;
   const children = new Map<number, GatedChild>();
+  const results = new ResultFile(resolve(options.cwd, options.resultFile ?? join(folder, "result.json")));
+  const planned: Record<string, string> = {};
+  const hasPlan = () => "NEVERTWICE_PLAN_FILE" in planned;
+  const makePlanOnce = (key: string) =>
+    planInto(planned, ledger, { ...options, plan: options.plan as string }, { folder, key });
   const probe = async (_: SlotInput, { key }: { key: string }) => takenOver(ledger.store, key, failed);
-  const action = ledger.action<SlotInput, CommandResult, CommandDraft>(jobAction(job), {
-    ...SLOT_KEY,
-    ...(options.lease !== undefined && { lease: options.lease }),
-    ...(options.timeout !== undefined && { timeout: options.timeout }),
-    ...(options.keep !== undefined && { keep: options.keep }),
-    wait: 0,
-    // The next tick is the retry: a scheduler is at it already.
-    retry: { attempts: 1 },
-    doubt: stale === "hold" ? "hold" : { probe, quietFor: 0 },
-    prepare: async (_, context) => {
-      const child = await GatedChild.start({ ...options, env: environment(options, context) });
-      children.set(context.attempt, child);
-      return { ...child.group, failed };
-    },
-    run: (_, context) => {
-      started = { timedOut: false, exitCode: null };
-      return open(children.get(context.attempt) as GatedChild, context, options, started);
-    },
-    classify: (error) => (failed === "hold" && error instanceof CommandFailed ? "doubt" : undefined),
-  });
-  if (await options.mayBeForgotten?.()) {
-    const found = await action.status({ slot });
-    if (found.status === "absent") return { outcome: found, started: null };
+  const action = ledger.action<SlotInput, CommandResult, CommandDraft>(
+    jobAction(job),
+    asContainer({
+      ...SLOT_KEY,
+      ...(options.lease !== undefined && { lease: options.lease }),
+      ...(options.timeout !== undefined && { timeout: options.timeout }),
+      ...(options.keep !== undefined && { keep: options.keep }),
+      wait: 0,
+      // The next tick is the retry: a scheduler is at it already.
+      retry: { attempts: 1 },
+      doubt: stale === "hold" ? ("hold" as const) : { probe, quietFor: 0 },
+      prepare: async (_: SlotInput, context: AttemptContext) => {
+        // Under way when it was looked at, and failed since.
+        const missing = options.plan === undefined || hasPlan() ? null : await makePlanOnce(context.key);
+        if (missing !== null) throw missing.status === "failed" ? missing.error : new PlanFailed("it is being made");
+        const env = {
+          ...(await environment(ledger.store, options)),
+          ...planned,
+          NEVERTWICE_KEY: context.key,
+          NEVERTWICE_ATTEMPT: String(context.attempt),
+          NEVERTWICE_FENCE: String(context.fence),
+          NEVERTWICE_RESULT_FILE: results.path,
+        };
+        results.clear();
+        const child = await GatedChild.start({ ...options, env });
+        children.set(context.attempt, child);
+        const runner = thisProcess();
+        return {
+          ...child.group,
+          failed,
+          ...(runner !== null && { runner }),
+          ...(options.hold && { doubt: "hold" as const }),
+        };
+      },
+      run: (_: SlotInput, context: AttemptContext) => {
+        started = { timedOut: false, exitCode: null, note: null };
+        return open(children.get(context.attempt) as GatedChild, context, { ...options, results }, started);
+      },
+      classify: (error: unknown) => (failed === "hold" && error instanceof CommandFailed ? "doubt" : undefined),
+    }),
+  );
+  const forgotten = await options.mayBeForgotten?.();
+  let before = await action.status({ slot });
+  if (forgotten && before.status === "absent") return { outcome: before, started: null };
+  if (await noticeDeadRunner(ledger.store, before.key)) before = await action.status({ slot });
+  if (options.plan !== undefined && before.status !== "done" && before.status !== "in_flight") {
+    const missing = await makePlanOnce(before.key);
+    if (missing !== null) return { outcome: missing, started: null };
   }
   let outcome: Outcome<CommandResult>;
   try {
@@ -134,7 +192,45 @@ export async function runCommandJob(ledger: CommandJobLedger, options: CommandJo
   const command = started as StartedCommand | null;
   // Asked to end, it ended well: the ledger may know by now that it is done.
   const late = outcome.status === "unknown" && command?.exitCode === 0 ? await lateSuccess(action, slot) : null;
+  // The slot is done, whatever becomes of this: a plan that keeps no end is only kept longer.
+  if (options.plan !== undefined && (late ?? outcome).status === "done")
+    await endPlan(ledger.store, options, before.key).catch(() => {});
   return { outcome: late ?? outcome, started: command };
+}
+
+/** Null: the plan is there. Otherwise what stands in its way, and the command is not run. */
+async function planInto(
+  variables: Record<string, string>,
+  ledger: CommandJobLedger,
+  options: CommandJobOptions & { readonly plan: string },
+  { folder, key }: { readonly folder: string; readonly key: string },
+): Promise<Outcome<CommandResult> | null> {
+  try {
+    const { timeout, ...rest } = options;
+    const env = await environment(ledger.store, options);
+    const plan = await makePlan(ledger, { ...rest, env, ...(timeout !== undefined && { timeout: String(timeout) }) });
+    const file = join(folder, "plan.json");
+    writeFileSync(file, JSON.stringify(plan ?? null));
+    Object.assign(variables, planVariables(plan, file));
+    return null;
+  } catch (error) {
+    if (error instanceof PlanFailed) return { status: "failed", key, error, final: false };
+    const outcome = isNevertwiceError(error) ? (error.outcome as Outcome<never> | undefined) : undefined;
+    if (outcome?.status !== "in_flight") throw error;
+    return { ...outcome, key };
+  }
+}
+
+/** From now on the plan is kept for as long as its slot. */
+async function endPlan(store: Store, { job, slot, tenant }: CommandJobOptions, slotKey: string): Promise<void> {
+  const [done] = await store.read([slotKey]);
+  if (!done) return;
+  const retain = async (key: string, keepMs: number | null) => {
+    const [stored] = await store.read([key]);
+    const change = transition(stored?.record ?? null, { type: "retain", keepMs }, instantOf(store));
+    if (stored && change.ok) await store.write([{ record: change.record, expected: stored.version }]);
+  };
+  await keepPlan({ store, tenant: tenant ?? "", secret: undefined, retain }, { job, slot }, done.record.keepMs);
 }
 
 const LATE_LOOKS = 40;
@@ -155,7 +251,7 @@ async function lateSuccess(
 async function open(
   child: GatedChild,
   context: AttemptContext,
-  options: CommandJobOptions,
+  options: CommandJobOptions & { readonly results: ResultFile },
   started: StartedCommand,
 ): Promise<CommandResult> {
   const stopListening = options.onSignal((signal) => child.signal(signal));
@@ -169,7 +265,7 @@ async function open(
     const end = withoutSecrets(await child.run());
     const { exitCode, durationMs, lastLines } = end;
     started.exitCode = exitCode;
-    if (exitCode === 0) return { exitCode, durationMs, lastLines };
+    if (exitCode === 0) return { exitCode, durationMs, lastLines, ...ownResult(options, started) };
     // What a failed command left running would meet the next attempt.
     signalGroup(child.group.group, "SIGTERM");
     const failure = new CommandFailed(end);
@@ -185,16 +281,29 @@ function withoutSecrets(end: CommandEnd): CommandEnd {
   return { ...end, lastLines: end.lastLines.map(redact) };
 }
 
-/** For the command, whatever it is written in. */
-function environment(options: CommandJobOptions, context: AttemptContext): Record<string, string | undefined> {
+function ownResult(
+  { results, resultFile }: { readonly results: ResultFile; readonly resultFile?: string },
+  started: StartedCommand,
+): { result?: unknown } {
+  const own = results.read();
+  if (own.as === "result") return { result: own.result };
+  const where = resultFile === undefined ? "NEVERTWICE_RESULT_FILE" : `--result-file ${resultFile}`;
+  if (own.as === "unusable") started.note = `its result was not kept (${where}): ${own.why}`;
+  else if (resultFile !== undefined) started.note = `it wrote no result to ${where}`;
+  return {};
+}
+
+/** For the command, whatever it is written in, and for the command that makes its plan. */
+async function environment(store: Store, options: CommandJobOptions): Promise<Record<string, string | undefined>> {
+  const { job, slot, tenant = "", recent = DEFAULT_RECENT, times } = options;
+  const number = slotNumber(slot, times ?? "any");
   return {
     ...options.env,
-    NEVERTWICE_KEY: context.key,
-    NEVERTWICE_JOB: options.job,
-    NEVERTWICE_SLOT: options.slot,
-    NEVERTWICE_ATTEMPT: String(context.attempt),
-    NEVERTWICE_FENCE: String(context.fence),
-    NEVERTWICE_SEED: seed(options.job, options.slot).hex,
+    NEVERTWICE_JOB: job,
+    NEVERTWICE_SLOT: slot,
+    ...(number !== null && { NEVERTWICE_SLOT_NUMBER: String(number) }),
+    NEVERTWICE_SEED: seed(job, slot).hex,
+    NEVERTWICE_RECENT: await recentVariable(store, { job, tenant, count: recent }),
   };
 }
 
@@ -212,35 +321,5 @@ async function takenOver(
   if (stored === undefined || stored === null) return "not-done";
   const { record } = stored;
   if (isHeld(record) || (failed === "hold" && !runnerDied(record))) return "unknown";
-  const group = groupOf(record);
-  // No command's group: the attempt was one of a job in code, of which no process tells anything.
-  return group === null || groupStanding(group) === "alive" ? "unknown" : "not-done";
-}
-
-/** The runner saw the command's end, or ended it, and the policy of that attempt leaves the rest to a person. */
-export function isHeld(record: LedgerRecord): boolean {
-  return !runnerDied(record) && heldOnFailure(record);
-}
-
-/** Nobody reported the end of the attempt: its lease ran out. Otherwise its runner lived and wrote the doubt itself. */
-function runnerDied({ history, attempt }: LedgerRecord): boolean {
-  const doubted = history.findLast(({ to }) => to === "unknown");
-  return doubted?.attempt === attempt && doubted.event === "lapse";
-}
-
-/** The policy of the attempt itself: the call that asks may have been given another one. */
-function heldOnFailure({ draft, error }: LedgerRecord): boolean {
-  if (error?.name === COMMAND_FAILED) return true;
-  return (
-    draft !== null && "json" in draft && (JSON.parse(draft.json) as Partial<CommandDraft> | null)?.failed === "hold"
-  );
-}
-
-/** The process group that a job's record speaks of; null: none, or not readable. */
-export function groupOf({ draft }: Pick<LedgerRecord, "draft">): ProcessGroup | null {
-  if (draft === null || !("json" in draft)) return null;
-  const group = JSON.parse(draft.json) as Partial<ProcessGroup> | null;
-  return typeof group?.group === "number" && typeof group.started === "string" && typeof group.realm === "string"
-    ? (group as ProcessGroup)
-    : null;
+  return stillRuns(record) ? "unknown" : "not-done";
 }

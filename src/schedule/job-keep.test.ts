@@ -308,13 +308,14 @@ describe("the plan of a slot that is not done", () => {
   const slot = Date.parse("2026-01-01T00:00:00Z");
   const settle = { by: "kim", reason: "not on the site" };
 
-  function planned(failure: unknown) {
+  function planned(failure: unknown, doubt?: "hold") {
     const there = world("2026-01-01T01:00:00Z");
     const seen: unknown[] = [];
     let plans = 0;
     const job = there.host({
       every: "1d",
       retry: { attempts: 1 },
+      ...(doubt !== undefined && { doubt }),
       plan: () => ({ topic: ++plans }),
       run: ({ plan }) => {
         seen.push(plan);
@@ -333,7 +334,7 @@ describe("the plan of a slot that is not done", () => {
   }
 
   it("in doubt, and settled as not done after months, it is run with the same plan", async () => {
-    const { job, seen, later, planRecord, plans } = planned(new Error("socket hang up"));
+    const { job, seen, later, planRecord, plans } = planned(new Error("socket hang up"), "hold");
     const { key } = await job.runAt(slot);
     await later(400);
     await job.nt.resolve({ key }, { as: "not-done", ...settle });
@@ -361,7 +362,7 @@ describe("the plan of a slot that is not done", () => {
   });
 
   it("settled as done by a person, it gets its end when the slot is next asked for", async () => {
-    const { job, planRecord, now } = planned(new Error("socket hang up"));
+    const { job, planRecord, now } = planned(new Error("socket hang up"), "hold");
     const { key } = await job.runAt(slot);
     await job.nt.resolve({ key }, { as: "done", ...settle });
     expect((await planRecord())?.record.expiresAt).toBeNull();
@@ -370,7 +371,7 @@ describe("the plan of a slot that is not done", () => {
   });
 
   it("made by a release that gave it an end, it loses that end when the slot is run again", async () => {
-    const there = planned(new Error("socket hang up"));
+    const there = planned(new Error("socket hang up"), "hold");
     const { key } = await there.job.runAt(slot);
     const { record, version } = (await there.planRecord()) as NonNullable<Awaited<ReturnType<typeof there.planRecord>>>;
     const ending = { ...record, keepMs: 30 * DAY, expiresAt: there.now() + 30 * DAY };

@@ -13,8 +13,8 @@ export type CatchUp = "none" | "last" | { readonly all: number };
 export interface JobLoopOptions<R> {
   readonly times: Timetable;
   readonly catchUp: CatchUp;
-  /** Tries of one slot by this process. */
-  readonly attempts: number;
+  /** A slot in doubt may be settled without a person: it is looked at again. */
+  readonly settles: boolean;
   readonly now: () => number;
   readonly clock: Clock;
   readonly attempt: (at: number) => Promise<Outcome<R>>;
@@ -31,6 +31,9 @@ const LONGEST_SLEEP_MS = 60_000;
 /** Without catching up, an instant may still be this late: timers and machines are. */
 const LATE_MS = 60_000;
 const MOST_CATCH_UP = 1_000;
+// A doubt that is not settled yet: something of the attempt still runs, or it is held. About two days.
+const MOST_LOOKS = 50;
+const LONGEST_PAUSE_MS = 3_600_000;
 // Slots whose end is not known yet; beyond this the oldest are left to whoever looks at the ledger.
 const MOST_OPEN = 1_000;
 
@@ -44,7 +47,7 @@ export function checkCatchUp(catchUp: CatchUp, where: string): void {
 }
 
 interface Open {
-  tries: number;
+  looks: number;
   /** Look again then. */
   dueAt: number;
 }
@@ -126,30 +129,41 @@ export class JobLoop<R> {
   }
 
   async #run(at: number): Promise<Outcome<R>> {
-    const tries = (this.#open.get(at)?.tries ?? 0) + 1;
+    const looks = (this.#open.get(at)?.looks ?? 0) + 1;
     let outcome: Outcome<R>;
     try {
       outcome = await this.#options.attempt(at);
     } catch (error) {
       // The store was down, most likely: the slot stays open, and is looked at again.
-      this.#keepOpen(at, tries, this.#options.now() + LONGEST_SLEEP_MS / 2);
+      this.#keepOpen(at, looks, this.#options.now() + LONGEST_SLEEP_MS / 2);
       throw error;
     }
-    const again = this.#lookAgainAt(outcome, tries);
+    const again = this.#lookAgainAt(outcome, looks);
     if (again === null) this.#open.delete(at);
-    else this.#keepOpen(at, tries, again);
+    else this.#keepOpen(at, looks, again);
     return outcome;
   }
 
   /** Null: settled, or for somebody else to settle. */
-  #lookAgainAt(outcome: Outcome<R>, tries: number): number | null {
-    if (outcome.status === "in_flight") return Math.max(outcome.until, this.#options.now() + 1);
-    if (outcome.status !== "failed" || outcome.final || tries >= this.#options.attempts) return null;
-    return outcome.retryAt ?? this.#options.now() + 1_000;
+  #lookAgainAt(outcome: Outcome<R>, looks: number): number | null {
+    const now = this.#options.now();
+    switch (outcome.status) {
+      case "in_flight":
+        // Its holder may end, or die, long before its lease does.
+        return Math.min(Math.max(outcome.until, now + 1), now + LONGEST_SLEEP_MS);
+      case "failed":
+        // How often is counted in the ledger, over all processes: without a time for the next try there is none.
+        return outcome.final || outcome.retryAt === undefined ? null : Math.max(outcome.retryAt, now + 1);
+      case "unknown":
+        if (!this.#options.settles || looks > MOST_LOOKS) return null;
+        return now + Math.min(LONGEST_PAUSE_MS, (LONGEST_SLEEP_MS / 2) * 2 ** Math.min(looks - 1, 10));
+      default:
+        return null;
+    }
   }
 
-  #keepOpen(at: number, tries: number, dueAt: number): void {
-    this.#open.set(at, { tries, dueAt });
+  #keepOpen(at: number, looks: number, dueAt: number): void {
+    this.#open.set(at, { looks, dueAt });
     const [oldest] = this.#open.keys();
     if (this.#open.size > MOST_OPEN && oldest !== undefined) this.#open.delete(oldest);
   }

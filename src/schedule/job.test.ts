@@ -194,10 +194,11 @@ describe("R2: failures", () => {
     expect(tries).toBe(3);
   });
 
-  it("a doubt is held for a person, and the next slots go on", async () => {
+  it("R9: with doubt: hold a failed run waits for a person, and the next slots go on", async () => {
     const { host, pass, ran } = world("2026-01-15T06:04:00Z");
     let first = true;
     const job = host("a", {
+      doubt: "hold",
       run: ({ slot }) => {
         ran.push(slot);
         if (first) {

@@ -5,11 +5,15 @@
 import { type At, atMs } from "../core/at.ts";
 import { type Duration, formatDuration } from "../core/duration.ts";
 import { configError, noSuchOption } from "../core/errors.ts";
+import { deriveKey } from "../core/key.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import { DEFAULT_KEEP, type PolicyOptions, resolveKeep } from "../core/policy.ts";
+import { asContainer, DEFAULT_KEEP, type PolicyOptions, resolveKeep } from "../core/policy.ts";
+import type { LedgerRecord } from "../core/record.ts";
 import { redact } from "../core/redact.ts";
+import type { RetryOptions } from "../core/retry.ts";
 import type { Store } from "../core/store.ts";
 import type { Action } from "../engine/action.ts";
+import { PACED, type PacedOptions } from "../engine/call.ts";
 import type { Clock } from "../engine/clock.ts";
 import type { AttemptContext, Logger } from "../engine/context.ts";
 import type { ActionOptions } from "../engine/definition.ts";
@@ -18,7 +22,17 @@ import { jobAction, planAction, SLOT_KEY, type SlotInput, sameSlot } from "./job
 import { type CatchUp, checkCatchUp, JobLoop } from "./job-loop.ts";
 import { keepPlan, keptPlan, planVerdict } from "./kept-plan.ts";
 import { KnownSlots } from "./known-slots.ts";
+import { thisProcess } from "./process-group.ts";
+import { recentResults } from "./recent-results.ts";
 import { type Seed, seed } from "./seed.ts";
+import {
+  type AttemptDraft,
+  type DraftReader,
+  failureVerdict,
+  isHeld,
+  noticeDeadRunner,
+  stillRuns,
+} from "./slot-attempt.ts";
 import { slotKeep } from "./slot-keep.ts";
 import { instantOfSlot, slotOfInstant, type TimetableOptions, timetable } from "./timetable.ts";
 
@@ -40,12 +54,17 @@ export interface JobContext<P> extends AttemptContext {
   readonly seed: Seed;
   /** What `plan` returned, the same for every run of this slot. */
   readonly plan: P;
+  /** One field of the job's last results, the newest first. */
+  recent(count: number, field: string): Promise<unknown[]>;
 }
 
 export interface JobOptions<R, P = undefined>
   extends TimetableOptions,
     Omit<PolicyOptions<never>, "doubt" | "wait" | "effect"> {
-  /** hold: a run that may have happened waits for a person. retry: it is run again. */
+  /**
+   * Left out: a run that threw, timed out or whose process died is run again, within `retry`. The effects inside are what
+   * is guarded. "hold": it waits for a person. "retry": run again also where an earlier attempt was to be held.
+   */
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
   /** Instants that passed while nobody looked: "last" (unless given) runs the last one, "none" none, { all: n } up to n. */
   readonly catchUp?: CatchUp;
@@ -110,6 +129,11 @@ export interface JobServices {
 
 const OPTIONS = new Set("cron every tz catchUp plan run keep lease timeout doubt retry whenStoreDown".split(" "));
 const MOST_RECENT = 1_000;
+// Long enough for heartbeats, and short enough that a planner that was killed does not hold up the slot.
+const PLAN_LEASE = "60s";
+// Pauses that double from two seconds on, half an hour to an hour in all: a provider that is down for some minutes costs
+// no slot, and a job that crashes every time is left to a person after twelve attempts.
+const RETRY: RetryOptions = { attempts: 12, backoff: "2s", max: "1h" };
 
 export function createJob<R, P>(
   name: string,
@@ -124,52 +148,110 @@ export function createJob<R, P>(
     where,
   );
   const keep = slotKeep(policy.keep, times.longestGapMs(), where, catchUp);
-  const recent = (count: number, field: string) => recentResults(services, name, count, field);
+  const recent = (count: number, field: string) => recentField(services, name, count, field);
+  const { doubt, retry, ...lasting } = policy;
   const span = {
     ...(policy.lease !== undefined && { lease: policy.lease }),
     ...(policy.timeout !== undefined && { timeout: policy.timeout }),
   };
+  const contained = doubt === undefined || doubt === "retry";
+  const draftOf: DraftReader = (record) => services.payloads.load(record as LedgerRecord, "draft").value as never;
+  /** Slots whose function has not returned, though its attempt may be over. */
+  const running = new Map<string, number>();
+  const plans = new Map<string, P>();
 
-  const action = services.action<SlotInput, R, { plan: P }>(jobAction(name), {
-    ...policy,
-    keep,
-    ...SLOT_KEY,
-    wait: 0,
-    ...(plan !== undefined && {
-      prepare: async ({ slot }, { attempt: number }) => ({ plan: await planOf(slot, plan, number) }),
-      classify: planVerdict,
+  const probe = async ({ slot }: SlotInput, { key }: { readonly key: string }) => {
+    if (running.has(slot)) return "unknown";
+    const [stored] = await services.store.read([key]);
+    if (!stored) return "not-done";
+    const held = doubt === undefined && isHeld(stored.record, draftOf);
+    return held || stillRuns(stored.record, draftOf) ? "unknown" : "not-done";
+  };
+
+  const action = services.action<SlotInput, R, AttemptDraft>(
+    jobAction(name),
+    asContainer({
+      ...lasting,
+      keep,
+      ...SLOT_KEY,
+      wait: 0,
+      retry: { ...RETRY, ...retry },
+      doubt: contained ? { probe, quietFor: 0 } : doubt,
+      classify: (error: unknown) =>
+        planVerdict(error) ?? (contained ? failureVerdict(error, services.store.now()) : undefined),
+      prepare: async ({ slot }: SlotInput, { attempt: number }: AttemptContext) => {
+        // Before the mark, so that a process that dies while it plans leaves nothing to hold. Where nothing is held the plan is
+        // made after it: by then the ledger knows the runner, and its death is noticed.
+        if (plan !== undefined && !contained) plans.set(`${number} ${slot}`, await planOf(slot, plan, number));
+        const runner = thisProcess();
+        return { ...(runner !== null && { runner }), ...(doubt === "hold" && { doubt }) };
+      },
+      run: async ({ slot }: SlotInput, context: AttemptContext) => {
+        running.set(slot, (running.get(slot) ?? 0) + 1);
+        try {
+          return await run({
+            ...context,
+            job: name,
+            slot,
+            at: new Date(instantOfSlot(slot) as number),
+            seed: seedOf(slot),
+            plan: (plan === undefined ? undefined : await plannedFor(slot, plan, context.attempt)) as P,
+            recent,
+          });
+        } finally {
+          const others = (running.get(slot) as number) - 1;
+          if (others === 0) running.delete(slot);
+          else running.set(slot, others);
+        }
+      },
     }),
-    run: async ({ slot }, context, draft) =>
-      run({
-        ...context,
-        job: name,
-        slot,
-        at: new Date(instantOfSlot(slot) as number),
-        seed: seed(name, slot),
-        // The draft of an attempt by `nevertwice run` has no plan.
-        plan: (plan === undefined || (draft !== undefined && "plan" in draft)
-          ? draft?.plan
-          : await planOf(slot, plan, context.attempt)) as P,
-      }),
-  });
+  );
+
+  /** Made in `prepare` where a doubt is held; otherwise, and for an attempt that is resent, it is the slot's. */
+  async function plannedFor(slot: string, plan: (context: PlanContext) => P | Promise<P>, attempt: number): Promise<P> {
+    const made = `${attempt} ${slot}`;
+    if (!plans.has(made)) return planOf(slot, plan, attempt);
+    const planned = plans.get(made) as P;
+    plans.delete(made);
+    return planned;
+  }
 
   /** An intent of its own: a confirmed record never changes, whoever runs the slot and however often. */
   async function planOf(slot: string, plan: (context: PlanContext) => P | Promise<P>, attempt: number): Promise<P> {
     const draw = async () =>
       keptPlan(
-        await plan({ job: name, slot, at: new Date(instantOfSlot(slot) as number), seed: seed(name, slot), recent }),
+        await plan({ job: name, slot, at: new Date(instantOfSlot(slot) as number), seed: seedOf(slot), recent }),
         where,
       );
-    const terms = { ...span, keep: "forever", doubt: "retry", classify: planVerdict } as const;
+    const terms = asContainer({
+      lease: PLAN_LEASE,
+      ...span,
+      keep: "forever",
+      doubt: "retry",
+      classify: planVerdict,
+    } as const);
     const made = await services.once(planAction(name), [slot], draw, terms);
     // An earlier release gave it an end.
     if (attempt > 1) await keepPlan(services, { job: name, slot }, null);
     return made;
   }
 
-  const attempt = async (at: number) => {
+  const seedOf = (slot: string) => seed(name, slot, times);
+  const keyOf = (slot: string) =>
+    deriveKey({
+      tenant: services.tenant,
+      action: jobAction(name),
+      version: 1,
+      scope: null,
+      parts: [slot],
+      secret: services.secret,
+    });
+
+  const attempt = async (at: number, paced?: "paced") => {
     const slot = slotOfInstant(at);
-    const outcome = sameSlot(await action.attempt({ slot, at }));
+    await noticeDeadRunner(services.store, keyOf(slot), draftOf);
+    const pace: PacedOptions = paced === undefined ? {} : { [PACED]: true };
+    const outcome = sameSlot(await action.attempt({ slot, at }, pace));
     // The slot is done, whatever becomes of this: a plan that keeps no end is only kept longer.
     if (plan !== undefined && outcome.status === "done")
       await keepPlan(services, { job: name, slot }, keepMs).catch(() => {});
@@ -188,10 +270,10 @@ export function createJob<R, P>(
   const loop = new JobLoop<R>({
     times,
     catchUp: catchUp ?? "last",
-    attempts: policy.retry?.attempts ?? 5,
+    settles: contained,
     now: () => services.store.now(),
     clock: services.clock,
-    attempt,
+    attempt: (at) => attempt(at, "paced"),
     since,
     knownFrom: (at) => known.from(at),
     onForgotten: (instants) =>
@@ -263,7 +345,7 @@ function check<R, P>(options: JobOptions<R, P>, where: string): void {
   checkCatchUp(options.catchUp ?? "last", where);
 }
 
-async function recentResults(services: JobServices, name: string, count: number, field: string): Promise<unknown[]> {
+async function recentField(services: JobServices, job: string, count: number, field: string): Promise<unknown[]> {
   if (!Number.isSafeInteger(count) || count < 1 || count > MOST_RECENT)
     throw configError(`recent: count is ${String(count)}; it takes a whole number from 1 to ${MOST_RECENT}.`);
   if (typeof field !== "string" || field === "")
@@ -271,11 +353,10 @@ async function recentResults(services: JobServices, name: string, count: number,
       `recent: field is ${field === undefined ? "missing" : String(field)}. Pass the name of a field of the results as second argument: recent(${count}, "slug") returns that field of the last ${count} results, the newest first.`,
     );
   services.requireOpen();
-  const query = { action: jobAction(name), states: ["confirmed"] as const, limit: count, tenant: services.tenant };
-  const { items } = await services.store.list(query);
-  return items.flatMap(({ record }) => {
-    const result = services.payloads.load(record, "result").value as Record<string, unknown> | null | undefined;
-    const value = typeof result === "object" && result !== null ? result[field] : undefined;
+  const load = (record: LedgerRecord) => services.payloads.load(record, "result").value;
+  const results = await recentResults(services.store, load, { job, tenant: services.tenant, count });
+  return results.flatMap((result) => {
+    const value = typeof result === "object" ? (result as Record<string, unknown>)[field] : undefined;
     return value === undefined ? [] : [value];
   });
 }

@@ -26,7 +26,18 @@ export function longestCronGapMs(cron: CronExpression, where: string): number {
   return gapMs;
 }
 
-function findLongestGapMs(pattern: string, where: string): number {
+export interface CronParts {
+  /** The times of day without seconds, in milliseconds after midnight. */
+  readonly times: readonly number[];
+  /** The seconds of a minute, in milliseconds. */
+  readonly seconds: readonly number[];
+  /** The days alone, each at midnight in UTC. */
+  readonly days: CronExpression;
+  readonly everyDay: boolean;
+}
+
+/** Times of day and days, apart from each other and from the zone. */
+export function cronParts(pattern: string, where: string): CronParts {
   // Five fields, or seconds in front of them, or a year behind those; nicknames such as @yearly are spelled out already.
   const fields = pattern.trim().split(/\s+/);
   const [seconds, [minute, hour, ...days]] = fields.length > 5 ? [fields[0], fields.slice(1)] : ["0", fields];
@@ -34,12 +45,21 @@ function findLongestGapMs(pattern: string, where: string): number {
   const minutes = instants(parse(minute, "*", "*", "*", "*"), HOUR_MS);
   const hours = instants(parse(0, hour, "*", "*", "*"), DAY_MS);
   const [date, month, weekday, ...year] = days;
-  const dayGapMs = longestDayGapMs(parse(0, 0, 0, date, month, weekday, ...year));
-  const times = hours.flatMap((from) => minutes.map((at) => from + at));
+  return {
+    times: hours.flatMap((from) => minutes.map((at) => from + at)),
+    seconds: instants(parse(seconds, "*", "*", "*", "*", "*"), 60_000),
+    days: parse(0, 0, 0, date, month, weekday, ...year),
+    everyDay: [date, month, weekday, ...year].every((field) => field === "*"),
+  };
+}
+
+function findLongestGapMs(pattern: string, where: string): number {
+  const { times, seconds, days } = cronParts(pattern, where);
+  const dayGapMs = longestDayGapMs(days);
   const [first = 0, last = 0] = [times[0], times.at(-1)];
   const within = times.slice(1).map((at, index) => at - (times[index] as number));
   // Not worth a walk through the seconds: at most a minute longer.
-  const slackMs = /^\d+$/.test(seconds as string) ? 0 : 60_000;
+  const slackMs = seconds.length === 1 ? 0 : 60_000;
   return Math.max(dayGapMs === 0 ? 0 : dayGapMs + first - last, ...within) + slackMs;
 }
 

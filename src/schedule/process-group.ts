@@ -15,6 +15,24 @@ export interface ProcessGroup {
   readonly realm: string;
 }
 
+/** One process of this host, told apart from others that get its number later. */
+export interface RunningProcess {
+  readonly pid: number;
+  readonly started: string;
+  readonly realm: string;
+}
+
+/** Null where the boot cannot be named: then nobody could say later that this process has ended. */
+export function thisProcess(): RunningProcess | null {
+  const started = process.platform === "linux" ? startOf(process.pid) : null;
+  return started === null ? null : { pid: process.pid, started, realm: realm() };
+}
+
+/** Surely: it was a process of this boot and namespace, and is not there any more. */
+export function hasEnded({ pid, started, realm: home }: RunningProcess): boolean {
+  return process.platform === "linux" && home === realm() && startOf(pid) !== started;
+}
+
 const PS_TIMEOUT_MS = 2_000;
 
 /** Null: the leader is gone already. */

@@ -2,6 +2,7 @@
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError } from "../core/errors.ts";
 import { parseCron } from "./cron-library.ts";
+import { cronNumbers } from "./cron-number.ts";
 import { longestCronGapMs } from "./longest-gap.ts";
 
 export interface Timetable {
@@ -9,6 +10,8 @@ export interface Timetable {
   next(after: number): number | null;
   /** The last instants up to and including this one, oldest first. */
   upTo(at: number, count: number): number[];
+  /** Counts the instants: the next one has the next number. */
+  number(at: number): number;
   /** The longest time from one instant to the next; 0: there are no two. */
   longestGapMs(): number;
 }
@@ -36,6 +39,7 @@ function byCron(expression: string, zone: string, where: string): Timetable {
   const cron = parseCron(expression, zone, where);
   return {
     longestGapMs: () => longestCronGapMs(cron, where),
+    number: cronNumbers(cron, zone, where),
     next: (after) => cron.nextRun(new Date(after))?.getTime() ?? null,
     upTo: (at, count) =>
       cron
@@ -53,6 +57,7 @@ function byInterval(everyMs: number, where: string): Timetable {
   const last = (at: number) => Math.floor(at / everyMs) * everyMs;
   return {
     longestGapMs: () => everyMs,
+    number: (at) => Math.floor(at / everyMs),
     next: (after) => last(after) + everyMs,
     upTo: (at, count) => Array.from({ length: count }, (_, i) => last(at) - (count - 1 - i) * everyMs),
   };

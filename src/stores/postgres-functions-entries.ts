@@ -79,19 +79,17 @@ BEGIN
       r.queued := true;
       r.holder := me;
       r.fate := '{"dueAt":' || due || '}';
-      IF is_there THEN
-        r := @._store(r, at);
-      ELSE
-        r := @._stored(r, at);
-        INSERT INTO @.records SELECT (r).* ON CONFLICT DO NOTHING;
-        CONTINUE WHEN NOT FOUND;
-      END IF;
+      -- A new row, so that nothing of the old one is left in it.
+      DELETE FROM @.records t WHERE is_there AND t.key = id AND t.tenant = tenant;
+      r := @._stored(r, at);
+      INSERT INTO @.records SELECT (r).* ON CONFLICT DO NOTHING;
+      CONTINUE WHEN NOT FOUND;
       PERFORM @._ring(r, false);
       RETURN jsonb_build_object('key', @._key_text(id), 'created', true, 'state', 'pending');
     END IF;
     EXIT;
   END LOOP;
-  IF NOT is_there THEN
+  IF NOT is_there OR @._over(found_row, at) THEN
     RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'the record kept changing under this call. Call again.';
   END IF;
   r := found_row;
@@ -168,16 +166,14 @@ BEGIN
     r := @._begin(found_row, id, tenant, action, scope, version, keep_ms, at);
     r := @._renewed(r, print.guarded, print.loose, print.fields, print.body, NULL, false);
     r := @._taken(r, 'sent', me, lease_ms, true, at);
-    IF is_there THEN
-      r := @._store(r, at);
-      EXIT;
-    END IF;
+    -- A new row, so that nothing of the old one is left in it.
+    DELETE FROM @.records t WHERE is_there AND t.key = id AND t.tenant = tenant;
     r := @._stored(r, at);
     INSERT INTO @.records SELECT (r).* ON CONFLICT DO NOTHING;
     inserted := FOUND;
     EXIT WHEN inserted;
   END LOOP;
-  IF r.key IS NULL OR (NOT inserted AND is_there AND NOT @._over(found_row, at)) THEN
+  IF NOT inserted AND is_there AND NOT @._over(found_row, at) THEN
     r := found_row;
     rest := @._rest(r.doc);
     differs := @._differs(r.doc, print.guarded, print.loose, print.fields, free);
@@ -204,7 +200,7 @@ BEGIN
       r := @._renewed(r, print.guarded, print.loose, print.fields, print.body, keep_ms, keep_ms IS NOT NULL);
       r := @._store(@._taken(r, 'sent', me, lease_ms, true, at), at);
     END IF;
-  ELSIF NOT inserted AND NOT is_there THEN
+  ELSIF NOT inserted THEN
     RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'the record kept changing under this call. Call again.';
   END IF;
   RETURN jsonb_build_object('status', 'claimed', 'key', @._key_text(id), 'attempt', r.attempt, 'fence', r.fence, 'holder', r.holder, 'until', round(r.lease_until));

@@ -40,7 +40,7 @@ describe.each([
 
   it.each(names)("D7: %s", async (name) => {
     const python = startPython([SCENARIOS, name], at);
-    const { code } = (await python.exited) as { code: number };
+    const { code } = await python.exited;
     expect(code, python.stderr).toBe(0);
   });
 
@@ -78,13 +78,13 @@ describe.each([
   });
 
   it("D7: the service is restarted while an attempt is under way: it settles afterwards", async () => {
-    const service = await startService({ store });
-    const port = Number(new URL(service.url).port);
+    const socket = `${folder}/restart-${store.length}.sock`;
+    const service = await startService({ store, socket });
     const id = `restart-${store}`;
     const python = startPython([SCENARIOS, "suspended", id, "60s"], { url: service.url, provider: provider.url });
     await python.event("inside");
     await service.process.kill();
-    await startService({ store, port });
+    await startService({ store, socket });
     python.tell("go on");
     await python.event("done");
     expect(provider.effectsOf(id)).toBe(1);
@@ -94,7 +94,7 @@ describe.each([
     const socket = `${folder}/${store.length}.sock`;
     const { url } = await startService({ store, socket });
     const python = startPython([SCENARIOS, "once_runs_and_repeats_get_the_result"], { url, provider: provider.url });
-    expect(((await python.exited) as { code: number }).code, python.stderr).toBe(0);
+    expect((await python.exited).code, python.stderr).toBe(0);
   });
 });
 

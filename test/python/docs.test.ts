@@ -24,11 +24,11 @@ it.each(blocks.filter(({ runs }) => runs))(
     const python = startPython(["-u", "-c", lines(code)], { url, provider: "" });
     python
       .says((said) => {
-        printed.push((said as { text: string }).text.slice(2));
+        printed.push(said.text.slice(2));
         return false;
       })
       .catch(() => {});
-    const { code: exit } = (await python.exited) as { code: number };
+    const { code: exit } = await python.exited;
     process.end();
     expect(exit, python.stderr).toBe(0);
     expect(printed).toEqual(prints);

@@ -1,5 +1,4 @@
 /** `nevertwice serve` as a process of its own, and Python programs that are its clients. */
-import { createServer } from "node:net";
 import { fileURLToPath } from "node:url";
 import { startCommand } from "../crash/lib/processes.mjs";
 
@@ -9,21 +8,20 @@ const CLIENT = fileURLToPath(new URL("../../clients/python", import.meta.url));
 export const PYTHON = "/usr/bin/python3";
 export const TOKEN = "a-token-for-the-python-tests-0123";
 
-/** A port that is free now: a service that is killed comes back on it. */
-export async function freePort() {
-  const server = createServer();
-  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
-  const { port } = server.address();
-  await new Promise((done) => server.close(done));
-  return port;
-}
+/**
+ * @typedef {{
+ *   said: any[], stderr: string, exited: Promise<{ code: number | null, signal: string | null }>,
+ *   says(fits: (said: any) => boolean): Promise<any>, event(name: string): Promise<any>, stopped(): Promise<void>,
+ *   tell(line: string): void, signal(name: string): void, end(): void, kill(): Promise<{ code: number | null, signal: string | null }>,
+ * }} Child
+ */
 
 /**
- * @param {{ store: string, port?: number, socket?: string, sweep?: string }} options
- * @returns {Promise<{ url: string, process: ReturnType<typeof startCommand> }>}
+ * @param {{ store: string, socket?: string, sweep?: string }} options
+ * @returns {Promise<{ url: string, process: Child }>}
  */
-export async function startService({ store, port = 0, socket, sweep = "200ms" }) {
-  const where = socket === undefined ? ["--port", String(port)] : ["--socket", socket];
+export async function startService({ store, socket, sweep = "200ms" }) {
+  const where = socket === undefined ? ["--port", "0"] : ["--socket", socket];
   const service = startCommand([process.execPath, CLI, "serve", "--store", store, "--sweep", sweep, ...where], {
     NEVERTWICE_SERVE_TOKEN: TOKEN,
   });
@@ -34,7 +32,7 @@ export async function startService({ store, port = 0, socket, sweep = "200ms" })
 /**
  * @param {readonly string[]} args
  * @param {{ url: string, provider: string }} at
- * @returns {ReturnType<typeof startCommand>}
+ * @returns {Child}
  */
 export function startPython(args, { url, provider }) {
   return startCommand([PYTHON, "-B", "-W", "error::ResourceWarning", ...args], {

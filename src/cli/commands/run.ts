@@ -1,32 +1,22 @@
-import { constants } from "node:os";
 import { performance } from "node:perf_hooks";
 import { StringDecoder } from "node:string_decoder";
-import { type Duration, formatDuration } from "../../core/duration.ts";
-import { messageOf } from "../../core/errors.ts";
+import type { Duration } from "../../core/duration.ts";
 import { windowsIn } from "../../core/keep.ts";
-import type { Absent, Outcome } from "../../core/outcome.ts";
-import { DEFAULT_KEEP, resolveKeep, resolvePolicy } from "../../core/policy.ts";
+import { asContainer, DEFAULT_KEEP, resolveKeep, resolvePolicy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
 import { nevertwice } from "../../nevertwice.ts";
-import {
-  CommandFailed,
-  type CommandResult,
-  groupOf,
-  isHeld,
-  runCommandJob,
-  type StartedCommand,
-} from "../../schedule/command-job.ts";
+import { DEFAULT_RECENT, runCommandJob } from "../../schedule/command-job.ts";
+import { requirePlanText } from "../../schedule/command-plan.ts";
 import { jobAction } from "../../schedule/job-action.ts";
 import { KnownSlots } from "../../schedule/known-slots.ts";
-import { groupStanding } from "../../schedule/process-group.ts";
 import { slotLengthMs, slotOf } from "../../schedule/slot.ts";
 import { slotKeep } from "../../schedule/slot-keep.ts";
-import { instantOfSlot, slotOfInstant, timetable } from "../../schedule/timetable.ts";
+import { instantOfSlot, slotOfInstant, type Timetable, timetable } from "../../schedule/timetable.ts";
 import { AGENT, agentOf } from "../agent-flag.ts";
 import type { Command, Context, Sink } from "../command.ts";
-import { asUsage, EXIT, exitOfStatus, UsageError } from "../exit.ts";
-import { moment, shortKey } from "../format.ts";
+import { asUsage, EXIT, UsageError } from "../exit.ts";
 import { openLedger } from "../ledger.ts";
+import { report } from "../run-report.ts";
 import { oneLine } from "../text.ts";
 
 export const run: Command = {
@@ -38,7 +28,7 @@ export const run: Command = {
     "--job <name> --slot <text> [flags] -- <command> [arguments]",
   ],
   about:
-    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over when its lease is over and nothing of its process group is left (--on-stale hold leaves it to a person).\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _ATTEMPT, _FENCE and _SEED in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt or the command was ended by its timeout.",
+    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over once nothing of its process group is left, at once where the ledger is a file of this host and otherwise when the lease is over. --doubt hold leaves whatever ended without success to a person.\nA command may take as long as it takes: it has no timeout unless --timeout is given, and heartbeats keep its lease.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt or the command was ended by its timeout.",
   flags: {
     job: { takes: "value", value: "name", about: "the job; part of the key" },
     per: {
@@ -49,12 +39,32 @@ export const run: Command = {
     cron: { takes: "value", value: "expression", about: "one run per scheduled instant: the last one up to now" },
     slot: { takes: "value", value: "text", about: "one run per this text, such as a deployment's commit" },
     tz: { takes: "value", value: "zone", about: "the zone of --per and --cron: UTC unless given" },
-    lease: { takes: "value", value: "duration", about: "how long a silent runner keeps its slot: 60s unless given" },
-    timeout: { takes: "value", value: "duration", about: "the longest a run may take: 5/6 of the lease unless given" },
+    lease: { takes: "value", value: "duration", about: "how long a silent runner keeps its slot: 30m unless given" },
+    timeout: { takes: "value", value: "duration", about: "the longest a run may take: unlimited unless given" },
     keep: {
       takes: "value",
       value: "duration",
       about: "how long a finished slot is remembered, or forever: 30d, or two slots where that is more",
+    },
+    plan: {
+      takes: "value",
+      value: "command",
+      about: "a shell command that prints the slot's plan as JSON; made once, the same in every attempt",
+    },
+    recent: {
+      takes: "value",
+      value: "n",
+      about: `how many of the last results NEVERTWICE_RECENT has: ${DEFAULT_RECENT} unless given`,
+    },
+    "result-file": {
+      takes: "value",
+      value: "path",
+      about: "where the command writes its result as JSON; NEVERTWICE_RESULT_FILE names it",
+    },
+    doubt: {
+      takes: "value",
+      value: "what",
+      about: "retry (unless given), or hold: both of --on-stale and --on-failure, and for every later call",
     },
     "on-stale": { takes: "value", value: "what", about: "take-over (unless given) or hold" },
     "on-failure": {
@@ -68,7 +78,7 @@ export const run: Command = {
   // The command line after -- counts as words too.
   operands: 1_000,
   examples: [
-    ["run --job digest --per day --tz Europe/Berlin --lease 15m -- node publish.js", "in a crontab, every minute"],
+    ["run --job digest --per day --tz Europe/Berlin -- node publish.js", "in a crontab, every ten minutes"],
     ["run --job deploy --slot $(git rev-parse HEAD) --on-skip 75 -- ./deploy.sh", "one deployment per commit"],
   ],
   run: runJob,
@@ -87,8 +97,13 @@ async function runJob(context: Context): Promise<number> {
     );
   if (args.behindDashes.length === 0)
     throw new UsageError("run needs a command after --: nevertwice run --job digest --per day -- node publish.js");
-  const stale = choice(context, "on-stale", ["take-over", "hold"] as const);
-  const failed = choice(context, "on-failure", ["retry", "hold"] as const);
+  const { hold, stale, failed } = onTrouble(context);
+  const plan = args.text("plan");
+  asUsage(() => requirePlanText(plan));
+  const recent = recentCount(context);
+  const resultFile = args.text("result-file");
+  if (resultFile?.trim() === "")
+    throw new UsageError("--result-file is blank. Name the file that the command writes its result to, as JSON.");
   const onSkip = exitCode(context);
   const { timeoutMs, ...given } = durations(context);
   const lasting = { ...given, ...keepOf(context) };
@@ -103,7 +118,7 @@ async function runJob(context: Context): Promise<number> {
     ...named,
   });
   try {
-    const slot = slotFor(context, nt.store.now());
+    const { slot, times } = slotFor(context, nt.store.now());
     const json = args.on("json");
     const { outcome, started } = await runCommandJob(nt, {
       job,
@@ -111,6 +126,12 @@ async function runJob(context: Context): Promise<number> {
       command: args.behindDashes,
       stale,
       failed,
+      hold,
+      recent,
+      ...(tenant !== undefined && { tenant }),
+      ...(plan !== undefined && { plan }),
+      ...(resultFile !== undefined && { resultFile }),
+      ...(times !== undefined && { times }),
       ...lasting,
       mayBeForgotten: () => mayBeForgotten(context, { job, slot, keep: lasting.keep }, nt.store),
       // What the command guards itself is done by the same agent.
@@ -125,6 +146,30 @@ async function runJob(context: Context): Promise<number> {
   } finally {
     await nt.close();
   }
+}
+
+/** One word for both, or each by itself. */
+function onTrouble(context: Context): { hold: boolean; stale: "take-over" | "hold"; failed: "retry" | "hold" } {
+  const hold = choice(context, "doubt", ["retry", "hold"] as const) === "hold";
+  const stale = choice(context, "on-stale", ["take-over", "hold"] as const);
+  const failed = choice(context, "on-failure", ["retry", "hold"] as const);
+  if (!hold) return { hold, stale, failed };
+  for (const flag of ["on-stale", "on-failure"]) {
+    const given = context.args.text(flag);
+    if (given !== undefined && given !== "hold")
+      throw new UsageError(`--doubt hold and --${flag} ${given} say two things. Leave one of them out.`);
+  }
+  return { hold, stale: "hold", failed: "hold" };
+}
+
+const MOST_RECENT = 1_000;
+
+function recentCount({ args }: Context): number {
+  const text = args.text("recent");
+  if (text === undefined) return DEFAULT_RECENT;
+  const count = Number(text);
+  if (/^\d+$/.test(text) && count <= MOST_RECENT) return count;
+  throw new UsageError(`--recent ${oneLine(text)}: it takes a whole number from 0 to ${MOST_RECENT}.`);
 }
 
 function choice<T extends string>({ args }: Context, flag: string, words: readonly [T, ...T[]]): T {
@@ -151,7 +196,7 @@ function durations({ args }: Context): { lease?: string; timeout?: string; keep?
       return text === undefined ? [] : [[flag, text]];
     }),
   );
-  const { timeoutMs } = asUsage(() => resolvePolicy(given, "run"));
+  const { timeoutMs } = asUsage(() => resolvePolicy(asContainer(given), "run"));
   return { ...given, timeoutMs };
 }
 
@@ -170,21 +215,21 @@ function keepOf({ args }: Context): { keep?: Duration | "forever" } {
   });
 }
 
-function slotFor({ args }: Context, now: number): string {
+function slotFor({ args }: Context, now: number): { slot: string; times?: Timetable } {
   const [per, cron, slot, tz] = ["per", "cron", "slot", "tz"].map((flag) => args.text(flag));
   if ([per, cron, slot].filter((one) => one !== undefined).length !== 1)
     throw new UsageError("run needs one of --per <window>, --cron <expression> and --slot <text>: one run for each.");
   if (slot !== undefined) {
     if (tz !== undefined) throw new UsageError("--tz belongs to --per and --cron; a --slot is taken as it is.");
     if (slot.trim() === "") throw new UsageError("--slot is blank: every run would share one slot.");
-    return slot;
+    return { slot };
   }
   return asUsage(() => {
-    if (per !== undefined) return slotOf(per, now, tz);
+    if (per !== undefined) return { slot: slotOf(per, now, tz) };
     const times = timetable({ cron: cron as string, ...(tz !== undefined && { tz }) }, "--cron");
     const [last] = times.upTo(now, 1);
     if (last === undefined) throw new UsageError(`--cron ${oneLine(cron as string)}: it was never due up to now.`);
-    return slotOfInstant(last);
+    return { slot: slotOfInstant(last), times };
   });
 }
 
@@ -222,123 +267,4 @@ function forwardSignals(listen: (signal: NodeJS.Signals) => void): () => void {
   return () => {
     for (const signal of FORWARDED) process.off(signal, listen);
   };
-}
-
-interface Asked {
-  readonly job: string;
-  readonly slot: string;
-  readonly onSkip: number;
-  readonly stale: "take-over" | "hold";
-  readonly failed: "retry" | "hold";
-  readonly timeoutMs: number;
-  readonly started: StartedCommand | null;
-}
-
-interface Verdict {
-  readonly ran: boolean;
-  readonly code: number;
-  readonly words: string;
-  /** Nothing went wrong: worth a line to a person only, because a crontab mails whatever is printed. */
-  readonly quiet: boolean;
-}
-
-async function report(
-  context: Context,
-  asked: Asked,
-  outcome: Outcome<CommandResult> | Absent,
-  store: Store,
-): Promise<number> {
-  const { job, slot } = asked;
-  const { ran, code, words, quiet } = await verdictOn(context, asked, outcome, store);
-  if (context.args.on("json")) context.json({ job, slot, ran, exitCode: code, words, outcome: plain(outcome) });
-  else if (!quiet || context.io.stderr.isTTY || context.args.on("verbose"))
-    context.note(`${oneLine(job)} ${oneLine(slot)}: ${words}`);
-  return code;
-}
-
-async function verdictOn(
-  context: Context,
-  asked: Asked,
-  outcome: Outcome<CommandResult> | Absent,
-  store: Store,
-): Promise<Verdict> {
-  const now = store.now();
-  const { onSkip, started } = asked;
-  const skipped = (words: string): Verdict => ({ ran: false, code: onSkip, words: `${words}; skipped.`, quiet: true });
-  switch (outcome.status) {
-    case "done":
-      if (outcome.replayed) return skipped(`already done ${moment(outcome.at, now)}`);
-      return { ran: true, code: EXIT.ok, words: `done in ${outcome.result.durationMs} ms.`, quiet: true };
-    case "in_flight":
-      return skipped(`running since ${moment(outcome.since, now)}`);
-    case "absent":
-      return {
-        ran: false,
-        code: onSkip,
-        words: `not run: it is older than what the ledger still knows of this job, so it may be done and its record expired. The next slot is run at its time. To run this one in any case, name it: replace --cron by --slot '${asked.slot}'.`,
-        quiet: false,
-      };
-    case "failed":
-      return failure(context, outcome);
-    case "unknown": {
-      const ended = started?.timedOut
-        ? `the command was ended after ${formatDuration(asked.timeoutMs)} (its timeout)`
-        : null;
-      const held = asked.failed === "hold" ? "--on-failure" : asked.stale === "hold" ? "--on-stale" : null;
-      const group = await survivor(store, outcome.key);
-      if (ended !== null && held === null)
-        return { ran: true, code: IN_DOUBT, words: endedWords(ended, group), quiet: false };
-      if (started === null && group !== null)
-        return skipped(`its runner died, and the command still runs (process group ${group})`);
-      const why = ended === null ? oneLine(outcome.why) : `${ended}, and ${held} is hold`;
-      const look = context.suggest(`show ${shortKey(outcome.key)}`);
-      const words = `in doubt: ${why}. Look, and settle it: ${look}`;
-      return { ran: started !== null, code: IN_DOUBT, words, quiet: false };
-    }
-    default:
-      return {
-        ran: false,
-        code: exitOfStatus(outcome.status),
-        words: `${outcome.status}; nothing was run.`,
-        quiet: false,
-      };
-  }
-}
-
-const IN_DOUBT = exitOfStatus("unknown");
-
-function endedWords(ended: string, group: number | null): string {
-  return group === null
-    ? `${ended}. The next call for this slot runs it again.`
-    : `${ended}, and something that it started still runs (process group ${group}). The next call for this slot runs it again once that has ended.`;
-}
-
-function failure(context: Context, outcome: Extract<Outcome<unknown>, { status: "failed" }>): Verdict {
-  const { error, key } = outcome;
-  if (!(error instanceof CommandFailed)) {
-    const words = `given up: ${oneLine(messageOf(error))}. To run it again: ${context.suggest(`retry ${shortKey(key)} --reason '…'`)}`;
-    return { ran: false, code: exitOfStatus("failed"), words, quiet: false };
-  }
-  const { exitCode, signal } = error.end;
-  const code = signal === null ? (exitCode ?? EXIT.problem) : 128 + (constants.signals[signal] ?? 0);
-  return {
-    ran: true,
-    code,
-    words: `${oneLine(error.message)}. The next call for this slot runs it again.`,
-    quiet: false,
-  };
-}
-
-async function survivor(store: Store, key: string): Promise<number | null> {
-  const [stored] = await store.read([key]);
-  // What a command that failed left running does not make its doubt another one.
-  const group = stored && !isHeld(stored.record) ? groupOf(stored.record) : null;
-  return group !== null && groupStanding(group) === "alive" ? group.group : null;
-}
-
-function plain(outcome: Outcome<CommandResult> | Absent): object {
-  if (outcome.status !== "failed") return outcome;
-  const { error, ...rest } = outcome;
-  const end = error instanceof CommandFailed ? { end: error.end } : {};
-  return { ...rest, error: { message: messageOf(error), ...end } };
 }

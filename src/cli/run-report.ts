@@ -1,0 +1,149 @@
+/** What `nevertwice run` says about a run, and its exit code: what became of it, and what really happens next. */
+import { constants } from "node:os";
+import { formatDuration } from "../core/duration.ts";
+import { messageOf } from "../core/errors.ts";
+import type { Absent, Outcome } from "../core/outcome.ts";
+import type { Store } from "../core/store.ts";
+import { CommandFailed, type CommandResult, type StartedCommand } from "../schedule/command-job.ts";
+import { PlanFailed } from "../schedule/command-plan.ts";
+import { groupStanding } from "../schedule/process-group.ts";
+import { groupOf, isHeld } from "../schedule/slot-attempt.ts";
+import type { Context } from "./command.ts";
+import { EXIT, exitOfStatus } from "./exit.ts";
+import { moment, shortKey } from "./format.ts";
+import { oneLine } from "./text.ts";
+
+interface Asked {
+  readonly job: string;
+  readonly slot: string;
+  readonly onSkip: number;
+  readonly stale: "take-over" | "hold";
+  readonly failed: "retry" | "hold";
+  readonly timeoutMs: number;
+  readonly started: StartedCommand | null;
+}
+
+interface Verdict {
+  readonly ran: boolean;
+  readonly code: number;
+  readonly words: string;
+  /** Nothing went wrong: worth a line to a person only, because a crontab mails whatever is printed. */
+  readonly quiet: boolean;
+}
+
+export async function report(
+  context: Context,
+  asked: Asked,
+  outcome: Outcome<CommandResult> | Absent,
+  store: Store,
+): Promise<number> {
+  const { job, slot } = asked;
+  const { ran, code, words, quiet } = await verdictOn(context, asked, outcome, store);
+  if (context.args.on("json")) context.json({ job, slot, ran, exitCode: code, words, outcome: plain(outcome) });
+  else if (!quiet || context.io.stderr.isTTY || context.args.on("verbose"))
+    context.note(`${oneLine(job)} ${oneLine(slot)}: ${words}`);
+  return code;
+}
+
+async function verdictOn(
+  context: Context,
+  asked: Asked,
+  outcome: Outcome<CommandResult> | Absent,
+  store: Store,
+): Promise<Verdict> {
+  const now = store.now();
+  const { onSkip, started } = asked;
+  const skipped = (words: string): Verdict => ({ ran: false, code: onSkip, words: `${words}; skipped.`, quiet: true });
+  switch (outcome.status) {
+    case "done":
+      if (outcome.replayed) return skipped(`already done ${moment(outcome.at, now)}`);
+      if (started !== null && started.note !== null)
+        return {
+          ran: true,
+          code: EXIT.ok,
+          words: `done in ${outcome.result.durationMs} ms, but ${started.note}.`,
+          quiet: false,
+        };
+      return { ran: true, code: EXIT.ok, words: `done in ${outcome.result.durationMs} ms.`, quiet: true };
+    case "in_flight":
+      return skipped(`running since ${moment(outcome.since, now)}`);
+    case "absent":
+      return {
+        ran: false,
+        code: onSkip,
+        words: `not run: it is older than what the ledger still knows of this job, so it may be done and its record expired. The next slot is run at its time. To run this one in any case, name it: replace --cron by --slot '${asked.slot}'.`,
+        quiet: false,
+      };
+    case "failed":
+      return failure(context, outcome);
+    case "unknown": {
+      const ended = endOfStarted(asked, outcome.why);
+      const held = asked.failed === "hold" ? "--on-failure" : asked.stale === "hold" ? "--on-stale" : null;
+      const group = await survivor(store, outcome.key);
+      if (ended !== null && held === null)
+        return { ran: true, code: IN_DOUBT, words: endedWords(ended, group), quiet: false };
+      if (started === null && group !== null)
+        return skipped(`its runner died, and the command still runs (process group ${group})`);
+      const why = started?.timedOut ? `${ended}, and ${held} is hold` : oneLine(outcome.why);
+      const look = context.suggest(`show ${shortKey(outcome.key)}`);
+      const words = `in doubt: ${why}. Look, and settle it: ${look}`;
+      return { ran: started !== null, code: IN_DOUBT, words, quiet: false };
+    }
+    default:
+      return {
+        ran: false,
+        code: exitOfStatus(outcome.status),
+        words: `${outcome.status}; nothing was run.`,
+        quiet: false,
+      };
+  }
+}
+
+/** How this call's own command was ended; null: it was not, or it is not known. */
+function endOfStarted({ started, timeoutMs }: Asked, why: string): string | null {
+  if (started === null) return null;
+  if (started.timedOut) return `the command was ended after ${formatDuration(timeoutMs)} (its timeout)`;
+  return `the command was ended: ${oneLine(why)}`;
+}
+
+const IN_DOUBT = exitOfStatus("unknown");
+
+function endedWords(ended: string, group: number | null): string {
+  return group === null
+    ? `${ended}. The next call for this slot runs it again.`
+    : `${ended}, and something that it started still runs (process group ${group}). The next call for this slot runs it again once that has ended.`;
+}
+
+function failure(context: Context, outcome: Extract<Outcome<unknown>, { status: "failed" }>): Verdict {
+  const { error, key } = outcome;
+  if (error instanceof PlanFailed) {
+    const words = `not run, because it has no plan: ${oneLine(error.message)}. The next call for this slot makes it again.`;
+    return { ran: false, code: exitOfStatus("failed"), words, quiet: false };
+  }
+  if (!(error instanceof CommandFailed)) {
+    const words = `given up: ${oneLine(messageOf(error))}. To run it again: ${context.suggest(`retry ${shortKey(key)} --reason '…'`)}`;
+    return { ran: false, code: exitOfStatus("failed"), words, quiet: false };
+  }
+  const { exitCode, signal } = error.end;
+  const code = signal === null ? (exitCode ?? EXIT.problem) : 128 + (constants.signals[signal] ?? 0);
+  return {
+    ran: true,
+    code,
+    words: `${oneLine(error.message)}. The next call for this slot runs it again.`,
+    quiet: false,
+  };
+}
+
+async function survivor(store: Store, key: string): Promise<number | null> {
+  const [stored] = await store.read([key]);
+  // What a command that failed left running does not make its doubt another one.
+  const group = stored && !isHeld(stored.record) ? groupOf(stored.record) : null;
+  return group !== null && groupStanding(group) === "alive" ? group.group : null;
+}
+
+function plain(outcome: Outcome<CommandResult> | Absent): object {
+  if (outcome.status !== "failed") return outcome;
+  const { error, ...rest } = outcome;
+  const end = error instanceof CommandFailed ? { end: error.end } : {};
+  return { ...rest, error: { message: messageOf(error), ...end } };
+}

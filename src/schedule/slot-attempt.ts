@@ -1,0 +1,84 @@
+/**
+ * What an attempt at a slot writes down before it begins, and what follows for whoever comes after it. A job is a
+ * container: its effects are what is guarded. So a slot whose attempt failed, or whose runner died, may be run again,
+ * unless something of it still runs or the attempt was to be held for a person.
+ */
+import { classify } from "../core/classify.ts";
+import type { LedgerRecord } from "../core/record.ts";
+import { instantOf, type Store } from "../core/store.ts";
+import { transition } from "../core/transition.ts";
+import { groupStanding, hasEnded, type ProcessGroup, type RunningProcess } from "./process-group.ts";
+
+export interface AttemptDraft {
+  /** The process that runs the job in code, or waits for the command. Absent: it could not be named. */
+  readonly runner?: RunningProcess;
+  /** Said by name: whatever ends without success waits for a person. */
+  readonly doubt?: "hold";
+}
+
+/** What is written down of a command: where it runs, and what its end is to mean. */
+export interface CommandDraft extends AttemptDraft, ProcessGroup {
+  readonly failed: "retry" | "hold";
+}
+
+/** Kept in the ledger. Not the name of the class, which a minified bundle changes. */
+export const COMMAND_FAILED = "CommandFailed";
+
+type AnyDraft = Partial<CommandDraft>;
+
+/** The draft as this process can read it; null: there is none, or it is sealed for others. */
+export type DraftReader = (record: Pick<LedgerRecord, "draft">) => AnyDraft | null;
+
+export const plainDraft: DraftReader = ({ draft }) =>
+  draft === null || !("json" in draft) ? null : (JSON.parse(draft.json) as AnyDraft | null);
+
+/** Whether an attempt in doubt was to be held for a person. One that cannot be read may have been. */
+export function isHeld(record: LedgerRecord, read: DraftReader = plainDraft): boolean {
+  const draft = read(record);
+  if (draft === null && record.draft !== null) return true;
+  if (draft?.doubt === "hold") return true;
+  return !runnerDied(record) && (draft?.failed === "hold" || record.error?.name === COMMAND_FAILED);
+}
+
+/** Nobody reported the end of the attempt: its lease ran out. Otherwise its runner lived and wrote the doubt itself. */
+export function runnerDied({ history, attempt }: LedgerRecord): boolean {
+  const doubted = history.findLast(({ to }) => to === "unknown");
+  return doubted?.attempt === attempt && doubted.event === "lapse";
+}
+
+/** A process group of the attempt has living members on this host. */
+export function stillRuns(record: LedgerRecord, read: DraftReader = plainDraft): boolean {
+  const group = groupOf(record, read);
+  return group !== null && groupStanding(group) === "alive";
+}
+
+/** The process group that a job's record speaks of; null: none, or not readable. */
+export function groupOf(record: Pick<LedgerRecord, "draft">, read: DraftReader = plainDraft): ProcessGroup | null {
+  const group = read(record);
+  return typeof group?.group === "number" && typeof group.started === "string" && typeof group.realm === "string"
+    ? (group as ProcessGroup)
+    : null;
+}
+
+/**
+ * A runner that was killed keeps its lease until it ends. On a store of one host its process can be looked for instead:
+ * if it has ended, the attempt is in doubt now, and the slot need not wait for the lease.
+ */
+export async function noticeDeadRunner(store: Store, key: string, read: DraftReader = plainDraft): Promise<boolean> {
+  if (store.traits.hosts !== "one") return false;
+  const [stored] = await store.read([key]);
+  if (stored?.record.state !== "sent") return false;
+  const runner = read(stored.record)?.runner;
+  if (runner === undefined || !hasEnded(runner)) return false;
+  const change = transition(stored.record, { type: "lapse", gone: true }, instantOf(store));
+  if (!change.ok) return false;
+  const [written] = await store.write([{ record: change.record, expected: stored.version }]);
+  return written?.ok === true;
+}
+
+/** Whatever a job threw, the container failed and may run again; only what was rejected by name is final. */
+export function failureVerdict(error: unknown, now: number): "not-sent" | undefined {
+  const { kind } = classify(error, now);
+  // What is surely not sent may name the time of the next try.
+  return kind === "rejected" || kind === "not-sent" ? undefined : "not-sent";
+}
