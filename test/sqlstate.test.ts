@@ -271,6 +271,29 @@ it("SQLSTATE: after an attempt in doubt, a unique violation is no proof that not
   expect(await charge.attempt({ key: "a", cents: 5 })).toMatchObject({ status: "unknown" });
 });
 
+it("SQLSTATE O13: a mail or a payment is no row: what a database says after it is doubt, unless exists says that the row is it", async () => {
+  const nt = open();
+  const mails: string[] = [];
+  for (const effect of ["mail", "payment", "post"] as const) {
+    for (const [at, state] of ["40001", "23505"].entries()) {
+      await pool.query("TRUNCATE refusals");
+      await pool.query("INSERT INTO refusals VALUES ($1)", [state]);
+      const send = nt.action(`${effect}_${at}`, {
+        key: ["key"],
+        effect,
+        doubt: "hold",
+        run: async (row: Charge) => {
+          mails.push(row.key); // by SMTP, which nobody sees
+          return WAYS.pg?.(row);
+        },
+      });
+      expect(await send.attempt({ key: `${effect}${at}`, cents: 5 })).toMatchObject({ status: "unknown" });
+    }
+  }
+  expect(mails).toHaveLength(6);
+  expect(warned.filter((code) => code === "ROW_EXISTS")).toEqual([]);
+});
+
 it("SQLSTATE in a job: its effects are those of the calls in it, so a constraint does not end the slot for good", async () => {
   const nt = open();
   const nightly = nt.job("nightly", { every: "1d", run: () => WAYS.pg?.({ key: "a", cents: -5 }) });

@@ -145,8 +145,9 @@ const above = (value: unknown, limit: number): boolean => typeof value === "numb
  * effect there, and then failed to write that down.
  */
 function bySql(error: object, requests: number | null): Verdict | undefined {
-  const sql = requests === null ? undefined : sqlErrorOf(error);
-  if (sql === undefined || requests === null) return undefined;
+  const sql = sqlErrorOf(error);
+  if (sql === undefined) return undefined;
+  if (requests === null) return doubt(`SQLSTATE ${sql.state}, which is about a database and not about the effect`);
   if (requests > (sql.overHttp ? 1 : 0))
     return doubt(
       `SQLSTATE ${sql.state}, but the attempt also made an HTTP request, about which a database says nothing`,

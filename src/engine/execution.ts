@@ -221,9 +221,7 @@ class Execution implements Watcher<unknown>, Applying {
   }
 
   returned(value: unknown): void {
-    const { name, writtenAs } = this.#call.definition;
-    // A tool's guard has read the answer already, by the tool's own options.
-    const failure = writtenAs === "tool" ? null : failureIn(this.#services.warnings, name, value);
+    const failure = failureIn(this.#services.warnings, this.#call.definition, value);
     if (failure !== null) {
       this.threw(failure);
       return;

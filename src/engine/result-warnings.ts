@@ -1,11 +1,17 @@
 /** What is wrong with what `run` returned, said once per action. */
 import { type ReturnedError, returnedError } from "../core/returned-error.ts";
+import type { Definition } from "./definition.ts";
 import type { Warnings } from "./events.ts";
 import { losesMeaningAsJson } from "./payloads.ts";
 
 /** A failure that `run` returned instead of throwing it. What only resembles one is stored, and reported. */
-export function failureIn(warnings: Warnings, action: string, value: unknown): ReturnedError | null {
-  const failure = returnedError(value);
+export function failureIn(
+  warnings: Warnings,
+  { name: action, writtenAs }: Pick<Definition, "name" | "writtenAs">,
+  value: unknown,
+): ReturnedError | null {
+  // A tool's guard has read the answer already, by the tool's own options.
+  const failure = writtenAs === "tool" ? null : returnedError(value);
   if (failure !== "unclear") return failure;
   warnings.warn(
     "RESULT_IS_ERROR",

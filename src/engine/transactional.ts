@@ -160,7 +160,7 @@ async function claimRunConfirm(
   const because = "it ran inside the caller's transaction";
   const message = shortLease(definition.name, { leaseMs, silentMs, because });
   if (message !== null) warnings.warn("LEASE_SHORT", definition.name, message);
-  const failure = failureIn(warnings, definition.name, result);
+  const failure = failureIn(warnings, definition, result);
   if (failure !== null) throw failure;
   const { tenant, fence, holder, attempt } = claimed.record;
   const confirmed = await swap(engine, view, claimed, {

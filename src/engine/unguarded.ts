@@ -59,7 +59,7 @@ async function effect(services: ExecutionServices, call: Call, { attempt }: Ledg
       const draft = definition.prepare ? await definition.prepare(input, context) : undefined;
       return (exists === undefined ? run : runOrExists(run, exists))(input, context, draft);
     });
-    const failure = failureIn(services.warnings, definition.name, result);
+    const failure = failureIn(services.warnings, definition, result);
     return failure === null ? { result } : { error: failure, requests: requestsOf(context) };
   } catch (error) {
     return { error, requests: requestsOf(context) };

@@ -23,7 +23,7 @@ export function verdictOn(
   const own = ownVerdict(definition, error instanceof ExistsFailed ? error.violation : error);
   if (own === undefined || own === null) {
     warnOfViolation(definition, error, warnings);
-    return builtIn(error, ledger.instant().now, isContainer(definition) ? null : requests);
+    return builtIn(error, ledger.instant().now, isElsewhere(definition) ? null : requests);
   }
   if (!isVerdict(own)) {
     const { name } = definition;
@@ -44,15 +44,18 @@ function builtIn(error: unknown, now: number, requests: number | null): Verdict 
   return verdict.kind === "doubt" ? verdict : { kind: "not-sent", retryAfterMs: null, cause: error };
 }
 
-/** The effects of a job are those of the calls in it: a database that refused one of them says nothing about the others. */
-function isContainer({ name }: Definition): boolean {
+/**
+ * Whether a database that refused says nothing about the effect: a mail or a payment is not a row, unless `exists` says that it is; and
+ * the effects of a job are those of the calls in it.
+ */
+function isElsewhere({ name, policy, exists }: Definition): boolean {
   const { kind } = entryOf(name);
-  return kind === "job" || kind === "run";
+  return kind === "job" || kind === "run" || (policy.effect !== null && exists === undefined);
 }
 
 function warnOfViolation(definition: Definition, error: unknown, warnings: Warnings): void {
   const { name, exists } = definition;
-  if (exists !== undefined || isContainer(definition) || !isUniqueViolation(error)) return;
+  if (exists !== undefined || isElsewhere(definition) || !isUniqueViolation(error)) return;
   warnings.warn(
     "ROW_EXISTS",
     name,
