@@ -40,7 +40,7 @@ it("an unclassified error of a sequence: what a sequence can have", async () => 
 
 it("an unclassified error of a job: what a job can have", async () => {
   const { nt, warned } = open();
-  const job = nt.job("report", { every: "1h", run: fails });
+  const job = nt.job("report", { every: "1h", doubt: "hold", run: fails });
   await job.runAt(new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000)).catch(() => {});
   expect(warned).toEqual([expect.stringMatching(/^job report: .*give the job `doubt: "retry"`/)]);
   expect(warned[0]).not.toMatch(/tools:|classify/);

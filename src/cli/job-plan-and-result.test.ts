@@ -61,11 +61,11 @@ describe("R8: a command may take as long as it takes", () => {
   });
 });
 
-describe("R9: --doubt hold, by name", () => {
+describe("R9: --hold, by name", () => {
   it("a command that failed waits for a person, whatever later calls say", async () => {
-    const held = await job(["--slot", "s", "--doubt", "hold", ...sh("exit 3")]);
+    const held = await job(["--slot", "s", "--hold", ...sh("exit 3")]);
     expect([held.code, held.err]).toEqual([13, expect.stringMatching(/in doubt: .*Look, and settle it/)]);
-    for (const flags of [[], ["--doubt", "retry"], ["--on-stale", "take-over"]])
+    for (const flags of [[], ["--on-stale", "take-over"]])
       expect((await job(["--slot", "s", ...flags, ...sh("echo ran")])).out).toBe("");
     const key = (await records("job:post"))[0]?.key ?? "";
     await cli.run(["resolve", key, "--not-done", "--reason", "looked"]);

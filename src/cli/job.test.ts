@@ -239,10 +239,9 @@ describe("nevertwice run", () => {
     [["--job", "x".repeat(151), "--per", "day", ...sh("true")], /a job's name must be a text of 1 to 150 characters/],
     [["--job", "x", "--per", "day", "--timeout", "0s", ...sh("true")], /timeout is 0\. Give a duration above zero/],
     [["--job", "x", "--per", "day", "--lease", "1ms", ...sh("true")], /the shortest that heartbeats can keep is 30ms/],
-    [["--job", "x", "--per", "day", "--doubt", "no", ...sh("true")], /--doubt no: it takes retry or hold/],
     [
-      ["--job", "x", "--per", "day", "--doubt", "hold", "--on-failure", "retry", ...sh("true")],
-      /--doubt hold and --on-failure retry say two things/,
+      ["--job", "x", "--per", "day", "--hold", "--on-failure", "retry", ...sh("true")],
+      /--hold and --on-failure retry say two things/,
     ],
     [["--job", "x", "--per", "day", "--recent", "all", ...sh("true")], /--recent all: it takes a whole number from 0/],
     [["--job", "x", "--per", "day", "--plan", " ", ...sh("true")], /--plan is blank/],

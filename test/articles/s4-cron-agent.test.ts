@@ -212,10 +212,10 @@ it.each(["sqlite:ledger.db", "file:ledger.jsonl"])(
   },
 );
 
-it("S4, R9: --doubt hold: after a kill nobody runs it again until a person has looked", async () => {
+it("S4, R9: --hold: after a kill nobody runs it again until a person has looked", async () => {
   const slot = "2026-07-04";
   close("published", slot);
-  const killed = fire(slot, ["--doubt", "hold"]);
+  const killed = fire(slot, ["--hold"]);
   await reached("published", slot);
   const [group] = readFileSync(`/proc/${killed.child.pid}/task/${killed.child.pid}/children`, "utf8").trim().split(" ");
   killed.child.kill("SIGKILL");

@@ -28,7 +28,7 @@ export const run: Command = {
     "--job <name> --slot <text> [flags] -- <command> [arguments]",
   ],
   about:
-    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over once nothing of its process group is left, at once where the ledger is a file of this host and otherwise when the lease is over. --doubt hold leaves whatever ended without success to a person.\nA command may take as long as it takes: it has no timeout unless --timeout is given, and heartbeats keep its lease.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt or the command was ended by its timeout.",
+    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over once nothing of its process group is left, at once where the ledger is a file of this host and otherwise when the lease is over. --hold leaves whatever ended without success to a person.\nA command may take as long as it takes: it has no timeout unless --timeout is given, and heartbeats keep its lease.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt or the command was ended by its timeout.",
   flags: {
     job: { takes: "value", value: "name", about: "the job; part of the key" },
     per: {
@@ -61,10 +61,10 @@ export const run: Command = {
       value: "path",
       about: "where the command writes its result as JSON; NEVERTWICE_RESULT_FILE names it",
     },
-    doubt: {
-      takes: "value",
-      value: "what",
-      about: "retry (unless given), or hold: both of --on-stale and --on-failure, and for every later call",
+    hold: {
+      takes: "nothing",
+      about:
+        "whatever ends without success waits for a person, whatever later calls say: --on-stale hold, --on-failure hold",
     },
     "on-stale": { takes: "value", value: "what", about: "take-over (unless given) or hold" },
     "on-failure": {
@@ -150,14 +150,14 @@ async function runJob(context: Context): Promise<number> {
 
 /** One word for both, or each by itself. */
 function onTrouble(context: Context): { hold: boolean; stale: "take-over" | "hold"; failed: "retry" | "hold" } {
-  const hold = choice(context, "doubt", ["retry", "hold"] as const) === "hold";
+  const hold = context.args.on("hold");
   const stale = choice(context, "on-stale", ["take-over", "hold"] as const);
   const failed = choice(context, "on-failure", ["retry", "hold"] as const);
   if (!hold) return { hold, stale, failed };
   for (const flag of ["on-stale", "on-failure"]) {
     const given = context.args.text(flag);
     if (given !== undefined && given !== "hold")
-      throw new UsageError(`--doubt hold and --${flag} ${given} say two things. Leave one of them out.`);
+      throw new UsageError(`--hold and --${flag} ${given} say two things. Leave one of them out.`);
   }
   return { hold, stale: "hold", failed: "hold" };
 }
