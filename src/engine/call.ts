@@ -7,6 +7,7 @@ import {
   type DigestKey,
   differing,
   type InputPrint,
+  isComparable,
   printInput,
   toFingerprint,
 } from "../core/fingerprint.ts";
@@ -351,4 +352,30 @@ export function queueAgainOf(
   const { line, priority } = current.terms;
   const terms = { line, ...(priority !== undefined && { priority }) };
   return { type: "enqueue", intent: intentOf(call, current, payloads), dueAt: at.now, terms };
+}
+
+/** Whether the intent may have a record under an earlier key. */
+export function hasFormer({ former }: Call): boolean {
+  return former !== undefined && former.length > 0;
+}
+
+/**
+ * The record's digests belong to an encryption key that is not given. Answers that run nothing and show no result need
+ * no comparison: a result that is sealed, and a doubt that this call will not run again with its own input.
+ */
+export function isSafeUncompared({ state, result }: LedgerRecord, { definition }: Call): boolean {
+  if (state === "confirmed") return result !== null && !("json" in result);
+  return (state === "sent" || state === "unknown") && definition.policy.doubt.kind !== "retry";
+}
+
+/** A resend under the provider's key must carry the bytes of the first send, reworded free fields or not. */
+export function hasSameBytes({ definition, print }: Call, record: LedgerRecord, payloads: Payloads): boolean {
+  if (definition.prepare && payloads.loadDraft(record, true).omitted !== undefined) return false;
+  if (record.input !== null && payloads.load(record, "input").omitted === undefined) return true;
+  // Not stored, or sealed for others: only this call's own input is left, and it must be known to be the same.
+  return (
+    isComparable(record.fingerprint) &&
+    canCompare(record.fingerprint, print) &&
+    differing(record.fingerprint, print, definition.free).free.length === 0
+  );
 }

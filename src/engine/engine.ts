@@ -4,8 +4,7 @@
  */
 import { isStoreDown } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { canCompare, differing, isComparable } from "../core/fingerprint.ts";
-import { aliasTarget } from "../core/formerly.ts";
+import { canCompare, differing } from "../core/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import { backoffMs } from "../core/policy.ts";
@@ -13,12 +12,12 @@ import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { ResendPermit } from "../core/transition.ts";
-import { type Call, intentOf, queueAgainOf, rekeyed } from "./call.ts";
+import { type Call, hasFormer, hasSameBytes, intentOf, isSafeUncompared, queueAgainOf, rekeyed } from "./call.ts";
 import { Drive, type Driven, type Finish } from "./drive.ts";
 import { rememberedError, withCause, withStoredCause } from "./error-memory.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
-import { aliasSwapsOf, follow, followKey, type Located, locate, peek } from "./formerly.ts";
+import { aliasSwapsOf, followKey, type Located, locate, peek, whereItIs } from "./formerly.ts";
 import type { Applied, EventSource } from "./ledger.ts";
 import { askProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
@@ -159,8 +158,7 @@ export class Engine {
     try {
       // Here, in the caller's own async context: what runs below may go on in another one.
       const asked = { at: this.services.clock.monotonic(), inside: this.services.underWay.inside };
-      if (call.former !== undefined && call.former.length > 0)
-        this.#learn(this.#underFormerKeys(call, this.#budget(call, asked)), drive);
+      if (hasFormer(call)) this.#learn(this.#underFormerKeys(call, this.#budget(call, asked)), drive);
       else if (this.#mostlyRepeats()) this.#learn(this.#lookFirst(call, this.#budget(call, asked)), drive);
       else if (call.definition.policy.failOpen)
         this.#learn(this.#turns(call, null, true, this.#budget(call, asked)), drive);
@@ -294,7 +292,7 @@ export class Engine {
     let stored = seen;
     let fresh = newRound;
     for (let turn = 0; turn < MAX_TURNS; turn += 1) {
-      const moved = this.#whereItIs(call, stored, turn);
+      const moved = whereItIs(this.services.ledger, call, stored, turn);
       if (moved !== null) ({ call, stored } = await moved);
       const conflict = this.#conflictWith(call, stored);
       if (conflict !== null) return conflict;
@@ -312,14 +310,6 @@ export class Engine {
     );
   }
 
-  /** Null: where it was. An alias is followed; and what has former keys is looked for under all of them before each turn. */
-  #whereItIs(call: Call, stored: Stored | null, turn: number): Promise<Located> | null {
-    const { ledger } = this.services;
-    if (turn > 0 && call.former !== undefined && call.former.length > 0) return locate(aliasSwapsOf(ledger), call);
-    const target = stored === null ? null : aliasTarget(stored.record, ledger.instant().now);
-    return target === null ? null : follow(aliasSwapsOf(ledger), call, target);
-  }
-
   /**
    * A first call is best claimed blindly: one write. A repeat is best read: no write at all. Which of the two calls are
    * is learned from the last few.
@@ -331,7 +321,7 @@ export class Engine {
   async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     const at = this.services.ledger.instant();
     const inDoubt = stored?.record.state === "unknown" ? stored.record : null;
-    const sameBytes = inDoubt !== null && this.#sameBytes(call, inDoubt);
+    const sameBytes = inDoubt !== null && hasSameBytes(call, inDoubt, this.services.payloads);
     const step: Step = nextStep(stored?.record ?? null, {
       policy: call.definition.policy,
       at,
@@ -512,19 +502,6 @@ export class Engine {
     return { status: "conflict", key: call.key, differs };
   }
 
-  /** A resend under the provider's key must carry the bytes of the first send, reworded free fields or not. */
-  #sameBytes(call: Call, record: LedgerRecord): boolean {
-    const { payloads } = this.services;
-    if (call.definition.prepare && payloads.loadDraft(record, true).omitted !== undefined) return false;
-    if (record.input !== null && payloads.load(record, "input").omitted === undefined) return true;
-    // Not stored, or sealed for others: only this call's own input is left, and it must be known to be the same.
-    return (
-      isComparable(record.fingerprint) &&
-      canCompare(record.fingerprint, call.print) &&
-      differing(record.fingerprint, call.print, call.definition.free).free.length === 0
-    );
-  }
-
   /** An input that cannot be had any more (the schema has changed) gives the claim back: the doubt is what it was. */
   async #inputToResend(call: Call, stored: Stored): Promise<unknown> {
     try {
@@ -554,15 +531,6 @@ export class Engine {
 /** An outcome as it is. */
 export function asItIs(outcome: Outcome<unknown>): Outcome<unknown> {
   return outcome;
-}
-
-/**
- * The record's digests belong to an encryption key that is not given. Answers that run nothing and show no result need
- * no comparison: a result that is sealed, and a doubt that this call will not run again with its own input.
- */
-function isSafeUncompared({ state, result }: LedgerRecord, { definition }: Call): boolean {
-  if (state === "confirmed") return result !== null && !("json" in result);
-  return (state === "sent" || state === "unknown") && definition.policy.doubt.kind !== "retry";
 }
 
 /** When a call was made, and whether inside an attempt of this instance. */
