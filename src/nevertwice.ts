@@ -426,10 +426,7 @@ class Instance implements Nevertwice {
       if (!SWEEP_OPTIONS.has(option)) throw noSuchOption("sweep()", option, SWEEP_OPTIONS);
     }
     const of = onlyOf(tenantOf(options, this.#defaults.confinedTo, "sweep()"));
-    return this.#engine.during(async () => {
-      await this.#keyNotes.flush();
-      return this.#sweeper.tick(of);
-    });
+    return this.#engine.during(() => this.#sweeper.tick(of));
   }
 
   on(listener: EventListener): () => void {

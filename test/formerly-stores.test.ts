@@ -49,7 +49,7 @@ it.each(Object.entries(STORES))(
     const said: string[] = [];
     const process = (options: object) => {
       const onWarning = ({ code }: { code: string }) => void said.push(code);
-      const nt = nevertwice({ store: connect(), sweep: false, onWarning });
+      const nt = nevertwice({ store: connect(), sweep: "1h", onWarning });
       onTestFinished(() => nt.close());
       const send = nt.action<Mail, string>("send", {
         ...options,
@@ -83,10 +83,10 @@ it.each(Object.entries(STORES))(
     expect(await before.send.status({ lead: "q", to }, { version: 2 })).toMatchObject({ status: "done" });
 
     expect(said).toEqual([]);
-    await before.nt.sweep();
+    await now.nt.close();
     const changed = process({ key: ["lead"] });
     await changed.send({ lead: "z", to });
-    await changed.nt.sweep();
+    await changed.nt.close();
     expect(said).toEqual(["KEY_CHANGED"]);
   },
 );

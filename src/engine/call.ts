@@ -387,3 +387,8 @@ export function queueAgainOf(
   const terms = { line, ...(priority !== undefined && { priority }) };
   return { type: "enqueue", intent: intentOf(call, current, payloads), dueAt: at.now, terms };
 }
+
+/** Whether the intent may have a record under an earlier key. */
+export function hasFormer({ former }: Call): boolean {
+  return former !== undefined && former.length > 0;
+}

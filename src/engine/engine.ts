@@ -5,21 +5,21 @@
 import { isStoreDown } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { canCompare, differing } from "../core/fingerprint.ts";
-import { aliasTarget } from "../core/formerly.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import { backoffMs, mayResend } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import type { ResendPermit } from "../core/transition.ts";
-import { type Call, intentOf, type Outside, queueAgainOf, rekeyed } from "./call.ts";
+import { type Call, hasFormer, type Outside, queueAgainOf, rekeyed } from "./call.ts";
+import { claimOf } from "./claim.ts";
 import { Drive, type Driven, type Finish } from "./drive.ts";
 import { rememberedError, withCause, withStoredCause } from "./error-memory.ts";
 import { about, by } from "./events.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
-import { aliasSwapsOf, follow, followKey, type Located, locate, peek } from "./formerly.ts";
-import type { Applied, EventSource } from "./ledger.ts";
+import { aliasSwapsOf, followKey, type Located, locate, peek, whereItIs } from "./formerly.ts";
+import type { Applied } from "./ledger.ts";
 import { isClaimedBefore } from "./outside.ts";
 import { settleByProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
@@ -170,7 +170,7 @@ export class Engine {
         if (!call.definition.policy.failOpen || !isStoreDown(error)) throw error;
         return this.#duringOutage(call, this.services.newHolder());
       }
-      return this.#turns(call, await ledger.read(call.key), true, budget);
+      return this.#turns(call, await ledger.read(call.key), !call.paced, budget);
     });
   }
 
@@ -203,8 +203,7 @@ export class Engine {
     try {
       // Here, in the caller's own async context: what runs below may go on in another one.
       const asked = { at: this.services.clock.monotonic(), inside: this.services.underWay.inside };
-      if (call.former !== undefined && call.former.length > 0)
-        this.#learn(this.#underFormerKeys(call, this.#budget(call, asked)), drive);
+      if (hasFormer(call)) this.#learn(this.#underFormerKeys(call, this.#budget(call, asked)), drive);
       else if (call.paced || this.#mostlyRepeats())
         this.#learn(this.#lookFirst(call, this.#budget(call, asked)), drive);
       else if (call.definition.policy.failOpen)
@@ -307,32 +306,9 @@ export class Engine {
     const { ledger } = this.services;
     const admission = ledger.admits(call.definition.policy.doubt.kind);
     // By flights, not by attempts under way: of a burst in one tick no attempt has begun yet.
-    const claim = this.#claimOf(call, newRound, holder, stored);
+    const claim = claimOf(this.services, call, { stored, newRound, holder });
     if (admission === null) return ledger.apply(stored, claim, this.#flights.lone);
     return admission.then(() => ledger.apply(stored, claim));
-  }
-
-  /** `stored`: as this call saw it, and the place in its order at which its turn has come. */
-  #claimOf(call: Call, newRound: boolean, holder: string, stored: Stored | null): EventSource {
-    const place = stored?.record.terms?.place;
-    const { payloads } = this.services;
-    const { definition } = call;
-    return (current) => {
-      // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
-      if (current !== null && this.#differsFrom(call, current) !== null) return null;
-      // Another try came in between: the next turn sees it, and its pause.
-      if (call.paced && current !== null && (stored === null || current.fence !== stored.record.fence)) return null;
-      const claim = {
-        type: "claim",
-        intent: intentOf(call, current, payloads),
-        to: definition.manual || definition.prepare ? "claimed" : "sent",
-        holder,
-        leaseMs: definition.policy.leaseMs,
-        newRound,
-      } as const;
-      if (call.resend === undefined && place === undefined) return claim;
-      return { ...claim, ...call.resend, ...(place !== undefined && { place }) };
-    };
   }
 
   /** `settling`: only end the doubt. What turns out not to have happened is left to the next call. */
@@ -347,7 +323,7 @@ export class Engine {
     let stored = seen;
     let fresh = newRound;
     for (let turn = 0; turn < MAX_TURNS; turn += 1) {
-      const moved = this.#whereItIs(call, stored, turn);
+      const moved = whereItIs(this.services.ledger, call, stored, turn);
       if (moved !== null) ({ call, stored } = await moved);
       const conflict = this.#conflictWith(call, stored);
       if (conflict !== null) return conflict;
@@ -366,14 +342,6 @@ export class Engine {
       `${call.definition.name}: its record kept changing under this call. Call again.`,
       { key: call.key },
     );
-  }
-
-  /** Null: where it was. An alias is followed; and what has former keys is looked for under all of them before each turn. */
-  #whereItIs(call: Call, stored: Stored | null, turn: number): Promise<Located> | null {
-    const { ledger } = this.services;
-    if (turn > 0 && call.former !== undefined && call.former.length > 0) return locate(aliasSwapsOf(ledger), call);
-    const target = stored === null ? null : aliasTarget(stored.record, ledger.instant().now);
-    return target === null ? null : follow(aliasSwapsOf(ledger), call, target);
   }
 
   /**
@@ -423,22 +391,17 @@ export class Engine {
 
   /** A record of an order begins when nothing stands before it, whoever begins it. Until then it is a worker's. */
   async #takeTurn(call: Call, seen: Stored, fresh: boolean, budget: WaitBudget): Promise<Turned> {
-    const { ledger } = this.services;
+    const { ledger, payloads } = this.services;
     if (seen.record.state === "failed") {
       if (!fresh) return { outcome: this.#answer(call, seen.record) };
-      return { stored: await this.#queueAgain(call, seen), fresh: false };
+      // A dead letter of an order goes back into it, at the end.
+      const applied = await ledger.apply(seen, (current) => queueAgainOf(call, current, payloads, ledger.instant()));
+      return { stored: applied.stored, fresh: false };
     }
     const { stored, before } = await turnOf(swapsOf(ledger), seen);
     if (stored === null || before === null) return this.#claim(call, stored, fresh, budget);
     if (!(await budget.change(ledger, before.key))) return { outcome: this.#answer(call, stored.record) };
     return { stored: await ledger.read(call.key), fresh };
-  }
-
-  /** A dead letter of an order goes back into it, at the end. */
-  async #queueAgain(call: Call, seen: Stored): Promise<Stored | null> {
-    const { ledger, payloads } = this.services;
-    const applied = await ledger.apply(seen, (current) => queueAgainOf(call, current, payloads, ledger.instant()));
-    return applied.stored;
   }
 
   async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {

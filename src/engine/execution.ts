@@ -19,7 +19,6 @@ import { ReturnedError, returnedError } from "../core/returned-error.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Hold, type LedgerEvent, transition } from "../core/transition.ts";
-import { isUnclassified, unclassifiedWarning } from "../core/way-out.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
 import { type AttemptContext, type Context, contextOf, type Logger } from "./context.ts";
@@ -35,7 +34,7 @@ import { sameEffect } from "./same-effect.ts";
 import type { UnderWay } from "./under-way.ts";
 import type { UnguardedRuns } from "./unguarded-runs.ts";
 import type { Untold } from "./untold.ts";
-import { verdictOn } from "./verdict.ts";
+import { verdictOn, warnOfUnclassified } from "./verdict.ts";
 import { begin, NO_WORK, timeoutError } from "./work.ts";
 
 type NotSent = Extract<LedgerEvent, { readonly type: "not-sent" }>;
@@ -448,7 +447,7 @@ class Execution implements Watcher<unknown>, Applying {
     });
     if ("moved" in stored) return { kind: "moved", stored: stored.moved };
     this.#services.events.emit({ type: "unknown", ...this.#about, attempt: this.#record.attempt, why });
-    this.#warnOfUnclassified(why);
+    warnOfUnclassified(this.#services.warnings, this.#call.definition, why);
     return { kind: "unknown", stored, error };
   }
 
@@ -496,13 +495,6 @@ class Execution implements Watcher<unknown>, Applying {
     };
     // A late failure proves nothing, and a store that is down leaves the doubt standing, where a person sees it.
     underWay.late(work.then(tell).catch(() => {}));
-  }
-
-  /** Once per kind of error, and only where a person has to settle it: whoever wrote the code knows what it means. */
-  #warnOfUnclassified(why: string): void {
-    const { name, policy, writtenAs } = this.#call.definition;
-    if (policy.doubt.kind !== "hold" || !isUnclassified(why)) return;
-    this.#services.warnings.warn("UNCLASSIFIED_ERROR", name, unclassifiedWarning(name, why, writtenAs), why);
   }
 
   #context(at = this.#services.ledger.instant()) {

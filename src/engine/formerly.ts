@@ -12,7 +12,7 @@ import {
 } from "../core/formerly.ts";
 import type { Instant } from "../core/record.ts";
 import type { Put, PutResult, Stored, TransactionView } from "../core/store.ts";
-import { type Call, rekeyed } from "./call.ts";
+import { type Call, hasFormer, rekeyed } from "./call.ts";
 import type { Ledger } from "./ledger.ts";
 
 /** The ledger, or the caller's transaction. */
@@ -85,6 +85,13 @@ function isOfOtherInput({ call, stored }: Located, at: Instant): boolean {
 export async function follow(swaps: Pick<AliasSwaps, "read" | "now">, call: Call, target: NamedKey): Promise<Located> {
   const place = await endOf(swaps, target);
   return { call: rekeyed(call, place, place.record), stored: place.stored };
+}
+
+/** Null: where it was. An alias is followed; and what has former keys is looked for under all of them before each turn. */
+export function whereItIs(ledger: Ledger, call: Call, stored: Stored | null, turn: number): Promise<Located> | null {
+  if (turn > 0 && hasFormer(call)) return locate(aliasSwapsOf(ledger), call);
+  const target = stored === null ? null : aliasTarget(stored.record, ledger.instant().now);
+  return target === null ? null : follow(aliasSwapsOf(ledger), call, target);
 }
 
 /** The record under a key, or the one that its alias stands for. */

@@ -1,7 +1,7 @@
 /** K8, K9, K10: what calls say about the keys they are given. */
 import { amount, day, email, text } from "nevertwice";
 import { describe, expect, it } from "vitest";
-import { eachStore, openMemory } from "../../test/support/each-store.ts";
+import { openMemory, openSqlite } from "../../test/support/each-store.ts";
 
 interface Said {
   readonly code: string;
@@ -159,20 +159,22 @@ describe("K5: an event id at the door", () => {
   });
 });
 
-eachStore("K10: a changed key definition", (open) => {
+// Not in memory: there close() ends the data with the process. The other stores: test/formerly-stores.test.ts.
+describe("K10: a changed key definition", () => {
+  const open = openSqlite;
   const input = { lead: "l1", to: "a@x.test", n: 3 };
   type Input = typeof input;
   type Key = NonNullable<Parameters<ReturnType<typeof open>["nt"]["action"]>[1]["key"]>;
 
-  /** One deploy after the other: each is called once, sweeps, and says what it was warned of. */
+  /** One deploy after the other: each is called once, closes, and says what it was warned of. */
   async function deploys(options: readonly object[]): Promise<string[][]> {
     const bench = open();
     const all: string[][] = [];
     for (const one of options) {
       const said: string[] = [];
-      const nt = bench.another({ onWarning: ({ code, message }) => said.push(`${code} ${message}`) });
+      const nt = bench.another({ sweep: "1h", onWarning: ({ code, message }) => said.push(`${code} ${message}`) });
       await nt.action<Input, number>("send", { run: async () => 1, ...one })(input);
-      await nt.sweep();
+      await nt.close();
       all.push(said.filter((line) => line.startsWith("KEY_CHANGED")));
     }
     return all;
@@ -216,16 +218,20 @@ eachStore("K10: a changed key definition", (open) => {
     const said: string[] = [];
     const bench = open();
     const make = (key: Key, tenant?: string) => {
-      const nt = bench.another({ onWarning: ({ code }) => said.push(code), ...(tenant !== undefined && { tenant }) });
+      const nt = bench.another({
+        sweep: "1h",
+        onWarning: ({ code }) => said.push(code),
+        ...(tenant !== undefined && { tenant }),
+      });
       return { nt, send: nt.action<Input, number>("send", { key: key as never, run: async () => 1 }) };
     };
     const { nt, send } = make(["lead"]);
     await send(input);
     await send(input, { version: 2, scope: "s", tenant: "globex" });
-    await nt.sweep();
+    await nt.close();
     const other = make(["to"], "acme");
     await other.send(input);
-    await other.nt.sweep();
+    await other.nt.close();
     expect(said).toEqual([]);
     const { items } = await bench.store.list({ limit: 20, action: "nevertwice.key" });
     expect(items.map(({ record }) => record.tenant).sort()).toEqual(["", "acme"]);
@@ -234,14 +240,14 @@ eachStore("K10: a changed key definition", (open) => {
   it("enqueue notices it too; jobs, runs and once have no definition to compare", async () => {
     const bench = open();
     const said: string[] = [];
-    const make = () => bench.another({ onWarning: ({ code }) => said.push(code) });
+    const make = () => bench.another({ sweep: "1h", onWarning: ({ code }) => said.push(code) });
     const [one, two] = [make(), make()];
     await one.action<Input, number>("send", { key: ["lead"], run: async () => 1 }).enqueue(input);
     await one.once("hello", ["a"], () => 1);
-    await one.sweep();
+    await one.close();
     await two.action<Input, number>("send", { key: ["to"], run: async () => 1 }).enqueue(input);
     await two.once("hello", ["a", "b"], () => 1);
-    await two.sweep();
+    await two.close();
     expect(said).toEqual(["KEY_CHANGED"]);
   });
 

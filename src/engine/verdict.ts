@@ -4,6 +4,7 @@ import { entryLabel, entryOf } from "../core/entry-name.ts";
 import { doubtReason } from "../core/errors.ts";
 import type { Instant } from "../core/record.ts";
 import { isUniqueViolation } from "../core/sql-error.ts";
+import { isUnclassified, unclassifiedWarning } from "../core/way-out.ts";
 import { type Definition, isVerdict, notAVerdict } from "./definition.ts";
 import type { Warnings } from "./events.ts";
 import { ExistsFailed } from "./exists.ts";
@@ -70,4 +71,11 @@ function ownVerdict({ classify: own }: Definition, error: unknown): unknown {
   } catch {
     return "doubt";
   }
+}
+
+/** Once per kind of error, and only where a person has to settle it: whoever wrote the code knows what it means. */
+export function warnOfUnclassified(warnings: Warnings, definition: Definition, why: string): void {
+  const { name, policy, writtenAs } = definition;
+  if (policy.doubt.kind !== "hold" || !isUnclassified(why)) return;
+  warnings.warn("UNCLASSIFIED_ERROR", name, unclassifiedWarning(name, why, writtenAs), why);
 }
