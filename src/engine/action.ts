@@ -3,6 +3,7 @@ import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.
 import { requireGiven } from "../core/given-option.ts";
 import { checkTenant, isKey } from "../core/key.ts";
 import { type Absent, errorForOutcome, type Outcome } from "../core/outcome.ts";
+import { expired } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import {
   type Call,
@@ -138,7 +139,7 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
       const outcome =
         next === null
           ? await calls.resendOnce(input, options, send)
-          : await send(await calls.make(input, { ...options, version: next }));
+          : await send(await calls.resendOf(input, options, next));
       return resultOrThrow(outcome as Outcome<R>, definition.name);
     },
     async resolve(target: I | { readonly key: string }, resolution: Resolution<R>, options: CallOptions = {}) {
@@ -292,6 +293,31 @@ class Calls {
     } finally {
       if (joined === undefined) this.#resends.delete(key);
     }
+  }
+
+  /**
+   * The version that was asked for. It follows the one before it: while that one is under way, in doubt or may be tried again,
+   * it is the one to go on with.
+   */
+  async resendOf(given: unknown, options: CallOptions, version: number): Promise<Call> {
+    const { engine } = this.#services;
+    const [next, before] = [
+      await this.make(given, { ...options, version }),
+      await this.make(given, { ...options, version: version - 1 }),
+    ];
+    const { now } = engine.services.ledger.instant();
+    const known = async ({ key, tenant }: Call) => {
+      const stored = await engine.find(key, tenant);
+      return stored === null || expired(stored.record, now) ? null : stored;
+    };
+    if ((await known(next)) !== null) return next;
+    const last = await known(before);
+    if (last !== null) return settledForGood(last) ? next : before;
+    throw new NevertwiceError(
+      "INVALID_INPUT",
+      `${this.#definition.name}.resend: version ${version - 1} of this intent is not in the ledger: it was never sent, or is past its keep. Nothing was sent. Call the action itself, or call resend without after and version.`,
+      { key: before.key },
+    );
   }
 
   /** The version a resend gets: one above the latest, or the latest itself while it is not settled. */

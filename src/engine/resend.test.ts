@@ -1,4 +1,4 @@
-import { rejected } from "nevertwice";
+import { notSent, rejected } from "nevertwice";
 import { expect, it } from "vitest";
 import { eachStore } from "../../test/support/each-store.ts";
 import { gate, until } from "../../test/support/gate.ts";
@@ -90,6 +90,51 @@ eachStore("resend", (open) => {
     const { send, runs } = counting();
     await send(mail);
     await expect(send.resend(mail, { ...ana, ...given })).rejects.toThrow(message);
+    expect(runs()).toBe(1);
+  });
+
+  it("O14: the version that was seen has to be settled: in doubt, under way or to be tried again, it is the one to go on with", async () => {
+    const { nt } = open();
+    const finish = gate();
+    let runs = 0;
+    const send = nt.action("mail", {
+      key: ["to"],
+      retry: { attempts: 1 },
+      run: async ({ to }: Mail) => {
+        runs += 1;
+        if (to === "doubt") throw new Error("reset by peer");
+        if (to === "later" && runs === 2) throw notSent(new Error("refused"));
+        if (to === "slow") await finish.opened;
+        return `m${runs}`;
+      },
+    });
+    const click = (to: string) => send.resend({ to }, { ...ana, after: 1 });
+    await send.attempt({ to: "doubt" });
+    await expect(click("doubt")).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN" });
+    expect(runs).toBe(1);
+    expect(await send.attempt({ to: "later" })).toMatchObject({ status: "failed" });
+    expect(await click("later")).toBe("m3");
+    expect(await send({ to: "later" })).toBe("m3");
+    const first = send({ to: "slow" });
+    await until(() => runs === 4);
+    const clicked = click("slow");
+    await new Promise((done) => setTimeout(done, 50));
+    finish.open();
+    expect(await Promise.all([first, clicked])).toEqual(["m4", "m4"]);
+    await send.enqueue({ to: "queued" });
+    await expect(click("queued")).resolves.toBe("m5");
+    await nt.worker().drain();
+    expect(runs).toBe(5);
+  });
+
+  it("O14: a version that follows none is refused, and nothing is sent", async () => {
+    const { send, runs } = counting();
+    await expect(send.resend(mail, { ...ana, after: 1 })).rejects.toThrow(
+      /version 1 of this intent is not in the ledger/,
+    );
+    await send(mail);
+    await expect(send.resend(mail, { ...ana, after: 7 })).rejects.toThrow(/version 7 of this intent/);
+    await expect(send.resend(mail, { ...ana, version: 4 })).rejects.toThrow(/version 3 of this intent/);
     expect(runs()).toBe(1);
   });
 

@@ -62,7 +62,7 @@ async function run(context: Context): Promise<number> {
   return EXIT.ok;
 }
 
-/** The version before the one to send. 0: the first one is not settled, so it is the one to go on with. */
+/** The version before the one to send. 0: none is settled in the ledger, so the action looks for itself. */
 async function versionBefore(
   { args }: Context,
   action: AnyAction,
@@ -72,8 +72,8 @@ async function versionBefore(
   if (args.on("once")) return record.version;
   // From the record's own version on: an earlier one may be past its keep, and must not be taken for free.
   const { version, outcome } = await latestVersion(action, record, input);
-  const isSettled =
-    outcome.status === "done" || outcome.status === "absent" || (outcome.status === "failed" && outcome.final);
+  if (outcome.status === "absent") return 0;
+  const isSettled = outcome.status === "done" || (outcome.status === "failed" && outcome.final);
   return isSettled ? version : version - 1;
 }
 
