@@ -47,6 +47,8 @@ eachStore("R6: a sequence", (open) => {
       "done",
       ["done", "done", "done"],
     ]);
+    const [first = 0, second = 0, third = 0] = status.steps.map(({ outcome }) => ("at" in outcome ? outcome.at : 0));
+    expect([second - first > 2 * DAY, third - second > 3 * DAY]).toEqual([true, true]);
     await sequence.start("ann", { email: "ann@example.com" });
     clock.advance(30 * DAY);
     await worker.drain();
