@@ -25,23 +25,16 @@ export class ReturnedError extends Error {
   }
 }
 
-/** "unclear": it has the shape of a failure, and nothing that says whose. */
+/** "unclear": it names an error, and does not say that there are no data. */
 export function returnedError(value: unknown): ReturnedError | "unclear" | null {
-  if (typeof value !== "object" || value === null || !("error" in value) || !("data" in value)) return null;
+  if (typeof value !== "object" || value === null || !("error" in value)) return null;
   const error = get(value, "error");
   if (typeof error !== "object" || error === null || typeof get(error, "message") !== "string") return null;
-  const name = get(error, "name");
-  const auth = get(error, "__isAuthError") === true;
+  if (!("data" in value)) return "unclear";
   // Supabase's sign-in answers { data: { user: null }, error }. All others have no data beside an error.
+  const auth = get(error, "__isAuthError") === true;
   if (!auth && get(value, "data") !== null && get(value, "data") !== undefined) return null;
-  const status = statusOf(value, error);
-  const known =
-    auth ||
-    status !== undefined ||
-    error instanceof Error ||
-    (typeof name === "string" && /^(Postgrest|Storage|Functions)\w*Error$/.test(name)) ||
-    ("code" in error && "details" in error && "hint" in error);
-  return known ? new ReturnedError(value, error, status) : "unclear";
+  return new ReturnedError(value, error, statusOf(value, error));
 }
 
 /** supabase-js has the status beside the error, its storage and resend inside of it, its functions in `context`. */

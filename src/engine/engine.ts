@@ -480,7 +480,8 @@ export class Engine {
 
   #answer(call: Call, record: LedgerRecord): Outcome<unknown> {
     const outcome = this.describe(record) as Outcome<unknown>;
-    const { events } = this.services;
+    const { events, unguarded } = this.services;
+    if (call.definition.policy.failOpen) unguarded.settled(record);
     if (outcome.status === "done") {
       this.#replays.put({ record, version: 0 }, call.calledAs);
       events.emit({ type: "replayed", ...about(call), attempt: record.attempt });

@@ -19,6 +19,7 @@ import { ReturnedError, returnedError } from "../core/returned-error.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Hold, type LedgerEvent, transition } from "../core/transition.ts";
+import type { Claimed, End, Ending } from "./attempt-end.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
 import { type AttemptContext, type Context, contextOf, type Logger } from "./context.ts";
@@ -40,18 +41,7 @@ import { begin, NO_WORK, timeoutError } from "./work.ts";
 type NotSent = Extract<LedgerEvent, { readonly type: "not-sent" }>;
 type Failure = Pick<NotSent, "retryAt" | "final" | "givesUpAt"> & Pick<NextTry, "because">;
 
-export type End =
-  | { readonly kind: "done"; readonly outcome: Outcome<unknown>; readonly stored: Stored | null }
-  | {
-      readonly kind: "failed";
-      readonly stored: Stored;
-      readonly error: unknown;
-      readonly final: boolean;
-      readonly retryAt: number | null;
-    }
-  | { readonly kind: "unknown"; readonly stored: Stored; readonly error: unknown }
-  /** The lease was lost before anything was sent: look at the record again. */
-  | { readonly kind: "moved"; readonly stored: Stored | null };
+export type { Claimed, End, Ending } from "./attempt-end.ts";
 
 export interface ExecutionServices {
   readonly ledger: Ledger;
@@ -66,18 +56,6 @@ export interface ExecutionServices {
   readonly unguarded: UnguardedRuns;
   readonly heart: Heart;
   readonly underWay: UnderWay;
-}
-
-/** Whoever waits for an attempt's end. One of these is called, once. */
-export interface Ending {
-  ended(end: End): void;
-  crashed(error: unknown): void;
-}
-
-export interface Claimed {
-  readonly call: Call;
-  readonly stored: Stored;
-  readonly input: unknown;
 }
 
 /** For a listener: the plain way goes from callback to callback, since each promise between them would cost every call one. */
@@ -303,6 +281,7 @@ class Execution implements Watcher<unknown>, Applying {
       events.emit({ type: "executed", ...this.#about, attempt, ms });
     }
     const { record } = applied.stored;
+    this.#known(record);
     this.#ending.ended(this.#done(this.#value, record.settledAt ?? record.updatedAt, applied.stored));
   }
 
@@ -458,7 +437,9 @@ class Execution implements Watcher<unknown>, Applying {
     const { ledger, untold } = this.#services;
     try {
       const applied = await ledger.apply(this.#pulse.stored, event);
-      return applied.ok ? applied.stored : { moved: applied.stored };
+      if (!applied.ok) return { moved: applied.stored };
+      this.#known(applied.stored.record);
+      return applied.stored;
     } catch (error) {
       if (!isStoreUnavailable(error)) throw error;
       untold.add({ key: this.#call.key, event });
@@ -473,6 +454,10 @@ class Execution implements Watcher<unknown>, Applying {
   #remember(record: LedgerRecord, value?: unknown): void {
     if (!this.#call.definition.policy.failOpen) return;
     this.#services.unguarded.remember({ call: this.#call, record, value, claimed: true });
+  }
+
+  #known(record: LedgerRecord): void {
+    if (this.#call.definition.policy.failOpen) this.#services.unguarded.settled(record);
   }
 
   #leaseLost(): void {

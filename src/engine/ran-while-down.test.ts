@@ -268,6 +268,68 @@ eachStore("O15: the store is down", (open) => {
     expect(runs).toBe(1);
   });
 
+  it("what this process did, or left in doubt, before the outage is not run again in it", async () => {
+    const { nt, faults, events } = bench();
+    let runs = 0;
+    const send = nt.action("send", {
+      key: ["to"],
+      whenStoreDown: "run",
+      run: async ({ to }: Mail) => {
+        runs += 1;
+        if (to === "doubt") throw new Error("reset by peer");
+        return to === "large" ? "x".repeat(5_000) : `m${runs}`;
+      },
+    });
+    await send({ to: "done" });
+    await send.attempt({ to: "doubt" });
+    await send({ to: "large" });
+    await send.enqueue({ to: "queued" });
+    await nt.worker().drain();
+    expect(runs).toBe(4);
+    faults.down = true;
+    expect(await send.attempt({ to: "done" })).toMatchObject({ status: "done", result: "m1", replayed: true });
+    expect(await send.attempt({ to: "doubt" })).toMatchObject({ status: "unknown" });
+    expect(await send.attempt({ to: "large" })).toMatchObject({ status: "done", replayed: true });
+    expect(await send.attempt({ to: "queued" })).toMatchObject({ status: "done", result: "m4" });
+    expect(runs).toBe(4);
+    expect(kinds(events)).not.toContain("bypassed");
+  });
+
+  it("queued work with another input is not swallowed in silence", async () => {
+    const { nt, faults, another, events } = bench();
+    const options = { key: ["to"] as const, whenStoreDown: "run" as const };
+    const send = nt.action("send", { ...options, run: async ({ body }: Mail) => body });
+    await another()
+      .action("send", { ...options, run: async ({ body }: Mail) => body })
+      .enqueue({ to: "a", body: "one" });
+    faults.down = true;
+    await send({ to: "a", body: "two" });
+    faults.down = false;
+    await until(async () => kinds(events).includes("conflict"));
+    expect(events).toContainEqual(expect.objectContaining({ type: "conflict", differs: ["body"] }));
+  });
+
+  it("a doubt is told to listeners; what failed before the send mark is no doubt", async () => {
+    const { nt, faults, events } = bench();
+    const fails = async (): Promise<never> => {
+      throw new Error("reset by peer");
+    };
+    const send = nt.action("send", { key: ["to"], whenStoreDown: "run", run: fails });
+    const manual = nt.action("manual", { key: ["to"], whenStoreDown: "run", mark: "manual", run: fails });
+    const prepared = nt.action("prepared", {
+      key: ["to"],
+      whenStoreDown: "run",
+      prepare: fails,
+      run: async () => "m1",
+    });
+    faults.down = true;
+    const mail = { to: "a" } as never;
+    expect(await send.attempt(mail)).toMatchObject({ status: "unknown" });
+    expect(await manual.attempt(mail)).toMatchObject({ status: "failed", final: false });
+    expect(await prepared.attempt(mail)).toMatchObject({ status: "failed", final: false });
+    expect(events.filter(({ type }) => type === "unknown")).toMatchObject([{ action: "send" }]);
+  });
+
   it("with encrypt the result is sealed for its record", async () => {
     const { nt, faults, another } = bench({ encrypt: KEY });
     const options = { key: ["to"] as const, whenStoreDown: "run" as const, run: async (_mail: Mail) => "m1" };

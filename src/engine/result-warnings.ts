@@ -16,7 +16,7 @@ export function failureIn(
   warnings.warn(
     "RESULT_IS_ERROR",
     action,
-    `action ${action}: run returned { data, error } with an error in it, and that is stored as done. If it means a failure, check it in run: \`if (error) throw error\`. If not, return the data alone.`,
+    `action ${action}: run returned { error } with an error in it, and that is stored as done. If it means a failure, check it in run: \`if (error) throw error\`. If not, return the data alone.`,
   );
   return null;
 }

@@ -3,17 +3,18 @@
  * when the store is back. Kept in memory: a process that ends before that has told nobody.
  */
 import { NevertwiceError } from "../core/errors.ts";
-import type { LedgerRecord } from "../core/record.ts";
+import type { LedgerRecord, Payload } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { LedgerEvent } from "../core/transition.ts";
 import { type Call, intentOf } from "./call.ts";
 import type { Clock, Timer } from "./clock.ts";
-import { by, type Events, type Warnings } from "./events.ts";
+import { about, type Events, type Warnings } from "./events.ts";
 import type { Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
 import type { ProviderIds } from "./provider-ids.ts";
 import { hasSameId } from "./same-effect.ts";
+import { differsFrom } from "./same-input.ts";
 import type { Untold } from "./untold.ts";
 
 type Ran = Extract<LedgerEvent, { readonly type: "ran-unguarded" }>;
@@ -39,11 +40,15 @@ interface Services {
 }
 
 const MOST_RUNS = 10_000;
+const MOST_RESULT_CHARS = 4_096;
+const TOO_LARGE: Payload = { omitted: "the ledger cannot be asked, and it is too large to be kept in memory" };
 const RETRY_MS = 1_000;
 
 export class UnguardedRuns {
   readonly #services: Services;
   readonly #runs = new Map<string, UnguardedRun>();
+  /** What this process has settled in the ledger, for the time when the ledger cannot be asked. */
+  readonly #settled = new Map<string, LedgerRecord>();
   #timer: Timer | null = null;
 
   constructor(services: Services) {
@@ -58,8 +63,20 @@ export class UnguardedRuns {
     return this.#runs.size > 0 && this.#runs.has(key);
   }
 
+  /** What this process knows of an intent without asking the ledger. */
   recordOf(key: string): LedgerRecord | null {
-    return this.#runs.get(key)?.record ?? null;
+    return this.#runs.get(key)?.record ?? this.#settled.get(key) ?? null;
+  }
+
+  /** A run that is in the ledger. Without its input, and without a result that is large. */
+  settled(record: LedgerRecord): void {
+    this.#settled.delete(record.key);
+    if (this.#settled.size >= MOST_RUNS) {
+      const [oldest] = this.#settled.keys();
+      if (oldest !== undefined) this.#settled.delete(oldest);
+    }
+    const result = sizeOf(record.result) > MOST_RESULT_CHARS ? TOO_LARGE : record.result;
+    this.#settled.set(record.key, { ...record, input: null, draft: null, history: [], result });
   }
 
   remember(run: UnguardedRun): void {
@@ -98,15 +115,19 @@ export class UnguardedRuns {
   async #writeRun(run: UnguardedRun, before: Stored | null): Promise<void> {
     const { ledger, events } = this.#services;
     const { call, record, value } = run;
-    const seen = { doubtful: false };
+    const seen: { doubtful: boolean; differs: readonly string[] | null } = { doubtful: false, differs: null };
     const applied = await ledger.apply(before, (current) => {
       seen.doubtful = mayHaveHappened(current) && current?.holder !== record.holder;
+      seen.differs = current === null ? null : differsFrom(call, current, ledger.instant().now);
       return this.#eventOf(run, current);
     });
+    if (record.state === "failed") return;
+    // What was on record was meant with another input, and is not going to be run.
+    if (seen.differs !== null) events.emit({ type: "conflict", ...about(call), differs: seen.differs });
+    if (record.state !== "confirmed") return;
     const known = applied.ok ? null : applied.stored?.record;
     const twice = known?.state === "confirmed" ? !this.#isSame(known, value) : seen.doubtful;
-    if (record.state !== "failed" && twice)
-      events.emit({ type: "duplicate_detected", action: call.definition.name, key: call.key, ...by(call) });
+    if (twice) events.emit({ type: "duplicate_detected", ...about(call) });
   }
 
   #isSame(known: LedgerRecord, value: unknown): boolean {
@@ -181,6 +202,11 @@ export class UnguardedRuns {
       true,
     );
   }
+}
+
+function sizeOf(payload: Payload | null): number {
+  if (payload === null || "omitted" in payload) return 0;
+  return "json" in payload ? payload.json.length : payload.sealed.length;
 }
 
 function mayHaveHappened(record: LedgerRecord | null): boolean {

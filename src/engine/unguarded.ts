@@ -6,7 +6,7 @@ import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, intentOf } from "./call.ts";
 import { contextOf, runAs } from "./context.ts";
 import { withCause } from "./error-memory.ts";
-import { by } from "./events.ts";
+import { about } from "./events.ts";
 import type { ExecutionServices } from "./execution.ts";
 import { runOrExists } from "./exists.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
@@ -14,17 +14,21 @@ import { requestsOf, watchRequests } from "./requests-seen.ts";
 import { failureIn } from "./result-warnings.ts";
 import { verdictOn } from "./verdict.ts";
 
-/** `requests`: that it made to others before it failed. */
-type Ended = { readonly result: unknown } | { readonly error: unknown; readonly requests: number };
+/** `requests`: that it made to others before it failed. `unsent`: it failed before the effect could begin. */
+type Ended =
+  | { readonly result: unknown }
+  | { readonly error: unknown; readonly requests: number; readonly unsent: boolean };
 
 /** `holder`: of the claim that got no answer. It may have been written all the same. */
 export async function runUnguarded(services: ExecutionServices, call: Call, holder: string): Promise<Outcome<unknown>> {
   const { events, ledger, unguarded } = services;
   const record = claimed(services, call, unguarded.recordOf(call.key)?.holder ?? holder);
   unguarded.remember({ call, record, claimed: false });
-  events.emit({ type: "bypassed", action: call.definition.name, key: call.key, ...by(call) });
+  events.emit({ type: "bypassed", ...about(call) });
   const { outcome, event, value } = conclude(services, call, record, await effect(services, call, record));
   const change = transition(record, event, ledger.instant());
+  if (outcome.status === "unknown")
+    events.emit({ type: "unknown", ...about(call), attempt: outcome.attempt, why: outcome.why });
   unguarded.remember({ call, record: change.ok ? change.record : record, value, claimed: false });
   return outcome;
 }
@@ -44,12 +48,15 @@ function claimed({ ledger, payloads, unguarded }: ExecutionServices, call: Call,
 async function effect(services: ExecutionServices, call: Call, { attempt }: LedgerRecord): Promise<Ended> {
   const { definition, key, tenant, input } = call;
   const pulse = { signal: new AbortController().signal, ended: false };
+  const phase = { mayHaveLeft: !definition.manual && definition.prepare === undefined };
   const context = contextOf({
     attempt: { key, tenant, attempt, fence: 0 },
     deadline: services.ledger.instant().now + definition.policy.timeoutMs,
     log: services.logger,
     pulse,
-    sent: async () => {},
+    sent: async () => {
+      phase.mayHaveLeft = true;
+    },
     owner: services.underWay,
   });
   try {
@@ -57,12 +64,13 @@ async function effect(services: ExecutionServices, call: Call, { attempt }: Ledg
     const { run, exists } = definition;
     const result = await runAs(context, async () => {
       const draft = definition.prepare ? await definition.prepare(input, context) : undefined;
+      if (!definition.manual) phase.mayHaveLeft = true;
       return (exists === undefined ? run : runOrExists(run, exists))(input, context, draft);
     });
     const failure = failureIn(services.warnings, definition, result);
-    return failure === null ? { result } : { error: failure, requests: requestsOf(context) };
+    return failure === null ? { result } : { error: failure, requests: requestsOf(context), unsent: false };
   } catch (error) {
-    return { error, requests: requestsOf(context) };
+    return { error, requests: requestsOf(context), unsent: !phase.mayHaveLeft };
   } finally {
     pulse.ended = true;
   }
@@ -87,7 +95,8 @@ function conclude(services: ExecutionServices, call: Call, record: LedgerRecord,
     const outcome = { status: "done", key, result, replayed: false, attempt, at: now } as const;
     return { outcome, event: { type: "confirm", hold, result: payload }, value: result };
   }
-  const verdict = verdictOn(definition, ended.error, services, ended.requests);
+  const judged = verdictOn(definition, ended.error, services, ended.requests);
+  const verdict = ended.unsent && judged.kind === "doubt" ? ({ kind: "refused", cause: ended.error } as const) : judged;
   if (verdict.kind !== "doubt") {
     const final = verdict.kind === "rejected";
     const error = toStoredError(verdict.cause);
