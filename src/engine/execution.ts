@@ -12,7 +12,6 @@ import {
   putOffMark,
   rejectedMark,
 } from "../core/errors.ts";
-import type { Outcome } from "../core/outcome.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { givenUp, type NextTry, nextTry } from "../core/retry.ts";
 import { ReturnedError, returnedError } from "../core/returned-error.ts";
