@@ -2,6 +2,7 @@
  * What SQL callers use: enqueue, claim, take, settle and the rest. They run with the rights of the ledger's owner and a
  * pinned search_path; who may call them is granted. `@.` is the schema.
  */
+import { LONGEST_DURATION_MS } from "../core/duration.ts";
 import { groupsOf, lapsed as lapsedRows, leasedRows, WATCH_MS } from "./postgres-groups.ts";
 import { quoteText } from "./postgres-schema.ts";
 import { sweepStatement, watchStatement } from "./postgres-sweep.ts";
@@ -50,6 +51,7 @@ DECLARE
   terms json;
   rest json;
   known bigint;
+  left_ms bigint;
   differs text[];
 BEGIN
   PERFORM @._check(@made_for);
@@ -74,7 +76,9 @@ BEGIN
     at := @._now();
     due := coalesce(floor(extract(epoch FROM due_at) * 1000)::bigint, at + CASE WHEN delay IS NULL THEN 0 ELSE @._ms(delay, 'delay') END);
     -- Until its deadline it may be enqueued again as the same intent, so it is known until then.
-    known := CASE WHEN keep_ms IS NOT NULL THEN greatest(keep_ms, least(coalesce(until - at, 0), 3155760000000)) END;
+    known := CASE WHEN keep_ms IS NULL AND is_there AND NOT @._over(found_row, at) THEN @._keep(found_row) ELSE keep_ms END;
+    left_ms := CASE WHEN until IS NOT NULL THEN least(until - at, ${LONGEST_DURATION_MS}) END;
+    known := CASE WHEN known IS NOT NULL THEN greatest(known, left_ms) END;
     IF NOT is_there OR @._over(found_row, at) THEN
       r := @._begin(found_row, id, tenant, action, scope, version, known, at);
       r := @._renewed(r, print.guarded, print.loose, print.fields, print.body, NULL, false);
@@ -111,7 +115,7 @@ BEGIN
       PERFORM @._fail('CONFIG', format('%s (%s) belongs to an order (orderKey), which SQL does not keep. Nothing was queued. Enqueue it with the library.', action, @._key_text(id)));
     END IF;
     -- It never happened: queued anew, with this input and a new round of tries.
-    r := @._renewed(@._idle(r, due, NULL, at), print.guarded, print.loose, print.fields, print.body, known, keep_ms IS NOT NULL);
+    r := @._renewed(@._idle(r, due, NULL, at), print.guarded, print.loose, print.fields, print.body, known, true);
     r.doc := @._redoc(r.doc, @._with(@._rest(r.doc), 'terms', terms));
     r.queued := true;
     r.tries := 0;
@@ -123,15 +127,15 @@ BEGIN
     -- Known for longer, with a later deadline, and from now on a worker's business; nothing else changes.
     found_row := r;
     r.queued := true;
-    IF keep_ms IS NOT NULL AND r.keep_ms >= 0 THEN
-      r.keep_ms := greatest(r.keep_ms, known);
-    END IF;
+    r.keep_ms := CASE WHEN r.keep_ms >= 0 THEN greatest(r.keep_ms, known) ELSE r.keep_ms END;
     IF (rest -> 'terms' ->> 'notAfter')::bigint < until THEN
       r.doc := @._redoc(r.doc, @._with(rest, 'terms', @._with(rest -> 'terms', 'notAfter', to_json(until))));
     END IF;
     IF r IS DISTINCT FROM found_row THEN
       r := @._store(r, at);
     END IF;
+  ELSIF r.expires_at < at + left_ms THEN
+    r := @._store(@._known_for(r, left_ms, at), at);
   END IF;
   RETURN jsonb_build_object('key', @._key_text(id), 'created', false, 'state', r.state)
     || CASE WHEN r.state = 'confirmed' THEN jsonb_build_object('result', @._json(r.result)) ELSE '{}' END;

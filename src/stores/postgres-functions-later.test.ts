@@ -99,6 +99,28 @@ describe("B6 D6: retries of taken work", () => {
   });
 });
 
+describe("D6: a deadline that is later than the record is kept", () => {
+  it("D6: what is done, or waits, is known until then, however short its keep is", async () => {
+    const ledger = await ledgerWith();
+    const nt = program(ledger);
+    const job = nt.action("job", { key: ["id"], keep: "1h", run: async (_: { id: number }) => 1 });
+    await job({ id: 1 });
+    await job.enqueue({ id: 2 }, { delay: "1h" });
+    const [settledAt] = await ledger.rows("SELECT settled_at FROM @.intents WHERE status = 'done'");
+    const deadline = new Date(Date.now() + 30 * DAY_MS);
+    for (const id of [1, 2])
+      await ledger.call(
+        "SELECT @.enqueue('job', jsonb_build_array($1::int), jsonb_build_object('id', $1::int), expires_at => $2)",
+        [id, deadline],
+      );
+    const [done, queued] = await ledger.rows("SELECT * FROM @.intents ORDER BY created_at");
+    expect(done).toMatchObject({ status: "done", expires_at: deadline, ...settledAt });
+    expect(queued).toMatchObject({ status: "queued", expires_at: null });
+    const [stored] = await ledger.store().read([queued.key]);
+    expect(stored?.record.keepMs).toBeGreaterThan(29 * DAY_MS);
+  });
+});
+
 describe("D6: failures that are kept until they are made good", () => {
   it("D6: have no end when SQL settles them, and a success has", async () => {
     const ledger = await ledgerWith();

@@ -5,6 +5,7 @@ import { freshDatabase } from "../../test/services/addresses.ts";
 import { CliLedger } from "../../test/support/cli.ts";
 import { type SqlLedger, sqlLedger } from "../../test/support/sql-ledger.ts";
 import { printInput, toFingerprint } from "../core/fingerprint.ts";
+import { aliasRecord } from "../core/formerly.ts";
 import { idIn, providerId } from "../core/provider-id.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { givenUp, type NextTry, nextTry, resolveRetry } from "../core/retry.ts";
@@ -40,13 +41,21 @@ const WANTED = [
   "failed –enqueue→ pending",
   "pending –claim→ sent",
   "unknown –resend→ sent",
+  "none –claim→ sent, by an alias",
+  "none –enqueue→ pending, by an alias",
+  "sent –settle done→ confirmed, by an alias",
+  "sent –settle not-sent→ pending, by an alias",
 ];
 
 interface World {
   readonly ledger: SqlLedger;
   readonly store: ReturnType<SqlLedger["store"]>;
   readonly part: number;
+  /** Of the record, and the action that it is recorded for. */
   readonly key: string;
+  readonly action: string;
+  /** Of the action and parts that SQL gives: the same, or an alias of it. */
+  readonly called: string;
 }
 
 /** One call in SQL, and the event that it stands for; null: nothing may change. */
@@ -55,6 +64,14 @@ interface Step {
   readonly sql: string;
   readonly values: readonly unknown[];
   event(before: LedgerRecord | null, after: LedgerRecord | null): LedgerEvent | null;
+  /** An enqueue's deadline. */
+  readonly until?: number | null;
+}
+
+/** When SQL wrote it. What is only known for longer has no new time, but for how long that is until its deadline. */
+function writtenAt({ until = null }: Step, { updatedAt, keepMs }: LedgerRecord): number {
+  const counted = until === null || keepMs === null ? updatedAt : until - keepMs;
+  return Math.abs(counted - Date.now()) < 60_000 ? counted : updatedAt;
 }
 
 /** The least and the most that chance allows. */
@@ -99,7 +116,7 @@ function intentOf(world: World, keepMs: number | null, agent: string | null): In
   return {
     key: world.key,
     tenant: "",
-    action: "act",
+    action: world.action,
     version: 1,
     scope: null,
     fingerprint: toFingerprint(printInput(input, [])),
@@ -114,7 +131,7 @@ const kept = (before: LedgerRecord | null, keepMs: number | null) =>
   keepMs === null && before !== null ? before.keepMs : keepMs;
 
 function nextStep(world: World, record: LedgerRecord | null): Step {
-  const { key, part } = world;
+  const { called: key, part } = world;
   const parts = JSON.stringify([part]);
   const payload = JSON.stringify({ part });
   const keepMs = pick([null, 86_400_000]);
@@ -126,6 +143,7 @@ function nextStep(world: World, record: LedgerRecord | null): Step {
   const agent = pick(AGENTS);
   // Nobody named: whoever it was until now.
   const by = agent === null ? {} : { agent };
+  const until = pick([null, null, Date.now() + 600_000, Date.now() + 5 * 86_400_000]);
   const result = pick(RESULTS);
   const retryAfterMs = pick([null, null, 60_000, 10 * 86_400_000]);
   const settle = (outcome: string, event: Step["event"]): Step => ({
@@ -180,13 +198,14 @@ function nextStep(world: World, record: LedgerRecord | null): Step {
     case "enqueue":
       return {
         name: "enqueue",
-        sql: `SELECT @.enqueue('act', $1::jsonb, $2::jsonb, keep => $3::interval, priority => 2, agent => $4)`,
-        values: [parts, payload, keep, agent],
+        until,
+        sql: `SELECT @.enqueue('act', $1::jsonb, $2::jsonb, keep => $3::interval, priority => 2, agent => $4, expires_at => $5)`,
+        values: [parts, payload, keep, agent, until === null ? null : new Date(until)],
         event: (before, after) => ({
           type: "enqueue",
-          intent: intentOf(world, kept(before, keepMs), agent),
+          intent: { ...intentOf(world, kept(before, keepMs), agent), guardUntil: until },
           dueAt: after?.dueAt ?? 0,
-          terms: { priority: 2 },
+          terms: { priority: 2, ...(until !== null && { notAfter: until }) },
           holder: after?.holder ?? "",
         }),
       };
@@ -194,7 +213,7 @@ function nextStep(world: World, record: LedgerRecord | null): Step {
       const mark = pick(["now", "manual"]);
       return {
         name: `take ${mark}`,
-        sql: "SELECT * FROM @.take('{act}', 1, '1 minute', $1)",
+        sql: "SELECT * FROM @.take('{act,was}', 1, '1 minute', $1)",
         values: [mark],
         event: (before, after) =>
           before === null || !before.queued || (before.state !== "pending" && before.state !== "claimed")
@@ -246,6 +265,13 @@ function nextStep(world: World, record: LedgerRecord | null): Step {
     default:
       return settle("rejected", () => ({ type: "not-sent", hold, error, retryAt: null, final: true, ...by }));
   }
+}
+
+/** As a program writes it whose action was named otherwise before. */
+function aliasOf({ key, action, called }: World): LedgerRecord {
+  const now = Date.now();
+  const name = { key: called, action: "act", tenant: "", scope: null, version: 1 };
+  return aliasRecord(null, name, { key, action, record: null }, { now, steady: now, epoch: "" });
 }
 
 async function storedOf({ store, key }: World): Promise<Stored | null> {
@@ -304,10 +330,13 @@ describe("D6: the state machine in SQL", () => {
     const seen = new Map<string, number>();
     // Chance decides what is tried: at least 60 histories, and more until everything that matters was met.
     for (let part = 0; part < 60 || (part < 1_000 && WANTED.some((one) => !seen.has(one))); part += 1) {
-      const key = await ledger.call("SELECT @.key('act', $1::jsonb)", [JSON.stringify([part])]);
-      const world: World = { ledger, store, part, key };
+      const keyOf = (action: string) => ledger.call("SELECT @.key($1, $2::jsonb)", [action, JSON.stringify([part])]);
+      const called = await keyOf("act");
+      const action = pick(["act", "act", "was"]);
+      const world: World = { ledger, store, part, key: await keyOf(action), action, called };
       // One record at a time, so that take() and sweep() are about it.
       await ledger.rows("DELETE FROM @.records");
+      if (world.key !== called) await store.write([{ record: aliasOf(world), expected: null }]);
       for (let steps = 0; steps < 14; steps += 1) {
         if (randomInt(5) === 0) await passTime(world);
         if (randomInt(4) === 0) await programActs(world, (name) => void seen.set(name, 1));
@@ -320,12 +349,14 @@ describe("D6: the state machine in SQL", () => {
         );
         const left = await storedOf(world);
         const after = left?.record ?? null;
-        const now = after?.updatedAt ?? 0;
+        const now = after === null ? 0 : writtenAt(step, after);
         const event = step.event(before, after);
         const at = { now, steady: now, epoch: "" };
         const change = event === null ? null : transition(before, event, at);
         const name = `${before?.state ?? "none"} –${step.name}→ ${after?.state ?? "none"}`;
-        seen.set(name, (seen.get(name) ?? 0) + 1);
+        const isBehindAlias = world.key !== called;
+        for (const one of isBehindAlias ? [name, `${name}, by an alias`] : [name])
+          seen.set(one, (seen.get(one) ?? 0) + 1);
         if (found?.version === left?.version) {
           // Where SQL changes nothing, core would not either.
           const late = { now: Date.now(), steady: Date.now(), epoch: "" };

@@ -221,6 +221,20 @@ BEGIN
   RETURN r;
 END`,
 
+  // A settled row, known for so much longer from now on (core's retention.ts). When it was settled stays.
+  `FUNCTION @._known_for(r @.records, left_ms bigint, at bigint) RETURNS @.records LANGUAGE plpgsql AS
+DECLARE
+  own bigint := greatest(@._keep(r), left_ms);
+  rest json := @._with(@._rest(r.doc), 'keepMs', NULL);
+BEGIN
+  r.fate := @._with(r.fate::json, 'settledAt', to_json(coalesce((r.fate::json ->> 'settledAt')::bigint, r.updated_at)))::text;
+  r.updated_at := at;
+  r.expires_at := at + left_ms;
+  r.keep_ms := CASE WHEN r.expires_at >= r.created_at + own THEN own ELSE greatest(0, r.expires_at - r.created_at) END;
+  r.doc := @._redoc(r.doc, CASE WHEN r.keep_ms <> own THEN @._with(rest, 'keepMs', to_json(own)) ELSE rest END);
+  RETURN r;
+END`,
+
   // Why somebody may look for the row, and since when: what the indexes of due work, doubts and dead letters hold.
   `FUNCTION @._stored(r @.records, at bigint) RETURNS @.records LANGUAGE plpgsql AS
 DECLARE
@@ -235,7 +249,7 @@ BEGIN
     r.attention_at := CASE WHEN due > r.updated_at THEN due ELSE due - urgent * ${PRIORITY_STEP_MS} END;
   ELSIF r.state IN ('unknown', 'failed') THEN
     r.attention := r.state;
-    r.attention_at := r.updated_at;
+    r.attention_at := coalesce((r.fate::json ->> CASE r.state WHEN 'failed' THEN 'settledAt' ELSE 'doubtSince' END)::bigint, r.updated_at);
   ELSIF r.lease_until IS NOT NULL AND ((r.queued AND r.state = 'claimed') OR r.created_at < at - ${YOUNG_MS}) THEN
     r.attention := '${LEASED}';
     r.attention_at := r.created_at;

@@ -33,7 +33,7 @@ const MARK = "-- of nevertwice";
 // jsonb text of numbers must be the shortest that reads back as the same double, whatever the session says.
 const PINNED = "SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1";
 
-// In an order in which each finds those in its own that SQL looks for when it is made.
+// In this order: a function in LANGUAGE sql is checked when it is made, so that those it calls must be there.
 const INNER_FUNCTIONS = [
   ...KEY_FUNCTIONS,
   ...ROW_FUNCTIONS,
