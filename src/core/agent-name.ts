@@ -2,7 +2,7 @@
 import { configError } from "./errors.ts";
 import { storableText, unstorableIn } from "./storable-text.ts";
 
-const LONGEST_AGENT = 200;
+export const LONGEST_AGENT = 200;
 // Lists and logs show the name: a line break or an escape sequence in it could forge what they say.
 const CONTROL = /\p{Cc}|[\u2028\u2029]/u;
 const ALL_CONTROL = new RegExp(CONTROL, "gu");

@@ -7,8 +7,9 @@
 import { isKey } from "./key.ts";
 import { BLANK_RECORD, expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
 
-const POINTS_TO = "recorded under the key ";
-const OF_ACTION = " of the action ";
+/** What the result of an alias says, around the key and the action that it stands for. */
+export const POINTS_TO = "recorded under the key ";
+export const OF_ACTION = " of the action ";
 
 /** A key, and the name of the action that it was derived for: a record under it has that name. */
 export interface NamedKey {

@@ -7,8 +7,8 @@ import { parseForeignJson } from "./foreign-json.ts";
 import { digestText } from "./key.ts";
 import { unstorableIn } from "./storable-text.ts";
 
-const LONGEST_ID = 255;
-const ID_FIELDS = [
+export const LONGEST_ID = 255;
+export const ID_FIELDS = [
   "id",
   "messageId",
   "message_id",
@@ -30,7 +30,7 @@ export function idIn(result: unknown): string | undefined {
 }
 
 // A longer text is no answer of a provider that is worth parsing for its id.
-const LONGEST_JSON = 65_536;
+export const LONGEST_JSON = 65_536;
 
 function looksLikeJson(text: string): boolean {
   return /^\s*[[{]/.test(text);

@@ -2,7 +2,7 @@
 import type { Payload } from "../core/record.ts";
 
 const SEALED = "ntseal";
-const OMITTED = "!";
+export const OMITTED = "!";
 
 export function encodePayload(payload: Payload | null): string | null {
   if (payload === null) return null;

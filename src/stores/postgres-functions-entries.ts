@@ -2,6 +2,7 @@
  * What SQL callers use: enqueue, claim, take, settle and the rest. They run with the rights of the ledger's owner and a
  * pinned search_path; who may call them is granted. `@.` is the schema.
  */
+import { LONGEST_DURATION_MS } from "../core/duration.ts";
 import { groupsOf, lapsed as lapsedRows, leasedRows, WATCH_MS } from "./postgres-groups.ts";
 import { quoteText } from "./postgres-schema.ts";
 import { sweepStatement, watchStatement } from "./postgres-sweep.ts";
@@ -14,7 +15,7 @@ export interface Entry {
 const MOST_TAKEN = 1_000;
 
 const INTENT = "scope text DEFAULT NULL, version bigint DEFAULT 1, tenant text DEFAULT NULL";
-const CLAIM = `action text, parts jsonb, payload jsonb DEFAULT NULL, holder text DEFAULT NULL, lease interval DEFAULT '5 minutes', keep interval DEFAULT NULL, free text[] DEFAULT NULL, ${INTENT}`;
+const CLAIM = `action text, parts jsonb, payload jsonb DEFAULT NULL, holder text DEFAULT NULL, lease interval DEFAULT '5 minutes', keep interval DEFAULT NULL, free text[] DEFAULT NULL, ${INTENT}, agent text DEFAULT NULL`;
 const SETTLE =
   "outcome text, result jsonb DEFAULT NULL, holder text DEFAULT NULL, fence integer DEFAULT NULL, error text DEFAULT NULL, retry_after interval DEFAULT NULL";
 
@@ -34,7 +35,7 @@ END`,
     },
     {
       name: "enqueue",
-      sql: `FUNCTION @.enqueue(action text, parts jsonb, payload jsonb DEFAULT NULL, due_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, expires_at timestamptz DEFAULT NULL, priority integer DEFAULT 0, keep interval DEFAULT NULL, free text[] DEFAULT NULL, ${INTENT}) RETURNS jsonb LANGUAGE plpgsql AS
+      sql: `FUNCTION @.enqueue(action text, parts jsonb, payload jsonb DEFAULT NULL, due_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, expires_at timestamptz DEFAULT NULL, priority integer DEFAULT 0, keep interval DEFAULT NULL, free text[] DEFAULT NULL, ${INTENT}, agent text DEFAULT NULL) RETURNS jsonb LANGUAGE plpgsql AS
 DECLARE
   secret bytea;
   id bytea;
@@ -50,6 +51,7 @@ DECLARE
   terms json;
   rest json;
   known bigint;
+  left_ms bigint;
   differs text[];
 BEGIN
   PERFORM @._check(@made_for);
@@ -61,23 +63,29 @@ BEGIN
   ELSIF due_at = 'infinity' OR expires_at IN ('infinity', '-infinity') THEN
     PERFORM @._fail('CONFIG', 'due_at and expires_at take a moment. Leave them out for none.');
   END IF;
+  agent := @._agent(agent);
   secret := @._secret();
   id := @._intent(tenant, action, version, scope, parts, secret);
   print := @._print(payload, free, secret);
   terms := @._with(CASE WHEN until IS NOT NULL THEN json_build_object('notAfter', until) END, 'priority', CASE WHEN priority > 0 THEN to_json(priority) END);
   FOR turn IN 1..5 LOOP
-    SELECT t.* INTO found_row FROM @.records t WHERE t.key = id AND t.tenant = tenant FOR NO KEY UPDATE;
-    is_there := FOUND;
+    found_row := @._row(id, tenant, action, true);
+    is_there := found_row.state IS NOT NULL;
+    id := found_row.key;
+    action := found_row.action;
     at := @._now();
     due := coalesce(floor(extract(epoch FROM due_at) * 1000)::bigint, at + CASE WHEN delay IS NULL THEN 0 ELSE @._ms(delay, 'delay') END);
     -- Until its deadline it may be enqueued again as the same intent, so it is known until then.
-    known := CASE WHEN keep_ms IS NOT NULL THEN greatest(keep_ms, least(coalesce(until - at, 0), 3155760000000)) END;
+    known := CASE WHEN keep_ms IS NULL AND is_there AND NOT @._over(found_row, at) THEN @._keep(found_row) ELSE keep_ms END;
+    left_ms := CASE WHEN until IS NOT NULL THEN least(until - at, ${LONGEST_DURATION_MS}) END;
+    known := CASE WHEN known IS NOT NULL THEN greatest(known, left_ms) END;
     IF NOT is_there OR @._over(found_row, at) THEN
       r := @._begin(found_row, id, tenant, action, scope, version, known, at);
       r := @._renewed(r, print.guarded, print.loose, print.fields, print.body, NULL, false);
       r.doc := @._redoc(r.doc, @._with(@._rest(r.doc), 'terms', terms));
       r.queued := true;
       r.holder := me;
+      r.agent := agent;
       r.fate := '{"dueAt":' || due || '}';
       -- A new row, so that nothing of the old one is left in it.
       DELETE FROM @.records t WHERE is_there AND t.key = id AND t.tenant = tenant;
@@ -107,26 +115,27 @@ BEGIN
       PERFORM @._fail('CONFIG', format('%s (%s) belongs to an order (orderKey), which SQL does not keep. Nothing was queued. Enqueue it with the library.', action, @._key_text(id)));
     END IF;
     -- It never happened: queued anew, with this input and a new round of tries.
-    r := @._renewed(@._idle(r, due, NULL, at), print.guarded, print.loose, print.fields, print.body, known, keep_ms IS NOT NULL);
+    r := @._renewed(@._idle(r, due, NULL, at), print.guarded, print.loose, print.fields, print.body, known, true);
     r.doc := @._redoc(r.doc, @._with(@._rest(r.doc), 'terms', terms));
     r.queued := true;
     r.tries := 0;
     r.holder := me;
+    r.agent := agent;
     r := @._store(r, at);
     PERFORM @._ring(r, false);
   ELSIF r.state NOT IN ('confirmed', 'failed') THEN
     -- Known for longer, with a later deadline, and from now on a worker's business; nothing else changes.
     found_row := r;
     r.queued := true;
-    IF keep_ms IS NOT NULL AND r.keep_ms >= 0 THEN
-      r.keep_ms := greatest(r.keep_ms, known);
-    END IF;
+    r.keep_ms := CASE WHEN r.keep_ms >= 0 THEN greatest(r.keep_ms, known) ELSE r.keep_ms END;
     IF (rest -> 'terms' ->> 'notAfter')::bigint < until THEN
       r.doc := @._redoc(r.doc, @._with(rest, 'terms', @._with(rest -> 'terms', 'notAfter', to_json(until))));
     END IF;
     IF r IS DISTINCT FROM found_row THEN
       r := @._store(r, at);
     END IF;
+  ELSIF r.expires_at < at + left_ms THEN
+    r := @._store(@._known_for(r, left_ms, at), at);
   END IF;
   RETURN jsonb_build_object('key', @._key_text(id), 'created', false, 'state', r.state)
     || CASE WHEN r.state = 'confirmed' THEN jsonb_build_object('result', @._json(r.result)) ELSE '{}' END;
@@ -155,15 +164,19 @@ BEGIN
   IF lease IS NULL OR @._blank(me) THEN
     PERFORM @._fail('CONFIG', 'lease takes an interval, and holder a text that is not blank (a random id for this attempt).');
   END IF;
+  agent := @._agent(agent);
   secret := @._secret();
   id := @._intent(tenant, action, version, scope, parts, secret);
   print := @._print(payload, free, secret);
   FOR turn IN 1..5 LOOP
-    SELECT t.* INTO found_row FROM @.records t WHERE t.key = id AND t.tenant = tenant FOR NO KEY UPDATE;
-    is_there := FOUND;
+    found_row := @._row(id, tenant, action, true);
+    is_there := found_row.state IS NOT NULL;
+    id := found_row.key;
+    action := found_row.action;
     at := @._now();
     EXIT WHEN is_there AND NOT @._over(found_row, at);
     r := @._begin(found_row, id, tenant, action, scope, version, keep_ms, at);
+    r.agent := agent;
     r := @._renewed(r, print.guarded, print.loose, print.fields, print.body, NULL, false);
     r := @._taken(r, 'sent', me, lease_ms, true, at);
     -- A new row, so that nothing of the old one is left in it.
@@ -195,9 +208,9 @@ BEGIN
       END IF;
       -- Nothing was sent under this record, so the newer input is the one to send.
       IF r.state = 'failed' THEN
-        r.doc := @._redoc(r.doc, @._with(rest, 'terms', @._with(rest -> 'terms', 'notAfter', NULL)));
+        r.doc := @._redoc(r.doc, @._with(rest, 'terms', @._with(@._with(rest -> 'terms', 'notAfter', NULL), 'givesUpAt', NULL)));
       END IF;
-      r := @._renewed(r, print.guarded, print.loose, print.fields, print.body, keep_ms, keep_ms IS NOT NULL);
+      r := @._acted(@._renewed(r, print.guarded, print.loose, print.fields, print.body, keep_ms, keep_ms IS NOT NULL), agent, at);
       r := @._store(@._taken(r, 'sent', me, lease_ms, true, at), at);
     END IF;
   ELSIF NOT inserted THEN
@@ -209,7 +222,7 @@ END`,
     {
       name: "claim",
       sql: `FUNCTION @.claim(${CLAIM}) RETURNS boolean LANGUAGE sql AS
-SELECT @.try_claim(action, parts, payload, holder, lease, keep, free, scope, version, tenant) ->> 'status' = 'claimed'`,
+SELECT @.try_claim(action, parts, payload, holder, lease, keep, free, scope, version, tenant, agent) ->> 'status' = 'claimed'`,
     },
     {
       name: "status",
@@ -221,14 +234,14 @@ BEGIN
   PERFORM @._check(@made_for);
   tenant := coalesce(@._tenant(tenant), '');
   id := @._intent(tenant, action, version, scope, parts, @._secret());
-  SELECT t.* INTO r FROM @.records t WHERE t.key = id AND t.tenant = tenant;
-  RETURN CASE WHEN FOUND THEN @._outcome(r, @._now()) ELSE jsonb_build_object('status', 'absent', 'key', @._key_text(id)) END;
+  r := @._row(id, tenant, action, false);
+  RETURN CASE WHEN r.state IS NOT NULL THEN @._outcome(r, @._now()) ELSE jsonb_build_object('status', 'absent', 'key', @._key_text(r.key)) END;
 END`,
     },
     {
       name: "take",
       sql: `FUNCTION @.take(actions text[], most integer DEFAULT 1, lease interval DEFAULT '5 minutes', mark text DEFAULT 'now', only_tenant text DEFAULT NULL)
-RETURNS TABLE (key text, action text, payload jsonb, attempt integer, tries integer, fence integer, holder text, lease_until timestamptz, created_at timestamptz, due_at timestamptz, scope text, version bigint, tenant text) LANGUAGE plpgsql AS
+RETURNS TABLE (key text, action text, payload jsonb, attempt integer, tries integer, fence integer, holder text, lease_until timestamptz, created_at timestamptz, due_at timestamptz, scope text, version bigint, tenant text, agent text) LANGUAGE plpgsql AS
 DECLARE
   at bigint := @._now();
   lease_ms bigint := @._ms(lease, 'lease');
@@ -276,6 +289,7 @@ BEGIN
     scope := r.scope;
     version := coalesce((@._rest(r.doc) ->> 'version')::bigint, 1);
     tenant := r.tenant;
+    agent := r.agent;
     RETURN NEXT;
   END LOOP;
 END`,
@@ -326,22 +340,22 @@ END`,
     },
     {
       name: "settle",
-      sql: `FUNCTION @.settle(key text, ${SETTLE}, tenant text DEFAULT NULL) RETURNS jsonb LANGUAGE plpgsql AS
+      sql: `FUNCTION @.settle(key text, ${SETTLE}, tenant text DEFAULT NULL, agent text DEFAULT NULL) RETURNS jsonb LANGUAGE plpgsql AS
 BEGIN
   PERFORM @._check(@made_for);
-  RETURN @._settle(@._held(key, @._tenant(tenant)), outcome, result, holder, fence, error, retry_after);
+  RETURN @._settle(@._held(key, @._tenant(tenant)), outcome, result, holder, fence, error, retry_after, agent);
 END`,
     },
     {
       name: "settle_claim",
-      sql: `FUNCTION @.settle_claim(action text, parts jsonb, ${SETTLE}, ${INTENT}) RETURNS jsonb LANGUAGE plpgsql AS
+      sql: `FUNCTION @.settle_claim(action text, parts jsonb, ${SETTLE}, ${INTENT}, agent text DEFAULT NULL) RETURNS jsonb LANGUAGE plpgsql AS
 DECLARE
   id bytea;
 BEGIN
   PERFORM @._check(@made_for);
   tenant := coalesce(@._tenant(tenant), '');
   id := @._intent(tenant, action, version, scope, parts, @._secret());
-  RETURN @._settle(@._held(@._key_text(id), tenant), outcome, result, holder, fence, error, retry_after);
+  RETURN @._settle(@._held(@._key_text(id), tenant), outcome, result, holder, fence, error, retry_after, agent);
 END`,
     },
     {

@@ -3,6 +3,7 @@
  * one. A row is changed as a whole and stored at the end; what a later release adds to it is kept. `@.` is the schema.
  */
 import { HISTORY_LIMIT, PRIORITY_STEP_MS } from "../core/record.ts";
+import { NO_LONGER_NEEDED } from "../core/retention.ts";
 import { LEASED, SAME_MARK, YOUNG_MS } from "./postgres-row.ts";
 
 const LAPSED = "its holder stopped answering after the send mark: the lease ran out";
@@ -52,11 +53,25 @@ DECLARE
   rest json := @._rest(r.doc);
   entry json := json_build_object('at', at, 'event', event, 'from', CASE WHEN r.attempt > 0 THEN r.state END, 'to', to_state, 'attempt', r.attempt);
 BEGIN
-  entry := @._with(@._with(entry, 'reason', to_json(reason)), 'error', to_json(error));
+  entry := @._with(@._with(@._with(entry, 'agent', to_json(r.agent)), 'reason', to_json(reason)), 'error', to_json(error));
   RETURN @._with(rest, 'history', (SELECT json_agg(e.entry ORDER BY e.place) FROM (
     SELECT a.entry, a.place FROM json_array_elements(coalesce(rest -> 'history', '[]')) WITH ORDINALITY a(entry, place)
     WHERE a.place > json_array_length(coalesce(rest -> 'history', '[]')) - ${HISTORY_LIMIT - 1}
     UNION ALL SELECT entry, 1000) e));
+END`,
+
+  // The row as another agent goes on with it (core's history.ts). Who was at it before is kept, unless the history names it already.
+  `FUNCTION @._acted(r @.records, by_agent text, at bigint) RETURNS @.records LANGUAGE plpgsql AS
+DECLARE
+  last json := @._rest(r.doc) -> 'history' -> -1;
+BEGIN
+  IF by_agent IS DISTINCT FROM r.agent THEN
+    IF r.agent IS NOT NULL AND NOT coalesce((last ->> 'attempt')::integer = r.attempt AND last ->> 'agent' = r.agent, false) THEN
+      r.doc := @._redoc(r.doc, @._noted(r, 'taken-over', r.state, at, NULL, NULL));
+    END IF;
+    r.agent := by_agent;
+  END IF;
+  RETURN r;
 END`,
 
   // Which guarded fields differ from the input that the row was written for.
@@ -181,6 +196,9 @@ END`,
 DECLARE
   own bigint := @._keep(r);
   class bigint;
+  -- What it failed for may still be made good: it is forgotten only after it was done.
+  endless boolean := to_state = 'failed' AND coalesce((@._rest(r.doc) -> 'terms' ->> 'keptUntilDone')::boolean, false)
+    AND error ->> 'code' IS DISTINCT FROM '${NO_LONGER_NEEDED}';
   rest json := @._with(@._with(@._rest(r.doc), 'doubted', NULL), 'keepMs', NULL);
 BEGIN
   r.state := to_state;
@@ -189,16 +207,31 @@ BEGIN
   r.lease_epoch := NULL;
   r.sent_mark := NULL;
   r.result := result;
-  r.expires_at := at + own;
+  r.provider_id := NULL;
+  r.expires_at := CASE WHEN NOT endless THEN at + own END;
   IF to_state = 'failed' THEN
     r.first_sent_at := NULL;
     r.last_sent_at := NULL;
     r.draft := NULL;
   END IF;
-  class := CASE WHEN own IS NULL THEN -1 WHEN at >= r.created_at THEN own ELSE greatest(0, r.expires_at - r.created_at) END;
+  class := CASE WHEN own IS NULL THEN -1 WHEN endless OR at >= r.created_at THEN own ELSE greatest(0, r.expires_at - r.created_at) END;
   r.keep_ms := class;
   r.doc := @._redoc(r.doc, CASE WHEN class <> coalesce(own, -1) THEN @._with(rest, 'keepMs', to_json(own)) ELSE rest END);
   r.fate := @._with(CASE WHEN final THEN '{"final":true}'::json END, 'error', error)::text;
+  RETURN r;
+END`,
+
+  // A settled row, known for so much longer from now on (core's retention.ts). When it was settled stays.
+  `FUNCTION @._known_for(r @.records, left_ms bigint, at bigint) RETURNS @.records LANGUAGE plpgsql AS
+DECLARE
+  own bigint := greatest(@._keep(r), left_ms);
+  rest json := @._with(@._rest(r.doc), 'keepMs', NULL);
+BEGIN
+  r.fate := @._with(r.fate::json, 'settledAt', to_json(coalesce((r.fate::json ->> 'settledAt')::bigint, r.updated_at)))::text;
+  r.updated_at := at;
+  r.expires_at := at + left_ms;
+  r.keep_ms := CASE WHEN r.expires_at >= r.created_at + own THEN own ELSE greatest(0, r.expires_at - r.created_at) END;
+  r.doc := @._redoc(r.doc, CASE WHEN r.keep_ms <> own THEN @._with(rest, 'keepMs', to_json(own)) ELSE rest END);
   RETURN r;
 END`,
 
@@ -216,7 +249,7 @@ BEGIN
     r.attention_at := CASE WHEN due > r.updated_at THEN due ELSE due - urgent * ${PRIORITY_STEP_MS} END;
   ELSIF r.state IN ('unknown', 'failed') THEN
     r.attention := r.state;
-    r.attention_at := r.updated_at;
+    r.attention_at := coalesce((r.fate::json ->> CASE r.state WHEN 'failed' THEN 'settledAt' ELSE 'doubtSince' END)::bigint, r.updated_at);
   ELSIF r.lease_until IS NOT NULL AND ((r.queued AND r.state = 'claimed') OR r.created_at < at - ${YOUNG_MS}) THEN
     r.attention := '${LEASED}';
     r.attention_at := r.created_at;
@@ -235,7 +268,8 @@ BEGIN
   UPDATE @.records t SET rev = r.rev, created_at = r.created_at, keep_ms = r.keep_ms, first_sent_at = r.first_sent_at, last_sent_at = r.last_sent_at,
     attempt = r.attempt, fence = r.fence, tries = r.tries, queued = r.queued, action = r.action, scope = r.scope, doc = r.doc, input = r.input,
     draft = r.draft, holder = r.holder, updated_at = r.updated_at, lease_until = r.lease_until, attention_at = r.attention_at,
-    expires_at = r.expires_at, state = r.state, lease_epoch = r.lease_epoch, sent_mark = r.sent_mark, attention = r.attention, fate = r.fate, result = r.result
+    expires_at = r.expires_at, state = r.state, lease_epoch = r.lease_epoch, sent_mark = r.sent_mark, attention = r.attention, fate = r.fate, result = r.result,
+    agent = r.agent, provider_id = r.provider_id
   WHERE t.key = r.key AND t.tenant = r.tenant;
   RETURN r;
 END`,
@@ -297,7 +331,8 @@ BEGIN
     WHEN r.state IN ('claimed', 'sent') AND @._alive(r, at) THEN
       RETURN jsonb_build_object('status', 'in_flight', 'key', key, 'since', coalesce(r.last_sent_at, r.updated_at), 'until', round(r.lease_until));
     WHEN r.queued THEN
-      RETURN jsonb_build_object('status', 'queued', 'key', key, 'dueAt', coalesce((fate ->> 'dueAt')::bigint, round(r.lease_until)::bigint, r.created_at));
+      RETURN jsonb_build_object('status', 'queued', 'key', key, 'dueAt', coalesce((fate ->> 'dueAt')::bigint, round(r.lease_until)::bigint, r.created_at))
+        || jsonb_strip_nulls(jsonb_build_object('givesUpAt', (@._rest(r.doc) -> 'terms' ->> 'givesUpAt')::bigint));
     ELSE
       RETURN jsonb_build_object('status', 'failed', 'key', key, 'error', error, 'final', false, 'retryAt', coalesce((fate ->> 'dueAt')::bigint, r.updated_at));
   END CASE;

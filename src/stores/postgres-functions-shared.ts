@@ -1,7 +1,7 @@
 /** What the SQL functions share: which ledger, tenant and secret a call is about, and how an attempt is settled. `@.` is the schema. */
+import { LONGEST_AGENT } from "../core/agent-name.ts";
+import { CONTROLS, SPACES } from "./postgres-functions-provider-id.ts";
 
-/** Retries of queued work that a SQL worker hands back: pauses that grow up to hours, three days in all. */
-const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_RETRIES_MS] = [10_000, 10_800_000, 259_200_000];
 const RESULT_BYTES = 1_048_576;
 
 /** Not granted to anybody: the functions for callers run them with the owner's rights. */
@@ -55,6 +55,21 @@ BEGIN
   RETURN convert_to(known, 'UTF8');
 END`,
 
+  // Who acts, by the rule of core's agent-name.ts. Null: nobody is named.
+  `FUNCTION @._agent(given text) RETURNS text LANGUAGE plpgsql AS
+BEGIN
+  IF given ~ '^[${SPACES}]*$' OR @._units(given) > ${LONGEST_AGENT} THEN
+    PERFORM @._fail('CONFIG', format('agent is a text of %s characters. It takes a name of 1 to ${LONGEST_AGENT} characters, not blank, such as ''billing-bot''. Leave it out where no agent is to be named.', @._units(given)));
+  ELSIF given ~ '[${CONTROLS}\\u2028\\u2029]' THEN
+    PERFORM @._fail('CONFIG', 'agent contains a control character. Leave it out.');
+  END IF;
+  RETURN given;
+END`,
+
+  // Written by a program with encrypt.
+  `FUNCTION @._sealed(r @.records) RETURNS boolean LANGUAGE sql AS
+SELECT coalesce(left((r).input, 6) = 'ntseal', false) OR (r).doc ~ '^(\\[")?[0-9a-f]{8}[.]'`,
+
   // Whether a worker in SQL may have the row. What belongs to an order is left to the library, which keeps the order; what is
   // sealed, to those who have the key; what cannot be read, to a person: it must not stop the rows behind it.
   String.raw`FUNCTION @._takeable(r @.records) RETURNS boolean LANGUAGE plpgsql AS
@@ -71,25 +86,26 @@ END`,
 
   `FUNCTION @._held(key text, of_tenant text) RETURNS @.records LANGUAGE plpgsql AS
 DECLARE
-  r @.records;
+  r @.records := @._row(@._key_bytes(key), coalesce(of_tenant, ''), NULL, true);
 BEGIN
-  SELECT t.* INTO r FROM @.records t WHERE t.key = @._key_bytes(key) AND t.tenant = coalesce(of_tenant, '') FOR NO KEY UPDATE;
-  IF NOT FOUND THEN
+  IF r.state IS NULL THEN
     PERFORM @._fail('INVALID_KEY', format('there is no record of the key %s%s. Give the tenant that it belongs to, if it has one.', key, CASE WHEN coalesce(of_tenant, '') = '' THEN ' without a tenant' ELSE ' of this tenant' END));
   END IF;
   RETURN r;
 END`,
 
-  `FUNCTION @._settle(r @.records, outcome text, result jsonb, holder text, fence integer, error text, retry_after interval) RETURNS jsonb LANGUAGE plpgsql AS
+  `FUNCTION @._settle(r @.records, outcome text, result jsonb, holder text, fence integer, error text, retry_after interval, agent text) RETURNS jsonb LANGUAGE plpgsql AS
 DECLARE
   at bigint := @._now();
   rest json := @._rest(r.doc);
   held boolean := r.state IN ('claimed', 'sent') AND r.holder = holder AND (fence IS NULL OR r.fence = fence);
   problem json := CASE WHEN error IS NOT NULL THEN json_build_object('name', 'Error', 'message', CASE WHEN length(error) > 500 THEN left(error, 499) || '…' ELSE error END) END;
-  said text := coalesce(problem ->> 'message', 'not sent');
+  said text;
   stored text := result::text;
   final boolean := outcome = 'rejected';
-  pause bigint;
+  by_agent text := @._agent(agent);
+  earlier @.records := r;
+  following record;
   doubted boolean := coalesce((rest ->> 'doubted')::boolean, false);
 BEGIN
   IF outcome IS NULL OR outcome NOT IN ('done', 'not-sent', 'refused', 'rejected', 'unknown') THEN
@@ -106,10 +122,18 @@ BEGIN
     IF r.fence < 1 OR fence < 1 OR fence > r.fence THEN
       PERFORM @._fail('LEASE_LOST', 'this attempt was never handed out for this key, so that it cannot have been done. Nothing was changed. Settle what claim(), try_claim() or take() gave you.');
     END IF;
-    IF NOT coalesce(held OR (holder IS NULL AND r.state IN ('claimed', 'sent') AND coalesce(fence, r.fence) = r.fence), false) THEN
-      r.doc := @._redoc(r.doc, @._noted(r, 'late-success', 'confirmed', at, NULL, NULL));
+    IF by_agent IS NOT NULL THEN
+      r := @._acted(r, by_agent, at);
     END IF;
-    r := @._store(@._settled(r, 'confirmed', stored, NULL, false, at), at);
+    IF NOT coalesce(held OR (holder IS NULL AND r.state IN ('claimed', 'sent') AND coalesce(fence, r.fence) = r.fence), false) THEN
+      -- Of the attempt that it was until now.
+      earlier.doc := r.doc;
+      r.doc := @._redoc(r.doc, @._noted(earlier, 'late-success', 'confirmed', at, NULL, NULL));
+    END IF;
+    r := @._settled(r, 'confirmed', stored, NULL, false, at);
+    -- With encrypt the ledger holds no plain id, and SQL has no key for its digest.
+    r.provider_id := CASE WHEN NOT @._sealed(r) THEN @._provider_id(result) END;
+    r := @._store(r, at);
     PERFORM @._ring(r, true);
     RETURN @._outcome(r, at);
   END IF;
@@ -123,6 +147,18 @@ BEGIN
     END IF;
     PERFORM @._fail('LEASE_LOST', 'another attempt has this record, or it is settled. Nothing was changed: an old attempt''s failure says nothing about the one after it. If the effect happened, say so with ''done''.');
   END IF;
+  IF outcome <> 'unknown' THEN
+    IF by_agent IS NOT NULL THEN
+      r := @._acted(r, by_agent, at);
+    END IF;
+    IF outcome = 'not-sent' THEN
+      following := @._next_try(r, retry_after, at);
+    ELSE
+      SELECT NULL::bigint AS due, NULL::bigint AS gives_up, NULL::text AS because INTO following;
+    END IF;
+    said := coalesce(problem ->> 'message', 'not sent') || coalesce(' (' || following.because || ')', '');
+    problem := json_build_object('name', 'Error', 'message', said);
+  END IF;
   IF outcome = 'unknown' OR doubted THEN
     IF outcome = 'unknown' AND r.state <> 'sent' THEN
       PERFORM @._fail('CONFIG', 'the record is claimed and not marked as sent, so that there is no doubt: settle it as ''not-sent'', or call sent() before the effect.');
@@ -135,14 +171,12 @@ BEGIN
       r := @._doubtful(r, 'an earlier attempt may have happened; the last one did not', problem, at);
     END IF;
   ELSE
-    pause := CASE WHEN outcome <> 'not-sent' THEN NULL
-      WHEN NOT r.queued THEN 0
-      WHEN retry_after IS NOT NULL THEN @._ms(retry_after, 'retry_after')
-      WHEN at - r.created_at > ${LONGEST_RETRIES_MS} THEN NULL
-      ELSE round(least(${LONGEST_PAUSE_MS}, ${FIRST_PAUSE_MS} * 2.0 ^ least(20, greatest(0, r.tries - 1))) * (0.5 + random() / 2)) END;
-    problem := coalesce(problem, json_build_object('name', 'Error', 'message', said));
-    r.doc := @._redoc(r.doc, @._noted(r, CASE WHEN final THEN 'rejected' ELSE 'not-sent' END, CASE WHEN pause IS NULL THEN 'failed' ELSE 'pending' END, at, NULL, said));
-    r := CASE WHEN pause IS NULL THEN @._settled(r, 'failed', NULL, problem, final, at) ELSE @._idle(r, at + pause, problem, at) END;
+    r.doc := @._redoc(r.doc, @._noted(r, CASE WHEN final THEN 'rejected' ELSE 'not-sent' END, CASE WHEN following.due IS NULL THEN 'failed' ELSE 'pending' END, at, NULL, said));
+    IF following.gives_up IS NOT NULL THEN
+      rest := @._rest(r.doc);
+      r.doc := @._redoc(r.doc, @._with(rest, 'terms', @._with(rest -> 'terms', 'givesUpAt', to_json(following.gives_up))));
+    END IF;
+    r := CASE WHEN following.due IS NULL THEN @._settled(r, 'failed', NULL, problem, final, at) ELSE @._idle(r, following.due, problem, at) END;
   END IF;
   r := @._store(r, at);
   PERFORM @._ring(r, true);

@@ -1,8 +1,9 @@
 /** The ledger as people read it: the view `intents`. */
+import { isAlias } from "./postgres-functions-aliases.ts";
 import { quoteName, quoteText } from "./postgres-schema.ts";
 
 /**
- * Actions that begin with "nevertwice." are notes of the ledger, and no intents.
+ * Actions that begin with "nevertwice." are notes of the ledger, and no intents; an alias has its intent under another key.
  * A view has its owner's rights, so row-level security is asked for in it. Columns may only be added at the end: a view
  * that others build on is replaced, not dropped.
  */
@@ -12,7 +13,7 @@ export function intentsView(schema: string): string {
   const fate = "coalesce(r.fate, '{}')::json";
   const alive = "(r.lease_until > clock.now AND r.lease_epoch IS NULL)";
   return `CREATE OR REPLACE VIEW ${name}.intents WITH (security_barrier = true) AS
-SELECT to_jsonb(r) ->> 'agent' AS agent, r.action, r.state,
+SELECT r.agent COLLATE "default" AS agent, r.action, r.state,
   CASE WHEN r.state = 'confirmed' THEN 'done' WHEN r.state IN ('failed', 'unknown') THEN r.state
     WHEN r.state IN ('claimed', 'sent') AND ${alive} THEN 'in_flight' WHEN r.state = 'sent' THEN 'unknown'
     WHEN r.queued THEN 'queued' ELSE 'failed' END AS status,
@@ -22,8 +23,8 @@ SELECT to_jsonb(r) ->> 'agent' AS agent, r.action, r.state,
   ${name}._json(r.result) AS result, ${fate} -> 'error' ->> 'message' AS error, ${fate} ->> 'why' AS why,
   ${name}._json(r.input) AS payload, r.queued, r.scope, r.tenant,
   coalesce((${name}._rest(r.doc) ->> 'version')::bigint, 1) AS version, ${name}._key_text(r.key) AS key, r.fence, r.holder,
-  ${time("r.lease_until")} AS lease_until, ${time("r.updated_at")} AS updated_at, ${time("r.expires_at")} AS expires_at
+  ${time("r.lease_until")} AS lease_until, ${time("r.updated_at")} AS updated_at, ${time("r.expires_at")} AS expires_at, r.provider_id
 FROM ${name}.records r CROSS JOIN (SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now) clock
-WHERE r.action NOT LIKE 'nevertwice.%' AND (r.expires_at IS NULL OR r.expires_at > clock.now)
+WHERE r.action NOT LIKE 'nevertwice.%' AND NOT coalesce(${isAlias("r")}, false) AND (r.expires_at IS NULL OR r.expires_at > clock.now)
   AND (NOT row_security_active(${quoteText(`${name}.records`)}) OR r.tenant = current_setting('nevertwice.tenant', true))`;
 }

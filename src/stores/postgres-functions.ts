@@ -3,8 +3,11 @@
  * again: functions are replaced, and grants that somebody made on them stay.
  */
 
+import { ALIAS_FUNCTIONS } from "./postgres-functions-aliases.ts";
 import { entries } from "./postgres-functions-entries.ts";
 import { KEY_FUNCTIONS } from "./postgres-functions-keys.ts";
+import { PROVIDER_ID_FUNCTIONS } from "./postgres-functions-provider-id.ts";
+import { RETRY_FUNCTIONS } from "./postgres-functions-retry.ts";
 import { ROW_FUNCTIONS } from "./postgres-functions-rows.ts";
 import { SHARED_FUNCTIONS } from "./postgres-functions-shared.ts";
 import { intentsView } from "./postgres-functions-view.ts";
@@ -30,6 +33,16 @@ const MARK = "-- of nevertwice";
 // jsonb text of numbers must be the shortest that reads back as the same double, whatever the session says.
 const PINNED = "SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1";
 
+// In this order: a function in LANGUAGE sql is checked when it is made, so that those it calls must be there.
+const INNER_FUNCTIONS = [
+  ...KEY_FUNCTIONS,
+  ...ROW_FUNCTIONS,
+  ...ALIAS_FUNCTIONS,
+  ...RETRY_FUNCTIONS,
+  ...PROVIDER_ID_FUNCTIONS,
+  ...SHARED_FUNCTIONS,
+];
+
 interface Made {
   readonly name: string;
   /** With the types of its parameters, as regprocedure reads it. */
@@ -39,7 +52,7 @@ interface Made {
 export function functionsSql(options: FunctionsOptions): string[] {
   const { schema, supabase, secret, noSecret, grant, grantEnqueue } = options;
   const name = quoteName(schema);
-  const shared = [...KEY_FUNCTIONS, ...ROW_FUNCTIONS, ...SHARED_FUNCTIONS].map((sql) => made(schema, sql, ""));
+  const shared = INNER_FUNCTIONS.map((sql) => made(schema, sql, ""));
   const open = entries(name).map(({ sql }) => made(schema, sql, PINNED));
   const wrappers = supabase ? entries(name).map((entry) => wrapper(schema, entry.name)) : [];
   return [
@@ -107,22 +120,50 @@ function inSchema(schema: string, sql: string): string {
     .replaceAll("@made_for", String(SCHEMA_VERSION));
 }
 
-/** Everybody may call a new function: only those that are granted it may. Grants on one that is there stay. */
+/**
+ * Everybody may call a new function: only those that are granted it may. Grants on one that is there stay, also where its
+ * parameters or its result have changed, which takes a new function in the place of the old one.
+ */
 function guarded(schema: string, fn: string, create: string): string {
-  const found = `(SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = to_regnamespace(${quoteText(quoteName(schema))}) AND p.proname = ${quoteText(fn)} LIMIT 1)`;
   return `DO ${dollarQuoted(`DECLARE
-  existed boolean := ${found} IS NOT NULL;
-  role text;
+  statement text := ${dollarQuoted(create)};${REPLACING}
 BEGIN
-  ${create};
-  IF NOT existed THEN
-    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', ${found});
-    FOR role IN SELECT DISTINCT pg_get_userbyid(a.grantee) FROM pg_proc p CROSS JOIN aclexplode(p.proacl) a
-      WHERE p.oid = ${found} AND a.grantee NOT IN (0, p.proowner) LOOP
-      EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %I CASCADE', ${found}, role);
-    END LOOP;
-  END IF;
+${replacing(quoteText(quoteName(schema)), quoteText(fn))}
 END `)}`;
+}
+
+const REPLACING = `
+  old oid[];
+  grants text[];
+  one text;
+  fresh regprocedure;`;
+
+/** Runs `statement`, which makes the function of this name. */
+function replacing(namespace: string, fn: string): string {
+  const drop = `FOR one IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.oid = ANY(old) LOOP
+      EXECUTE format('DROP FUNCTION %s', one);
+    END LOOP;`;
+  return `  old := ARRAY(SELECT p.oid FROM pg_proc p WHERE p.pronamespace = to_regnamespace(${namespace}) AND p.proname = ${fn});
+  grants := ARRAY(SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END || CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END
+    FROM pg_proc p CROSS JOIN aclexplode(p.proacl) a WHERE p.oid = ANY(old) AND a.grantee <> p.proowner);
+  BEGIN
+    EXECUTE statement;
+  EXCEPTION WHEN invalid_function_definition THEN
+    ${drop}
+    EXECUTE statement;
+  END;
+  SELECT p.oid INTO fresh FROM pg_proc p WHERE p.pronamespace = to_regnamespace(${namespace}) AND p.proname = ${fn} AND p.oid <> ALL(old);
+  IF fresh IS NOT NULL THEN
+    ${drop}
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', fresh);
+    FOR one IN SELECT DISTINCT pg_get_userbyid(a.grantee) FROM pg_proc p CROSS JOIN aclexplode(p.proacl) a
+      WHERE p.oid = fresh AND a.grantee NOT IN (0, p.proowner) LOOP
+      EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %I CASCADE', fresh, one);
+    END LOOP;
+    FOREACH one IN ARRAY grants LOOP
+      EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', fresh, one);
+    END LOOP;
+  END IF;`;
 }
 
 /** Code points are compared and written as UTF-8: in another encoding keys would not be the library's. */
@@ -246,24 +287,14 @@ function wrapper(schema: string, entry: string): string {
   const [namespace, fn] = [quoteText(quoteName(schema)), quoteName(wrapperName(schema, entry))];
   return `DO ${dollarQuoted(`DECLARE
   inner_one pg_proc;
-  outer_one regprocedure;
-  existed boolean;
-  role text;
+  statement text;${REPLACING}
 BEGIN
   SELECT p.* INTO inner_one FROM pg_proc p WHERE p.pronamespace = to_regnamespace(${namespace}) AND p.proname = '${entry}';
-  existed := EXISTS (SELECT FROM pg_proc p WHERE p.pronamespace = to_regnamespace('public') AND p.proname = ${quoteText(wrapperName(schema, entry))});
-  EXECUTE format('CREATE OR REPLACE FUNCTION public.${fn.replaceAll("%", "%%").replaceAll("'", "''")}(%s) RETURNS %s LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS %L',
+  statement := format('CREATE OR REPLACE FUNCTION public.${fn.replaceAll("%", "%%").replaceAll("'", "''")}(%s) RETURNS %s LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS %L',
     pg_get_function_arguments(inner_one.oid), pg_get_function_result(inner_one.oid),
     format(E'${MARK}\\nSELECT %s %s.${entry}(%s)', CASE WHEN inner_one.proretset THEN '* FROM' ELSE '' END, to_regnamespace(${namespace})::text,
       (SELECT string_agg('$' || i, ', ' ORDER BY i) FROM generate_series(1, inner_one.pronargs) i)));
-  SELECT p.oid INTO outer_one FROM pg_proc p WHERE p.pronamespace = to_regnamespace('public') AND p.proname = ${quoteText(wrapperName(schema, entry))};
-  IF NOT existed THEN
-    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', outer_one);
-    FOR role IN SELECT DISTINCT pg_get_userbyid(a.grantee) FROM pg_proc p CROSS JOIN aclexplode(p.proacl) a
-      WHERE p.oid = outer_one AND a.grantee NOT IN (0, p.proowner) LOOP
-      EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %I CASCADE', outer_one, role);
-    END LOOP;
-  END IF;
+${replacing("'public'", quoteText(wrapperName(schema, entry)))}
 END `)}`;
 }
 
