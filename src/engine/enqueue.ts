@@ -110,8 +110,8 @@ export async function enqueue(
   await requireStorableInput(call, secret);
   const { ledger } = engine.services;
   const { unguarded } = engine.services;
-  if (view !== null) unguarded.requireWritten(call.key, `${call.definition.name}.enqueue`);
-  else if (unguarded.has(call.key)) await unguarded.write(call.key);
+  if (view !== null) unguarded.requireWritten(call, `${call.definition.name}.enqueue`);
+  else await unguarded.writeOf(call);
   const admission = ledger.admits(call.definition.policy.doubt.kind);
   if (admission !== null) await admission;
   const line = terms.orderKey === null ? undefined : lineFor(call, terms.orderKey, secret);

@@ -94,12 +94,18 @@ export function whereItIs(ledger: Ledger, call: Call, stored: Stored | null, tur
   return target === null ? null : follow(aliasSwapsOf(ledger), call, target);
 }
 
+/** Where the record of a call would be if there was none yet: for whoever cannot look. */
+export function asFirstRecorded(call: Call): Call {
+  const oldest = call.former?.at(-1);
+  return oldest === undefined || call.calledAs !== undefined ? call : rekeyed(call, oldest, null);
+}
+
 /** The record under a key, or the one that its alias stands for. */
 export async function followKey(swaps: Pick<AliasSwaps, "read" | "now">, key: string): Promise<Stored | null> {
   return (await endOf(swaps, { key, action: "" })).stored;
 }
 
-function keysOf({ calledAs, key, definition, former = [] }: Call): readonly NamedKey[] {
+export function keysOf({ calledAs, key, definition, former = [] }: Call): readonly NamedKey[] {
   return [{ key: calledAs ?? key, action: definition.name }, ...former];
 }
 
