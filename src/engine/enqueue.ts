@@ -144,6 +144,8 @@ function enqueueOf(engine: Engine, call: Call, terms: Terms, { line, holder }: E
   return (current) => {
     if (current !== null && conflictOf(engine, call, current) !== null) return null;
     const { now } = ledger.instant();
+    // Followed, and not changed: an alias is kept as long as its record, not as long as this call asks for.
+    if (aliasTarget(current, now) !== null) return null;
     const dueAt = terms.dueAt ?? now + terms.delayMs;
     const intent = intentOf(call, current, payloads);
     if (intent.input !== null && "omitted" in intent.input) throw inputDoesNotFit(call, intent.input.omitted);

@@ -27,6 +27,11 @@ async function intents(store: Store) {
     .filter((one) => !one.action.startsWith("nevertwice.") && aliasTarget(one, store.now()) === null);
 }
 
+async function aliases(store: Store) {
+  const { items } = await store.list({ limit: 100 });
+  return items.map(({ record }) => record).filter((one) => aliasTarget(one, store.now()) !== null);
+}
+
 eachStore("K10: formerly beside other features", (open) => {
   function fleet(options: Omit<NevertwiceOptions, "store"> = {}) {
     const faults: Faults = {};
@@ -130,6 +135,133 @@ eachStore("K10: formerly beside other features", (open) => {
     expect(await nt.status({ key })).toMatchObject({ status: "done", result: "m1" });
     expect(await send.enqueue(plain)).toMatchObject({ created: false, state: "confirmed" });
     await nt.worker().drain();
+    expect(sent).toHaveLength(1);
+  });
+
+  it("queued under the new key by somebody who knows no former key: a worker looks under the old one before it runs", async () => {
+    const { process, another, define, sent, store } = fleet();
+    await process(ALONE).enqueue(plain);
+    await process(OLD)(plain);
+    const nt = another();
+    const now = define(nt, NEW);
+    const drained = await nt.worker().drain();
+    expect(drained).toMatchObject({ done: 1, failed: 0 });
+    expect(sent).toHaveLength(1);
+    expect(await intents(store)).toHaveLength(1);
+    expect(await process(ALONE)(plain)).toBe("m1");
+    expect(await now(plain)).toBe("m1");
+  });
+
+  it("queued under both keys: run once, also by two workers at once and under a former name", async () => {
+    const { process, another, define, sent, store } = fleet();
+    for (let round = 0; round < 10; round += 1) {
+      const intent = { ...plain, lead: `q${round}` };
+      await process(OLD, "send_v1").enqueue(intent, round % 2 === 0 ? {} : { orderKey: "a" });
+      await process(ALONE).enqueue(intent, round % 2 === 0 ? {} : { orderKey: "a" });
+    }
+    const nts = [another(), another()];
+    for (const nt of nts) define(nt, { ...ALONE, formerly: { name: "send_v1", key: ["to", "lead"] } });
+    await Promise.all(nts.map((nt) => nt.worker().drain()));
+    await nts[0]?.worker().drain();
+    expect(sent).toHaveLength(10);
+    const left = await intents(store);
+    expect(left.filter(({ state }) => state === "confirmed")).toHaveLength(10);
+    expect(left).toHaveLength(10);
+  });
+
+  it("queued under the new key while the old one is in doubt, or of another input: not run", async () => {
+    const { process, another, define, sent, store } = fleet();
+    await process({ ...OLD, run: async () => Promise.reject(new Error("no answer")) }).attempt(plain);
+    await process(ALONE).enqueue(plain);
+    await process({ key: ["lead"] }, "other")({ lead: "l2", to: "bob@example.com" });
+    await process({ key: ["to", "lead"] }, "other").enqueue({ lead: "l2", to: "ann@example.com" });
+    const nt = another();
+    define(nt, NEW);
+    define(nt, { key: ["to", "lead"], formerly: { key: ["lead"] } }, "other");
+    await nt.worker().drain();
+    expect(sent).toHaveLength(1);
+    const left = await intents(store);
+    expect(left.map(({ state }) => state).sort()).toEqual(["confirmed", "failed", "pending", "unknown"]);
+    expect(left.find(({ state }) => state === "failed")?.error).toMatchObject({ code: "KEY_CONFLICT" });
+  });
+
+  it("an alias goes with its record: also where a worker, a person or nobody settled it", async () => {
+    const { process, another, define, store, clock } = fleet();
+    const nt = another();
+    const now = define(nt, { ...NEW, keep: "1d" });
+    const ends = async () => (await aliases(store)).map(({ expiresAt }) => expiresAt !== null);
+    await now.enqueue(plain);
+    await nt.worker().drain();
+    const lost = { ...plain, lead: "l2" };
+    await process({ ...NEW, keep: "1d", run: async () => Promise.reject(new Error("no answer")) }).attempt(lost);
+    const { key } = await now.attempt(lost);
+    await nt.resolve({ key }, { as: "done", result: "m", by: "kim", reason: "seen" });
+    expect(await ends()).toEqual([false, false]);
+    await nt.sweep();
+    expect(await ends()).toEqual([true, true]);
+    clock.advance(86_400_000 + 1_000);
+    await nt.sweep();
+    expect((await store.list({ limit: 10 })).items).toEqual([]);
+  });
+
+  it("an alias is kept while its record is: as long as it is in doubt, and longer where a repeat asks for that", async () => {
+    const { process, another, define, store, clock } = fleet();
+    await process({ ...NEW, keep: "1d", run: async () => Promise.reject(new Error("no answer")) }).attempt(plain);
+    const nt = another();
+    const now = define(nt, { ...NEW, keep: "1d" });
+    clock.advance(40 * 86_400_000);
+    await nt.sweep();
+    expect(await aliases(store)).toHaveLength(1);
+    const next = { ...plain, lead: "l2" };
+    await now(next);
+    await until(async () => (await aliases(store)).some(({ expiresAt }) => expiresAt !== null), "the end of the alias");
+    await process({ ...NEW, keep: "1d" }).enqueue(next, { expires: "10d" });
+    await nt.sweep();
+    clock.advance(3 * 86_400_000);
+    await nt.sweep();
+    expect(await process({ ...ALONE, keep: "1d" }).attempt(next)).toMatchObject({ replayed: true });
+  });
+
+  it("an enqueue that finds an alias answers with the record, and leaves the alias as it is", async () => {
+    const { process, store } = fleet();
+    await process({ ...NEW, keep: "1d" })(plain);
+    await until(async () => (await aliases(store)).some(({ expiresAt }) => expiresAt !== null), "the end of the alias");
+    const [before] = await aliases(store);
+    expect(await process({ ...ALONE, keep: "30d" }).enqueue(plain)).toMatchObject({ created: false, result: "m1" });
+    expect((await aliases(store))[0]?.expiresAt).toBe(before?.expiresAt);
+  });
+
+  it("a provider's id leads to one intent, under the key of its record", async () => {
+    const { process, another, define, store } = fleet();
+    const nt = another();
+    const now = define(nt, { ...NEW, run: async () => "msg_1", resultId: (id: string) => id });
+    const { key } = await now.attempt(plain);
+    await process(ALONE).attempt(plain);
+    expect(await aliases(store)).toHaveLength(1);
+    expect(await nt.find({ providerId: "msg_1" })).toMatchObject([
+      { key, action: "send", outcome: { result: "msg_1" } },
+    ]);
+  });
+
+  it("encrypt: records of an earlier key of the sealer are repeats under the new key of the intent", async () => {
+    const [first, second] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
+    const { another, define, sent } = fleet();
+    await define(another({ encrypt: first }), OLD)(plain);
+    const rotated = define(another({ encrypt: [second, first] }), NEW);
+    expect(await rotated(plain)).toBe("m1");
+    expect(await rotated.attempt({ ...plain, lead: "l2" })).toMatchObject({ status: "done", replayed: false });
+    expect(await define(another({ encrypt: [second, first] }), ALONE)(plain)).toBe("m1");
+    const again = define(another({ encrypt: [first, second] }), OLD);
+    expect(await again({ ...plain, lead: "l2" })).toBe("m2");
+    expect(sent).toHaveLength(2);
+  });
+
+  it("runs and sequences have no former keys, and are as they were beside an action that has", async () => {
+    const { nt, sent, define } = fleet();
+    const now = define(nt, NEW);
+    const run = () => nt.run("flow", "r1", async (flow) => flow.step("mail", () => now(plain)));
+    expect(await run()).toBe("m1");
+    expect(await run()).toBe("m1");
     expect(sent).toHaveLength(1);
   });
 });
