@@ -69,6 +69,11 @@ export function isAlias({ state, result }: LedgerRecord): boolean {
   return state === "confirmed" && result !== null && "omitted" in result && result.omitted.startsWith(POINTS_TO);
 }
 
+/** Done, and no alias: a repeat is answered with it. */
+export function isDone(record: LedgerRecord, now: number): boolean {
+  return record.state === "confirmed" && !expired(record, now) && !isAlias(record);
+}
+
 /** What an alias stands for; null: it is no alias, or over. Results that could not be stored say so in other words. */
 export function aliasTarget(record: LedgerRecord | null | undefined, now: number): NamedKey | null {
   if (record === null || record === undefined || !isAlias(record) || expired(record, now)) return null;

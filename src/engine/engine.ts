@@ -5,10 +5,10 @@
 import { isStoreDown } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { canCompare, differing } from "../core/fingerprint.ts";
-import { aliasTarget } from "../core/formerly.ts";
+import { isDone } from "../core/formerly.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
-import { expired, type LedgerRecord } from "../core/record.ts";
+import type { LedgerRecord } from "../core/record.ts";
 import { backoffMs, mayResend } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import type { ResendPermit } from "../core/transition.ts";
@@ -294,10 +294,8 @@ export class Engine {
       if (!isStoreDown(error)) throw error;
     }
     // The plain way of a repeat.
-    const { now } = this.services.ledger.instant();
-    if (seen?.record.state === "confirmed" && !expired(seen.record, now) && aliasTarget(seen.record, now) === null) {
+    if (seen !== null && isDone(seen.record, this.services.ledger.instant().now))
       return this.#conflictWith(call, seen) ?? this.#answer(call, seen.record);
-    }
     return this.#turns(call, seen, !call.paced, budget);
   }
 

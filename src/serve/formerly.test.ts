@@ -49,17 +49,6 @@ eachStore("K10: attempts made outside of a program with former keys", (open) => 
     },
   );
 
-  it("a lost reply is no new round of tries", async () => {
-    const { ask, program, record } = start();
-    const { key } = await program(refused).attempt(input);
-    const claim = { ...CLAIM, request: "r-1", retry: { attempts: 5, backoff: "1h", max: "1h" } };
-    const { token } = await ask("claim", claim);
-    await ask("settle", { token, as: "not-sent" });
-    const { tries } = await record(key);
-    expect(await ask("claim", claim)).not.toMatchObject({ status: "claimed" });
-    expect((await record(key)).tries).toBe(tries);
-  });
-
   it("a doubt is held, and resolved by either key", async () => {
     const { ask, program } = start();
     const send = program(lost);

@@ -1,8 +1,9 @@
 /** The ledger as people read it: the view `intents`. */
+import { ALIAS_AGENT } from "../core/formerly.ts";
 import { quoteName, quoteText } from "./postgres-schema.ts";
 
 /**
- * Actions that begin with "nevertwice." are notes of the ledger, and no intents.
+ * Actions that begin with "nevertwice." are notes of the ledger, and no intents. Nor is an alias: another key of one.
  * A view has its owner's rights, so row-level security is asked for in it. Columns may only be added at the end: a view
  * that others build on is replaced, not dropped.
  */
@@ -25,5 +26,6 @@ SELECT to_jsonb(r) ->> 'agent' AS agent, r.action, r.state,
   ${time("r.lease_until")} AS lease_until, ${time("r.updated_at")} AS updated_at, ${time("r.expires_at")} AS expires_at
 FROM ${name}.records r CROSS JOIN (SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now) clock
 WHERE r.action NOT LIKE 'nevertwice.%' AND (r.expires_at IS NULL OR r.expires_at > clock.now)
+  AND (r.state <> 'confirmed' OR (to_jsonb(r) ->> 'agent') IS DISTINCT FROM ${quoteText(ALIAS_AGENT)})
   AND (NOT row_security_active(${quoteText(`${name}.records`)}) OR r.tenant = current_setting('nevertwice.tenant', true))`;
 }
