@@ -303,7 +303,7 @@ class Instance implements Nevertwice {
   #serveFormer(definition: Definition, { name, key }: FormerDefinition): void {
     if (this.#definitions.has(name) || this.#queues.has(name)) return;
     this.#formerNames.add(name);
-    this.#definitions.set(name, { ...definition, name, key, formerly: [] });
+    this.#definitions.set(name, { ...definition, name, key, formerly: [], successor: definition });
   }
 
   #requireFreeName(name: string): void {

@@ -1,5 +1,7 @@
 /** From what a person typed to one record: a full key, or the beginning of one. */
-import type { Store, Stored } from "../core/store.ts";
+import { aliasTarget, isAlias } from "../core/formerly.ts";
+import { instantOf, type Store, type Stored } from "../core/store.ts";
+import { followKey } from "../engine/formerly.ts";
 import type { Context } from "./command.ts";
 import { ProblemError, UsageError } from "./exit.ts";
 import { shellWord, shortKey } from "./format.ts";
@@ -59,7 +61,21 @@ export async function lookUp(context: Context, key: string): Promise<Stored | nu
     key.length === FULL_LENGTH ? await readOne(ledger.store, key) : await byPrefix(ledger.store, key, tenant);
   const mine = found.filter(({ record }) => tenant === undefined || record.tenant === tenant);
   if (mine.length > 1) throw ambiguous(key, mine);
-  return mine[0] ?? null;
+  const [only] = mine;
+  return only === undefined ? null : recordBehind(context, only);
+}
+
+/** K10: an alias is shown, and settled, as the record that it stands for. */
+async function recordBehind(context: Context, found: Stored): Promise<Stored | null> {
+  const store = requireStore(context);
+  if (!isAlias(found.record)) return found;
+  const target = aliasTarget(found.record, store.now());
+  if (target === null) return null;
+  const read = (keys: readonly string[]) => store.read(keys);
+  const stored = await followKey({ read, now: () => instantOf(store) }, found.record.key);
+  const { key } = stored?.record ?? target;
+  context.note(`${shortKey(found.record.key)} is another key of the intent that is recorded under ${key} (formerly).`);
+  return stored;
 }
 
 /** The same, for commands that need one. */

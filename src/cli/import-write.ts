@@ -1,7 +1,9 @@
 /** Writing records and reading them back: what a call of the program would meet. */
 import { askAround } from "../core/damaged-record.ts";
+import { aliasTarget } from "../core/formerly.ts";
 import { expired, type State } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
+import type { PastIntent } from "../engine/past.ts";
 import { ProblemError } from "./exit.ts";
 import type { Entry, EntrySource } from "./import-entries.ts";
 import { type End, togetherAs } from "./import-status.ts";
@@ -120,13 +122,14 @@ async function writeBatch(
       target,
     );
     const puts = open.flatMap((one, i) => {
-      const found = stored[i] ?? null;
-      if (found instanceof Error) {
+      const place = stored[i];
+      if (place === undefined || place instanceof Error) {
         counts.damaged += 1;
         return [];
       }
       const { entry, as } = one;
-      const record = entry.intent.recordOf(found, { ...entry.past, as });
+      const { intent, stored: found } = place;
+      const record = intent.recordOf(found, { ...entry.past, as });
       onPlan?.(entry, record?.state ?? null);
       if (record !== null) return [{ one, found, record }];
       counts.known += 1;
@@ -148,11 +151,53 @@ async function writeBatch(
   }
 }
 
-/** A record that cannot be read is an error in its place. */
-async function storedOf(entries: readonly Entry[], { store, exists }: Target): Promise<(Stored | null | Error)[]> {
-  if (!exists) return entries.map(() => null);
-  const keyOf = ({ intent }: Entry) => intent.key;
-  return askAround(entries, keyOf, (some) => store.read(some.map(keyOf)));
+/** Where the record of a row is, or would be. */
+interface RowPlace {
+  readonly intent: PastIntent;
+  readonly stored: Stored | null;
+}
+
+// As many as a call follows.
+const MOST_HOPS = 16;
+
+/** A record that cannot be read is an error in its place. K10: an alias is followed to the record that it stands for. */
+async function storedOf(entries: readonly Entry[], { store, exists }: Target): Promise<(RowPlace | Error)[]> {
+  let places: (RowPlace | Error)[] = entries.map(({ intent }) => ({ intent, stored: null }));
+  if (!exists) return places;
+  const keyOf = ({ intent }: RowPlace) => intent.key;
+  const read = async (some: readonly RowPlace[]): Promise<(RowPlace | Error)[]> => {
+    const found = await askAround(some, keyOf, (asked) => store.read(asked.map(keyOf)));
+    return some.map((place, i) => {
+      const stored = found[i] ?? null;
+      return stored instanceof Error ? stored : { ...place, stored };
+    });
+  };
+  places = await read(places as RowPlace[]);
+  for (let hop = 0; hop < MOST_HOPS; hop += 1) {
+    const led = new Map<number, RowPlace>();
+    const targets = new Map<number, string>();
+    places.forEach((place, i) => {
+      const target = place instanceof Error ? null : aliasTarget(place.stored?.record, store.now());
+      if (target === null) return;
+      targets.set(i, target.action);
+      led.set(i, { intent: (place as RowPlace).intent.under(target, null), stored: null });
+    });
+    if (led.size === 0) break;
+    const ends = await read([...led.values()]);
+    [...led.keys()].forEach((at, i) => {
+      const end = ends[i] as RowPlace | Error;
+      const { intent } = places[at] as RowPlace;
+      // From the row's own key: compared as the definition that wrote the record compared.
+      places[at] =
+        end instanceof Error
+          ? end
+          : {
+              ...end,
+              intent: intent.under({ key: end.intent.key, action: targets.get(at) ?? "" }, end.stored?.record ?? null),
+            };
+    });
+  }
+  return places;
 }
 
 export interface Unguarded {
@@ -185,7 +230,8 @@ export async function checkRows(entries: EntrySource, survey: Survey, target: Ta
     batch.forEach((entry, i) => {
       const key = survey.keys.get(entry.intent.key);
       if (key?.past) return;
-      const why = whyUnguarded(entry, key === undefined ? entry.end.as : togetherAs(key).as, stored[i] ?? null, check);
+      const place = stored[i] as RowPlace | Error;
+      const why = whyUnguarded(place, key === undefined ? entry.end.as : togetherAs(key).as, check);
       if (why === null) return;
       check.unguarded += 1;
       if (check.shown.length < SHOWN) check.shown.push({ place: entry.place, key: entry.intent.key, why });
@@ -195,9 +241,10 @@ export async function checkRows(entries: EntrySource, survey: Survey, target: Ta
 }
 
 /** Null: it is as it should be, and counted. */
-function whyUnguarded(entry: Entry, as: End, stored: Stored | null | Error, check: Check): string | null {
-  if (stored instanceof Error) return "its record cannot be read: see nevertwice doctor";
-  const nextCall = entry.intent.nextCall(stored);
+function whyUnguarded(place: RowPlace | Error, as: End, check: Check): string | null {
+  if (place instanceof Error) return "its record cannot be read: see nevertwice doctor";
+  const { intent, stored } = place;
+  const nextCall = intent.nextCall(stored);
   switch (nextCall.as) {
     case "repeat":
       check.repeats += 1;

@@ -10,6 +10,10 @@ import { BLANK_RECORD, expired, type Instant, type LedgerRecord, leaseAlive } fr
 /** What the result of an alias says, around the key and the action that it stands for. */
 export const POINTS_TO = "recorded under the key ";
 export const OF_ACTION = " of the action ";
+/** What aliases have in place of an agent, so that lists find them, or leave them out, without reading every record. */
+export const ALIAS_AGENT = "nevertwice.alias";
+// Whoever wrote an alias and then stood still has claimed the record long before this.
+const UNUSED_AFTER_MS = 86_400_000;
 
 /** A key, and the name of the action that it was derived for: a record under it has that name. */
 export interface NamedKey {
@@ -37,6 +41,7 @@ export function aliasRecord(
     scope,
     version,
     action,
+    agent: ALIAS_AGENT,
     // Attempts at the record it replaces must stay refused.
     fence: (before?.fence ?? 0) + 1,
     createdAt: before?.createdAt ?? at.now,
@@ -52,12 +57,29 @@ export function aliasExpiry(of: LedgerRecord | null): number | null {
   return of?.state === "confirmed" ? of.expiresAt : null;
 }
 
+/** The alias as the sweep leaves it, so that it is over when its record is; null: as it is. `of`: what it names, now. */
+export function retiredAlias(alias: LedgerRecord, of: LedgerRecord | null, { now }: Instant): LedgerRecord | null {
+  const isGone = of === null || expired(of, now);
+  if (isGone && now - alias.updatedAt < UNUSED_AFTER_MS) return null;
+  const expiresAt = isGone ? now : aliasExpiry(of);
+  return expiresAt === alias.expiresAt ? null : { ...alias, expiresAt };
+}
+
+/** Also of one that is over, and not swept yet. */
+export function isAlias({ state, result }: LedgerRecord): boolean {
+  return state === "confirmed" && result !== null && "omitted" in result && result.omitted.startsWith(POINTS_TO);
+}
+
+/** Done, and no alias: a repeat is answered with it. */
+export function isDone(record: LedgerRecord, now: number): boolean {
+  return record.state === "confirmed" && !expired(record, now) && !isAlias(record);
+}
+
 /** What an alias stands for; null: it is no alias, or over. Results that could not be stored say so in other words. */
 export function aliasTarget(record: LedgerRecord | null | undefined, now: number): NamedKey | null {
-  const result = record?.result ?? null;
-  if (result === null || !("omitted" in result) || !result.omitted.startsWith(POINTS_TO)) return null;
-  if (record?.state !== "confirmed" || expired(record, now)) return null;
-  const [key = "", ...action] = result.omitted.slice(POINTS_TO.length).split(OF_ACTION);
+  if (record === null || record === undefined || !isAlias(record) || expired(record, now)) return null;
+  const { omitted } = record.result as { readonly omitted: string };
+  const [key = "", ...action] = omitted.slice(POINTS_TO.length).split(OF_ACTION);
   return isKey(key) && action.length > 0 ? { key, action: action.join(OF_ACTION) } : null;
 }
 
@@ -83,6 +105,11 @@ export function governing(places: readonly Place[], at: Instant): Place {
 /** A record that says nothing more than that the intent may be tried: an alias may take its place. */
 export function mayBeReplaced(record: LedgerRecord | null, at: Instant): boolean {
   return rank(record, at) <= 1;
+}
+
+/** Queued, and not begun by anybody: who has begun the same intent under another key may take it out of the queue. */
+export function isOnlyQueued(record: LedgerRecord | null, at: Instant): boolean {
+  return record !== null && record.state === "pending" && !expired(record, at.now);
 }
 
 function rank(record: LedgerRecord | null, at: Instant): number {

@@ -86,6 +86,8 @@ export interface Definition {
   readonly key: KeyOption<unknown> | undefined;
   /** Earlier names and keys, the latest first. */
   readonly formerly: readonly FormerDefinition[];
+  /** Of a former name: the definition that took its place. */
+  readonly successor?: Definition;
   readonly inbound: boolean;
   readonly free: readonly string[];
   readonly schema: StandardSchema<unknown, unknown> | undefined;

@@ -5,9 +5,10 @@
 import { isStoreDown } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { canCompare, differing } from "../core/fingerprint.ts";
+import { isDone } from "../core/formerly.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
-import { expired, type LedgerRecord } from "../core/record.ts";
+import type { LedgerRecord } from "../core/record.ts";
 import { backoffMs, mayResend } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import type { ResendPermit } from "../core/transition.ts";
@@ -18,7 +19,7 @@ import { rememberedError, withCause, withStoredCause } from "./error-memory.ts";
 import { about, by } from "./events.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
-import { aliasSwapsOf, followKey, type Located, locate, peek, whereItIs } from "./formerly.ts";
+import { aliasSwapsOf, asFirstRecorded, followKey, type Located, locate, peek, whereItIs } from "./formerly.ts";
 import type { Applied } from "./ledger.ts";
 import { isClaimedBefore } from "./outside.ts";
 import { settleByProbe } from "./probe.ts";
@@ -78,7 +79,7 @@ export class Engine {
     const flight = this.#flights.get(call.key);
     if (flight !== undefined) return this.#join(call, flight).then(finish);
     this.requireOpen();
-    if (this.services.unguarded.has(call.key)) return this.#afterOutage(call).then(finish);
+    if (this.services.unguarded.of(call) !== null) return this.#afterOutage(call).then(finish);
     const known = this.#replays.has(call.key) ? this.#replays.get(call.key, this.services.ledger.instant().now) : null;
     // Confirmed never changes: nothing to wait for, and nothing to ask.
     if (known !== null) {
@@ -96,8 +97,9 @@ export class Engine {
     return this.during(async () => {
       const { holder, mayAskAgain } = call.outside;
       const budget = this.#budget(call, { at: this.services.clock.monotonic(), inside: false });
-      const seen = mayAskAgain ? await this.services.ledger.read(call.key) : null;
-      return this.#turns(call, seen, seen?.record.holder !== holder, budget);
+      const seen = mayAskAgain ? await followKey(aliasSwapsOf(this.services.ledger), call.key) : null;
+      const first = seen?.record.key === call.key ? seen : null;
+      return this.#turns(call, first, seen?.record.holder !== holder, budget);
     });
   }
 
@@ -165,20 +167,22 @@ export class Engine {
       const { unguarded, ledger, clock, underWay } = this.services;
       const budget = this.#budget(call, { at: clock.monotonic(), inside: underWay.inside });
       try {
-        await unguarded.write(call.key);
+        await unguarded.writeOf(call);
       } catch (error) {
         if (!call.definition.policy.failOpen || !isStoreDown(error)) throw error;
         return this.#duringOutage(call, this.services.newHolder());
       }
+      if (hasFormer(call)) return this.#underFormerKeys(call, budget);
       return this.#turns(call, await ledger.read(call.key), !call.paced, budget);
     });
   }
 
   /** By the same rules as with the ledger, as far as this process knows. */
-  #duringOutage(call: Call, holder: string): Outcome<unknown> | Promise<Outcome<unknown>> {
+  #duringOutage(asked: Call, holder: string): Outcome<unknown> | Promise<Outcome<unknown>> {
     const { unguarded, ledger } = this.services;
-    const record = unguarded.recordOf(call.key);
-    if (record === null) return runUnguarded(this.services, call, holder);
+    const record = unguarded.knownOf(asked);
+    if (record === null) return runUnguarded(this.services, asFirstRecorded(asked), holder);
+    const call = rekeyed(asked, record, record);
     const differs = this.#differsFrom(call, record);
     if (differs !== null) return this.#conflict(call, differs);
     const sameBytes = record.state === "unknown" && hasSameBytes(this.services, call, record);
@@ -225,7 +229,7 @@ export class Engine {
         return this.#duringOutage(call, this.services.newHolder());
       throw error;
     }
-    const outcome = await this.#turns(located.call, located.stored, true, budget);
+    const outcome = await this.#turns(located.call, located.stored, !call.paced, budget);
     // Settled for good: how long the alias is kept is known now.
     if (outcome.status === "done" && !outcome.replayed)
       void this.services.underWay.during(locate(swaps, call).catch(() => null));
@@ -290,9 +294,8 @@ export class Engine {
       if (!isStoreDown(error)) throw error;
     }
     // The plain way of a repeat.
-    if (seen?.record.state === "confirmed" && !expired(seen.record, this.services.ledger.instant().now)) {
+    if (seen !== null && isDone(seen.record, this.services.ledger.instant().now))
       return this.#conflictWith(call, seen) ?? this.#answer(call, seen.record);
-    }
     return this.#turns(call, seen, !call.paced, budget);
   }
 

@@ -110,8 +110,8 @@ export async function enqueue(
   await requireStorableInput(call, secret);
   const { ledger } = engine.services;
   const { unguarded } = engine.services;
-  if (view !== null) unguarded.requireWritten(call.key, `${call.definition.name}.enqueue`);
-  else if (unguarded.has(call.key)) await unguarded.write(call.key);
+  if (view !== null) unguarded.requireWritten(call, `${call.definition.name}.enqueue`);
+  else await unguarded.writeOf(call);
   const admission = ledger.admits(call.definition.policy.doubt.kind);
   if (admission !== null) await admission;
   const line = terms.orderKey === null ? undefined : lineFor(call, terms.orderKey, secret);
@@ -144,6 +144,8 @@ function enqueueOf(engine: Engine, call: Call, terms: Terms, { line, holder }: E
   return (current) => {
     if (current !== null && conflictOf(engine, call, current) !== null) return null;
     const { now } = ledger.instant();
+    // Followed, and not changed: an alias is kept as long as its record, not as long as this call asks for.
+    if (aliasTarget(current, now) !== null) return null;
     const dueAt = terms.dueAt ?? now + terms.delayMs;
     const intent = intentOf(call, current, payloads);
     if (intent.input !== null && "omitted" in intent.input) throw inputDoesNotFit(call, intent.input.omitted);

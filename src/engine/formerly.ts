@@ -6,11 +6,12 @@ import {
   aliasRecord,
   aliasTarget,
   governing,
+  isOnlyQueued,
   mayBeReplaced,
   type NamedKey,
   type Place,
 } from "../core/formerly.ts";
-import type { Instant } from "../core/record.ts";
+import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Put, PutResult, Stored, TransactionView } from "../core/store.ts";
 import { type Call, hasFormer, rekeyed } from "./call.ts";
 import type { Ledger } from "./ledger.ts";
@@ -54,17 +55,23 @@ export async function peek(swaps: AliasSwaps, call: Call): Promise<Located> {
   return { call: rekeyed(call, best, best.record), stored: best.stored };
 }
 
+interface Holding {
+  /** The key of a record that the caller has leased: the same intent in the queue under another key is not run beside it. */
+  readonly holding?: string | null;
+}
+
 /**
  * The record that governs the call, with every other key of the intent pointing to it: from then on, whoever claims, claims
  * that record. The new key first, since it is the one that two inputs with different former keys may share.
  */
-export async function locate(swaps: AliasSwaps, call: Call): Promise<Located> {
+export async function locate(swaps: AliasSwaps, call: Call, { holding = null }: Holding = {}): Promise<Located> {
   for (let round = 0; round < MOST_ROUNDS; round += 1) {
     const places = await placesOf(swaps, keysOf(call));
     const best = bestOf(places, swaps.now());
     const located = { call: rekeyed(call, best, best.record), stored: best.stored };
     // A conflict is reported and leaves nothing behind: the key may be told apart by the next definition.
-    if (isOfOtherInput(located, swaps.now()) || (await pointAll(swaps, call, places, best))) return located;
+    if (otherFields(located, swaps.now()).length > 0 || (await pointAll(swaps, call, places, best, holding)))
+      return located;
   }
   throw new NevertwiceError(
     "STORE_UNAVAILABLE",
@@ -73,12 +80,11 @@ export async function locate(swaps: AliasSwaps, call: Call): Promise<Located> {
   );
 }
 
-function isOfOtherInput({ call, stored }: Located, at: Instant): boolean {
-  if (stored === null || mayBeReplaced(stored.record, at)) return false;
+/** The fields that make the record another input's; none: it is this one's, or may be. */
+export function otherFields({ call, stored }: Located, at: Instant): readonly string[] {
+  if (stored === null || mayBeReplaced(stored.record, at)) return [];
   const { fingerprint } = stored.record;
-  return (
-    canCompare(fingerprint, call.print) && differing(fingerprint, call.print, call.definition.free).guarded.length > 0
-  );
+  return canCompare(fingerprint, call.print) ? differing(fingerprint, call.print, call.definition.free).guarded : [];
 }
 
 /** An alias that a call met without having named a former key. */
@@ -94,12 +100,18 @@ export function whereItIs(ledger: Ledger, call: Call, stored: Stored | null, tur
   return target === null ? null : follow(aliasSwapsOf(ledger), call, target);
 }
 
+/** Where the record of a call would be if there was none yet: for whoever cannot look. */
+export function asFirstRecorded(call: Call): Call {
+  const oldest = call.former?.at(-1);
+  return oldest === undefined || call.calledAs !== undefined ? call : rekeyed(call, oldest, null);
+}
+
 /** The record under a key, or the one that its alias stands for. */
 export async function followKey(swaps: Pick<AliasSwaps, "read" | "now">, key: string): Promise<Stored | null> {
   return (await endOf(swaps, { key, action: "" })).stored;
 }
 
-function keysOf({ calledAs, key, definition, former = [] }: Call): readonly NamedKey[] {
+export function keysOf({ calledAs, key, definition, former = [] }: Call): readonly NamedKey[] {
   return [{ key: calledAs ?? key, action: definition.name }, ...former];
 }
 
@@ -146,27 +158,47 @@ async function pointAll(
   call: Call,
   places: readonly FoundPlace[],
   best: FoundPlace,
+  holding: string | null,
 ): Promise<boolean> {
   const at = swaps.now();
   const done = new Set([best.key]);
+  const isFree = ({ record }: FoundPlace) =>
+    mayBeReplaced(record, at) || (best.key === holding && isOnlyQueued(record, at));
   for (const place of places) {
     // What governs is confirmed by now: the alias is over when the record is.
     if (place.aliased && place.key === best.key && !(await endAlias(swaps, place))) return false;
-    if (done.has(place.key) || !mayBeReplaced(place.record, at)) continue;
+    if (done.has(place.key) || !isFree(place)) continue;
     done.add(place.key);
     const { tenant, scope, version } = call;
     const { key, action } = place;
-    const record = aliasRecord(place.record, { key, action, tenant, scope, version }, best, at);
+    const record = settledAs(
+      place.record,
+      aliasRecord(place.record, { key, action, tenant, scope, version }, best, at),
+    );
     const result = await swaps.write({ record, expected: place.stored?.version ?? null });
     if (result?.ok !== true) return false;
   }
   return true;
 }
 
+/** What was queued stays in its place of an order: those behind it go on. */
+function settledAs(before: LedgerRecord | null, alias: LedgerRecord): LedgerRecord {
+  return before?.queued ? { ...alias, queued: true, terms: before.terms } : alias;
+}
+
+/** Makes the record that the caller has leased an alias of the one that governs. False: it is not the caller's any more. */
+export async function yieldTo(swaps: AliasSwaps, leased: Stored, of: Located): Promise<boolean> {
+  const { key, action, tenant, scope, version } = leased.record;
+  const governs = { key: of.call.key, action: of.stored?.record.action ?? action, record: of.stored?.record ?? null };
+  const alias = aliasRecord(leased.record, { key, action, tenant, scope, version }, governs, swaps.now());
+  const result = await swaps.write({ record: settledAs(leased.record, alias), expected: leased.version });
+  return result?.ok === true;
+}
+
 async function endAlias(swaps: AliasSwaps, { first, key, record }: FoundPlace): Promise<boolean> {
   const expiresAt = aliasExpiry(record);
   // Only an alias that names the record itself: one on the way there may serve others.
-  if (first === null || expiresAt === null || first.record.expiresAt !== null) return true;
+  if (first === null || expiresAt === null || first.record.expiresAt === expiresAt) return true;
   if (aliasTarget(first.record, swaps.now().now)?.key !== key) return true;
   const result = await swaps.write({ record: { ...first.record, expiresAt }, expected: first.version });
   return result?.ok === true;

@@ -1,5 +1,6 @@
 /** For `nevertwice import`: the records of what an action's program did before it had a ledger. */
 import { fingerprintInPart } from "../core/fingerprint.ts";
+import type { NamedKey } from "../core/formerly.ts";
 import { type Keep, keepOfWindows, windowsIn } from "../core/keep.ts";
 import { keyText } from "../core/key.ts";
 import { keyParts } from "../core/key-parts.ts";
@@ -7,7 +8,7 @@ import { type NextCall, nextCallOf, type PastEnd, recordPast } from "../core/pas
 import type { LedgerRecord } from "../core/record.ts";
 import { storableText } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
-import { type Call, type CallOptions, intentOf } from "./call.ts";
+import { type Call, type CallOptions, intentOf, rekeyed } from "./call.ts";
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
 import { inputDoesNotFit } from "./enqueued-input.ts";
@@ -45,6 +46,8 @@ export interface PastIntent {
   /** The record to write; null: what is stored stays as it is. */
   recordOf(stored: Stored | null, past: PastAttempt): LedgerRecord | null;
   nextCall(stored: Stored | null): NextCall;
+  /** The same intent for the record under another of its keys, which an alias led to. */
+  under(place: NamedKey, record: LedgerRecord | null): PastIntent;
 }
 
 export interface PastAccess {
@@ -122,6 +125,7 @@ function pastIntent(call: Call, engine: Engine): PastIntent {
       const { at, queued = false } = past;
       return recordPast(stored?.record ?? null, { intent, end: endOf(past, now.now), at, queued }, now);
     },
+    under: (place, record) => pastIntent(rekeyed(call, place, record), engine),
     nextCall: (stored) => nextCallOf(stored?.record ?? null, call.print, definition.free, ledger.instant()),
   };
 }

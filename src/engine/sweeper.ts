@@ -4,6 +4,7 @@
  */
 import { isDamagedRecord } from "../core/damaged-record.ts";
 import { isNevertwiceError } from "../core/errors.ts";
+import { ALIAS_AGENT, aliasTarget, retiredAlias } from "../core/formerly.ts";
 import { nextStep } from "../core/plan.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { ListQuery, Page, Stored } from "../core/store.ts";
@@ -11,6 +12,7 @@ import { type Call, type CallDefaults, makeCall, rekeyed } from "./call.ts";
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
 import { by } from "./events.ts";
+import type { Ledger } from "./ledger.ts";
 import { isInputMissing, missingInput } from "./missing-input.ts";
 import { parseInput } from "./standard-schema.ts";
 import type { Pass } from "./sweep-loop.ts";
@@ -31,6 +33,7 @@ export interface SweepReport {
 const LAPSED_A_PASS = 500;
 const DOUBTS_A_PASS = 100;
 const REMOVED_A_PASS = 1_000;
+const ALIASES_A_PASS = 200;
 // Beyond this many actions and tenants, passes begin anew.
 const MOST_CURSORS = 10_000;
 
@@ -102,11 +105,21 @@ export class Sweeper {
     return { changed, more };
   }
 
+  /** Aliases of former keys are kept as long as what they stand for: a page of them, where an action has former keys. */
+  async #retireAliases(of: Of): Promise<void> {
+    const { ledger } = this.#engine.services;
+    if (![...this.#definitions.values()].some(({ formerly }) => formerly.length > 0)) return;
+    const query = { limit: ALIASES_A_PASS, states: ["confirmed"], agent: ALIAS_AGENT, order: "oldest", ...of } as const;
+    const { items } = await this.#nextPage("aliases", query);
+    await Promise.all(items.map((stored) => this.#unlessDamaged(() => retireAlias(ledger, stored))));
+  }
+
   /** Settled records past their `keep` are removed. `times`: how many times as much as a first pass removes. */
   async remove(times = 1, of: Of = this.#own()): Promise<Pass> {
     const { ledger, underWay } = this.#engine.services;
     // What is left of it is for the next one to sweep.
     if (underWay.closed) return NOTHING;
+    await this.#retireAliases(of);
     let more = false;
     const unfinished = () => {
       more = true;
@@ -208,4 +221,13 @@ export class Sweeper {
       return false;
     }
   }
+}
+
+async function retireAlias(ledger: Ledger, { record: alias, version }: Stored): Promise<void> {
+  const at = ledger.instant();
+  const target = aliasTarget(alias, at.now);
+  if (target === null) return;
+  const record = retiredAlias(alias, (await ledger.read(target.key))?.record ?? null, at);
+  // Changed by others meanwhile: the next pass looks again.
+  if (record !== null) await ledger.put({ record, expected: version });
 }

@@ -31,7 +31,7 @@ export function runInTransaction(engine: Engine, call: Call, tx: unknown): Promi
 
 async function runWithin(engine: Engine, asked: Call, tx: unknown): Promise<Outcome<unknown>> {
   const view = viewOf(engine, asked.definition.name, tx);
-  engine.services.unguarded.requireWritten(asked.key, asked.definition.name);
+  engine.services.unguarded.requireWritten(asked, asked.definition.name);
   const swaps = aliasSwapsWithin(engine.services.ledger, view);
   const { call, stored } =
     asked.former === undefined || asked.former.length === 0

@@ -3,14 +3,15 @@
  * when the store is back. Kept in memory: a process that ends before that has told nobody.
  */
 import { NevertwiceError } from "../core/errors.ts";
+import { aliasTarget } from "../core/formerly.ts";
 import type { LedgerRecord, Payload } from "../core/record.ts";
-import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { LedgerEvent } from "../core/transition.ts";
-import { type Call, intentOf } from "./call.ts";
+import { type Call, hasFormer, intentOf } from "./call.ts";
 import type { Clock, Timer } from "./clock.ts";
 import { about, type Events, type Warnings } from "./events.ts";
-import type { Ledger } from "./ledger.ts";
+import { aliasSwapsOf, follow, keysOf, type Located, locate } from "./formerly.ts";
+import type { Applied, Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
 import type { ProviderIds } from "./provider-ids.ts";
 import { hasSameId } from "./same-effect.ts";
@@ -43,12 +44,16 @@ const MOST_RUNS = 10_000;
 const MOST_RESULT_CHARS = 4_096;
 const TOO_LARGE: Payload = { omitted: "the ledger cannot be asked, and it is too large to be kept in memory" };
 const RETRY_MS = 1_000;
+const MOST_MOVES = 16;
 
 export class UnguardedRuns {
   readonly #services: Services;
+  /** By the key of its record. */
   readonly #runs = new Map<string, UnguardedRun>();
   /** What this process has settled in the ledger, for the time when the ledger cannot be asked. */
   readonly #settled = new Map<string, LedgerRecord>();
+  /** The other keys of those intents, and the key of the record that each belongs to. */
+  readonly #otherKeys = new Map<string, string>();
   #timer: Timer | null = null;
 
   constructor(services: Services) {
@@ -60,12 +65,31 @@ export class UnguardedRuns {
   }
 
   has(key: string): boolean {
-    return this.#runs.size > 0 && this.#runs.has(key);
+    return this.#runs.size > 0 && this.#get(key) !== undefined;
+  }
+
+  /** By any of the keys that the intent has. */
+  of(call: Call): UnguardedRun | null {
+    if (this.#runs.size === 0) return null;
+    for (const { key } of keysOf(call)) {
+      const run = this.#get(key);
+      if (run !== undefined) return run;
+    }
+    return null;
   }
 
   /** What this process knows of an intent without asking the ledger. */
   recordOf(key: string): LedgerRecord | null {
-    return this.#runs.get(key)?.record ?? this.#settled.get(key) ?? null;
+    return this.#get(key)?.record ?? this.#settled.get(key) ?? null;
+  }
+
+  /** The same by any of the keys that the intent has. */
+  knownOf(call: Call): LedgerRecord | null {
+    for (const { key } of keysOf(call)) {
+      const record = this.recordOf(key);
+      if (record !== null) return record;
+    }
+    return null;
   }
 
   /** A run that is in the ledger. Without its input, and without a result that is large. */
@@ -79,47 +103,61 @@ export class UnguardedRuns {
     this.#settled.set(record.key, { ...record, input: null, draft: null, history: [], result });
   }
 
+  #get(key: string): UnguardedRun | undefined {
+    return this.#runs.get(key) ?? this.#runs.get(this.#otherKeys.get(key) ?? "");
+  }
+
+  #forget({ call, record }: UnguardedRun): void {
+    this.#runs.delete(record.key);
+    for (const { key } of keysOf(call)) if (this.#otherKeys.get(key) === record.key) this.#otherKeys.delete(key);
+  }
+
   remember(run: UnguardedRun): void {
     const { key } = run.record;
     this.#runs.delete(key);
     if (this.#runs.size >= MOST_RUNS) this.#forgetOldest();
     this.#runs.set(key, run);
+    for (const other of keysOf(run.call)) if (other.key !== key) this.#otherKeys.set(other.key, key);
     this.#arm();
   }
 
   #forgetOldest(): void {
-    const [oldest] = this.#runs;
+    const [oldest] = this.#runs.values();
     if (oldest === undefined) return;
-    const [key, { call }] = oldest;
-    this.#runs.delete(key);
+    this.#forget(oldest);
     this.#services.warnings.warn(
       "UNGUARDED_FORGOTTEN",
-      call.definition.name,
+      oldest.call.definition.name,
       `more than ${MOST_RUNS} intents were run while the store is down. The oldest are forgotten: a repeat of them runs again, and the ledger will not know of them. Restore the store, or use whenStoreDown: "refuse".`,
     );
   }
 
+  /** The same for the intent of a call, where this process has run it. */
+  async writeOf(call: Call): Promise<void> {
+    const run = this.of(call);
+    if (run !== null) await this.write(run.record.key);
+  }
+
   /** Throws where the store is still down. */
   async write(key: string): Promise<void> {
-    const run = this.#runs.get(key);
+    const run = this.#get(key);
     // Still running: what is true about it is not known yet.
     if (run === undefined || run.record.state === "sent") return;
     const { ledger, untold } = this.#services;
     if (run.claimed) await untold.tick();
-    const before = await ledger.read(key);
-    if (!run.claimed) await this.#writeRun(run, before);
+    if (run.claimed) await ledger.read(key);
+    else await this.#writeRun(run);
     // Another attempt may have replaced it meanwhile: that one is written by itself.
-    if (this.#runs.get(key) === run) this.#runs.delete(key);
+    if (this.#runs.get(run.record.key) === run) this.#forget(run);
   }
 
-  async #writeRun(run: UnguardedRun, before: Stored | null): Promise<void> {
-    const { ledger, events } = this.#services;
+  async #writeRun(run: UnguardedRun): Promise<void> {
+    const { events, ledger } = this.#services;
     const { call, record, value } = run;
     const seen: { doubtful: boolean; differs: readonly string[] | null } = { doubtful: false, differs: null };
-    const applied = await ledger.apply(before, (current) => {
+    const applied = await this.#apply(run, (current) => {
       seen.doubtful = mayHaveHappened(current) && current?.holder !== record.holder;
       seen.differs = current === null ? null : differsFrom(call, current, ledger.instant().now);
-      return this.#eventOf(run, current);
     });
     if (record.state === "failed") return;
     // What was on record was meant with another input, and is not going to be run.
@@ -128,6 +166,33 @@ export class UnguardedRuns {
     const known = applied.ok ? null : applied.stored?.record;
     const twice = known?.state === "confirmed" ? !this.#isSame(known, value) : seen.doubtful;
     if (twice) events.emit({ type: "duplicate_detected", ...about(call) });
+  }
+
+  /** To the one record of the intent, under whichever of its keys that is. */
+  async #apply(run: UnguardedRun, look: (current: LedgerRecord | null) => void): Promise<Applied> {
+    const { ledger } = this.#services;
+    for (let move = 0; move < MOST_MOVES; move += 1) {
+      const { call, stored } = await this.#locate(run.call);
+      let moved = false;
+      const applied = await ledger.apply(stored, (current) => {
+        moved = aliasTarget(current, ledger.instant().now) !== null;
+        if (moved) return null;
+        look(current);
+        return this.#eventOf({ ...run, call }, current);
+      });
+      if (!moved) return applied;
+    }
+    throw new NevertwiceError(
+      "STORE_UNAVAILABLE",
+      `${run.call.definition.name}: the records under its keys kept changing. What was run while the store was down is not written yet; it is tried again.`,
+      { key: run.record.key },
+    );
+  }
+
+  #locate(call: Call): Promise<Located> {
+    const swaps = aliasSwapsOf(this.#services.ledger);
+    if (hasFormer(call)) return locate(swaps, call);
+    return follow(swaps, call, { key: call.key, action: call.recordedFor ?? call.definition.name });
   }
 
   #isSame(known: LedgerRecord, value: unknown): boolean {
@@ -154,12 +219,12 @@ export class UnguardedRuns {
   }
 
   /** In a caller's transaction nothing can be written for it: what is not committed with it has to be there already. */
-  requireWritten(key: string, where: string): void {
-    if (!this.has(key)) return;
+  requireWritten(call: Call, where: string): void {
+    if (this.of(call) === null) return;
     throw new NevertwiceError(
       "STORE_UNAVAILABLE",
       `${where}: this process ran the intent while the store was down, and its record is not written yet. Roll back, and call again in a second.`,
-      { key },
+      { key: call.key },
     );
   }
 

@@ -15,6 +15,7 @@ import { giveBack, giveBackLater, holdOf, leaveToOthers, parkLeased, staleSince 
 import type { Applied } from "../engine/ledger.ts";
 import { isInputMissing, missingInput } from "../engine/missing-input.ts";
 import { parseInput } from "../engine/standard-schema.ts";
+import { elsewhere, hasOtherKeys } from "./former-keys.ts";
 import type { LaneKey, Lanes } from "./lanes.ts";
 
 /** How a worker's hold on a record ended. */
@@ -68,6 +69,7 @@ export function runLeasedThen(
     const call = new LeasedCall(services, definition, stored.record, { given: readied.value, input: readied.value });
     if (isInputMissing(stored.record, call, definition.free))
       tell(listener, parkLeased(services, stored, missingInput(stored.record), "unreadable"));
+    else if (hasOtherKeys(definition)) tell(listener, runCall(services, call, stored));
     else if (limit !== null) tell(listener, limited(services, call, stored));
     else markThenRun(services, call, stored, listener);
   }
@@ -183,7 +185,9 @@ interface Inputs {
   readonly input: unknown;
 }
 
-function runCall(services: LeasedServices, call: Call, stored: Stored): Promise<Ending> {
+async function runCall(services: LeasedServices, call: Call, stored: Stored): Promise<Ending> {
+  const settled = hasOtherKeys(call.definition) ? await elsewhere(services, call, stored) : null;
+  if (settled !== null) return settled;
   return call.definition.limit === null ? markAndRun(services, call, stored) : limited(services, call, stored);
 }
 

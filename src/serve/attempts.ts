@@ -184,9 +184,10 @@ export class Attempts {
   async #done(attempt: AttemptName, result: unknown): Promise<Outcome<unknown> | Absent> {
     const { engine } = this.#services;
     const { ledger, payloads, providerIds, events, warnings } = engine.services;
-    const { key, hold, terms } = attempt;
+    const { hold, terms } = attempt;
     const stored = await this.#find(attempt);
-    const { tenant, action } = stored.record;
+    // Not the attempt's where an alias took the place of its record: results are sealed for the record they are in.
+    const { key, tenant, action } = stored.record;
     const payload = payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence: hold.fence });
     if (payload !== null && "omitted" in payload) warnOfLostResult(warnings, action, payload.omitted);
     const applied = await ledger.apply(stored, {

@@ -1,9 +1,11 @@
+import type { DamagedRecord } from "../../core/damaged-record.ts";
 import { isNevertwiceError } from "../../core/errors.ts";
+import { isAlias } from "../../core/formerly.ts";
 import { nearest } from "../../core/nearest.ts";
 import { providerId, providerIdForms } from "../../core/provider-id.ts";
 import { STATES, type State } from "../../core/record.ts";
 import { sealer } from "../../core/seal.ts";
-import { instantOf, type Page, type Store, type Stored } from "../../core/store.ts";
+import { instantOf, type ListQuery, type Page, type Store, type Stored } from "../../core/store.ts";
 import { isUnclassified, wayOut } from "../../core/way-out.ts";
 import type { Command, Context } from "../command.ts";
 import { type DoubtGroup, groupDoubts } from "../doubt-groups.ts";
@@ -148,7 +150,7 @@ async function read(context: Context, store: Store, filter: DoubtFilter, states:
   const cursor = args.text("cursor");
   try {
     if (args.on("doubt")) return await doubts(store, filter, cursor);
-    return await store.list({ ...filter, ...(states && { states }), ...(cursor !== undefined && { cursor }) });
+    return await withoutAliases(store, { ...filter, ...(states && { states }) }, cursor);
   } catch (error) {
     // The only thing of a list that a person can get wrong and a store can notice.
     if (cursor !== undefined && isNevertwiceError(error) && error.code === "CONFIG") {
@@ -158,6 +160,24 @@ async function read(context: Context, store: Store, filter: DoubtFilter, states:
     }
     throw error;
   }
+}
+
+/** K10: an alias is another key of an intent that is listed already. */
+async function withoutAliases(store: Store, query: ListQuery, from: string | undefined): Promise<Page> {
+  const items: Stored[] = [];
+  const damaged: DamagedRecord[] = [];
+  let cursor: string | null | undefined = from;
+  do {
+    const page: Page = await store.list({
+      ...query,
+      limit: query.limit - items.length,
+      ...(typeof cursor === "string" && { cursor }),
+    });
+    items.push(...page.items.filter(({ record }) => !isAlias(record)));
+    damaged.push(...(page.damaged ?? []));
+    cursor = page.cursor;
+  } while (cursor !== null && items.length < query.limit);
+  return { items, cursor, ...(damaged.length > 0 && { damaged }) };
 }
 
 function statesOf(given: readonly string[]): State[] | null {
