@@ -184,8 +184,8 @@ class Instance implements Nevertwice {
   readonly #engine: Engine;
   readonly #defaults: CallDefaults;
   readonly #definitions = new Map<string, Definition>();
-  /** Names of before: their queued work and their doubts are looked after here, unless an action has the name. */
-  readonly #formerNames = new Set<string>();
+  /** Names of before, and the action that has each now: it looks after their queued work and their doubts. */
+  readonly #formerNames = new Map<string, string>();
   readonly #keyNotes: KeyNotes;
   readonly #adHoc = new Set<string>();
   /** Payments for which the store was looked at. */
@@ -202,12 +202,14 @@ class Instance implements Nevertwice {
     this.store = openStore(options.store);
     const { tenant, tenants, secret } = options;
     const seals = options.encrypt === undefined ? null : sealer(options.encrypt);
+    const payloads = new Payloads(seals);
     this.#defaults = {
       tenant: tenant ?? "",
       confinedTo: tenants === "all" ? undefined : tenant,
       secret,
       agent: options.agent ?? agentOfEnvironment(),
       ...(seals !== null && { digestKeys: seals.digestKeys }),
+      payloads,
     };
     this.tenant = this.#defaults.confinedTo;
     const events = new Events();
@@ -222,7 +224,6 @@ class Instance implements Nevertwice {
       random,
       damaged: (found) => damage.report(found),
     });
-    const payloads = new Payloads(seals);
     const providerIds = new ProviderIds(this.#definitions, seals?.digestKeys, warnings);
     const untold = new Untold(ledger, clock);
     this.#engine = new Engine({
@@ -283,7 +284,7 @@ class Instance implements Nevertwice {
   ): Action<I, R> {
     const definition = defineAction(name, options);
     this.#requireFreeName(name);
-    this.#formerNames.delete(name);
+    for (const former of definition.formerly) this.#requireNotInUse(name, former.name);
     this.#definitions.set(name, definition);
     for (const former of definition.formerly) this.#serveFormer(definition, former);
     this.#warnOf(definition);
@@ -301,13 +302,22 @@ class Instance implements Nevertwice {
 
   /** What was recorded under a former name has that name still: workers and sweeps go on with it. */
   #serveFormer(definition: Definition, { name, key }: FormerDefinition): void {
-    if (this.#definitions.has(name) || this.#queues.has(name)) return;
-    this.#formerNames.add(name);
+    if (this.#definitions.has(name)) return;
+    this.#formerNames.set(name, definition.name);
     this.#definitions.set(name, { ...definition, name, key, formerly: [], successor: definition });
   }
 
+  /** A former name: with two actions that have it, a record under it could be of either. */
+  #requireNotInUse(name: string, former: string): void {
+    const owner = this.#formerNames.get(former);
+    if (former === name) return;
+    if (owner !== undefined) throw formerNameTwice(former, `the actions ${named(owner)} and ${named(name)} both give`);
+    if (this.#definitions.has(former) || this.#queues.has(former)) throw formerNameInUse(name, former);
+  }
+
   #requireFreeName(name: string): void {
-    if (this.#formerNames.has(name)) return;
+    const owner = this.#formerNames.get(name);
+    if (owner !== undefined) throw formerNameInUse(owner, name);
     if (!this.#definitions.has(name) && !this.#queues.has(name)) return;
     throw configError(
       `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats.`,
@@ -412,7 +422,6 @@ class Instance implements Nevertwice {
 
   queue<I, R = unknown>(name: string, options: QueueOptions<I> = {}): WorkQueue<I, R> {
     this.#requireFreeName(name);
-    if (this.#formerNames.delete(name)) this.#definitions.delete(name);
     this.#queues.add(name);
     return createQueue<I, R>(name, options, this.#services);
   }
@@ -497,6 +506,20 @@ function agentOfEnvironment(): string | null {
   if (agent === undefined || agent === "") return null;
   checkAgent(agent, "$NEVERTWICE_AGENT");
   return agent;
+}
+
+const named = (name: string) => JSON.stringify(name);
+
+function formerNameInUse(name: string, former: string): Error {
+  return configError(
+    `action ${named(name)}: formerly names ${named(former)}, and this program also has an action or a queue of that name. Their records and queued work could not be told apart. Remove the one that was renamed, or, if ${named(former)} is another action, leave the name out of formerly: { key: … }.`,
+  );
+}
+
+function formerNameTwice(former: string, who: string): Error {
+  return configError(
+    `formerly: ${who} the name ${named(former)}. Work that is queued under it could be of either. Give it to one of them, or keep one action for both.`,
+  );
 }
 
 function sweepInterval(every: Duration): number {

@@ -11,6 +11,19 @@ export interface InputPrint {
   fields(): Readonly<Record<string, string>>;
   /** The same input under the digest key with this id (null: not keyed); null when that key is not known. */
   under(keyId: string | null): InputPrint | null;
+  /** One record's fingerprint, and the fields that are known to be the same there, although their digests differ. */
+  readonly alike?: { readonly guarded: string; readonly fields: readonly string[] };
+}
+
+/** The same digests, for comparing with a record whose input has these fields in another form. */
+export function alikeTo(print: InputPrint, { guarded }: Fingerprint, fields: readonly string[]): InputPrint {
+  return {
+    guarded: print.guarded,
+    free: print.free,
+    fields: () => print.fields(),
+    under: (keyId) => print.under(keyId),
+    alike: { guarded, fields },
+  };
 }
 
 /** A key for digests, derived from an encryption key, with the id of that encryption key. */
@@ -255,7 +268,10 @@ export function differing(
   const print = given.under(digestKeyId(stored));
   if (print === null) throw missingDigestKey(stored);
   if (stored.guarded === print.guarded && stored.free === print.free) return { guarded: [], free: [] };
-  return differingFields(stored.fields, print.fields(), isInPart(stored), free);
+  const differ = differingFields(stored.fields, print.fields(), isInPart(stored), free);
+  if (given.alike?.guarded !== stored.guarded) return differ;
+  const { fields: alike } = given.alike;
+  return { ...differ, guarded: differ.guarded.filter((name) => !alike.includes(name)) };
 }
 
 /** The same where the given input is known in part only: what either side does not know is not compared. */

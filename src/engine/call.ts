@@ -24,6 +24,7 @@ import type { Stored } from "../core/store.ts";
 import type { Intent, LedgerEvent } from "../core/transition.ts";
 import type { Definition } from "./definition.ts";
 import type { Warnings } from "./events.ts";
+import { inOtherForm } from "./other-form.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
 
 export interface CallOptions {
@@ -106,6 +107,8 @@ export interface CallDefaults {
   readonly agent?: string | null;
   /** With `encrypt`: what the digests of inputs are made with. */
   readonly digestKeys?: readonly DigestKey[];
+  /** What reads the input that a record was made with. */
+  readonly payloads?: Pick<Payloads, "load">;
 }
 
 const OPTIONS = new Set(["scope", "version", "tenant", "agent", "wait", "tx"]);
@@ -139,9 +142,7 @@ export function makeCall(
   const version = options.version ?? 1;
   const scope = options.scope ?? null;
   if (options.agent !== undefined) checkAgent(options.agent, definition.name);
-  const { value: parts, normal } = derivedParts(definition, input);
-  const plain = typeof definition.key !== "function";
-  const text = keyText({ tenant, action: definition.name, version, scope, parts, plain });
+  const { text, normal } = keyedBy(definition, input, { tenant, version, scope });
   const key = keyOfText(text, defaults.secret);
   return {
     definition,
@@ -171,6 +172,14 @@ export function makeCall(
 function derivedParts({ key, free, name }: Definition, input: unknown) {
   if (key === undefined || Array.isArray(key)) return { value: keyParts(key, input, free, name), normal: null };
   return collectNormalised(() => keyParts(key, input, free, name));
+}
+
+/** The text that the key of an input is a digest of. */
+function keyedBy(definition: Definition, input: unknown, identity: Pick<Call, "tenant" | "version" | "scope">) {
+  const { value: parts, normal } = derivedParts(definition, input);
+  const { tenant, version, scope } = identity;
+  const plain = typeof definition.key !== "function";
+  return { text: keyText({ tenant, action: definition.name, version, scope, parts, plain }), normal };
 }
 
 function formerKeys(
@@ -207,12 +216,13 @@ function hadNone(option: (input: never) => unknown, input: unknown): boolean {
  * under the former definition is compared as that definition compared.
  */
 export function rekeyed(call: Call, { key, action }: NamedKey, record: LedgerRecord | null): Call {
-  if (key === call.key) return call;
+  if (key === call.key && call.calledAs === undefined) return call;
   const { definition, input, defaults, former = [], normal = null } = call;
   const under = { ...call, key, recordedFor: action, calledAs: call.calledAs ?? call.key };
   if (defaults === undefined) return under;
-  const printWith = (form: readonly NormalField[] | null) =>
-    printOf(form === null ? input : inNormalForm(input, form), definition.free, key, defaults);
+  const printAs = (value: unknown, form: readonly NormalField[] | null) =>
+    printOf(form === null ? value : inNormalForm(value, form), definition.free, key, defaults);
+  const printWith = (form: readonly NormalField[] | null) => printAs(input, form);
   const print = printWith(normal);
   const isRepeat = (one: InputPrint) =>
     record !== null &&
@@ -221,7 +231,12 @@ export function rekeyed(call: Call, { key, action }: NamedKey, record: LedgerRec
   // `formerly` may be gone by now: then as the input is.
   const forms = [...former.map((one) => one.normal), null];
   const fitting = isRepeat(print) ? print : forms.map(printWith).find(isRepeat);
-  return { ...under, print: fitting ?? print };
+  if (fitting !== undefined || record === null) return { ...under, print: fitting ?? print };
+  const formed = (value: unknown) => {
+    const keyed = keyedBy(definition, value, call);
+    return { text: keyed.text, print: printAs(value, keyed.normal) };
+  };
+  return { ...under, print: inOtherForm(call, print, record, formed) };
 }
 
 /** The digests of an input, as its action compares it. */

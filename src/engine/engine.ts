@@ -84,7 +84,9 @@ export class Engine {
     // Confirmed never changes: nothing to wait for, and nothing to ask.
     if (known !== null) {
       const own = rekeyed(call, known.record, known.record);
-      return finish(this.#conflictWith(own, known) ?? this.#answer(own, known.record));
+      // Under a former key the record's own input may have to be compared, and the cache has none: the ledger is asked.
+      if (own === call || this.#differsFrom(own, known.record) === null)
+        return finish(this.#conflictWith(own, known) ?? this.#answer(own, known.record));
     }
     return new Promise((resolve, reject) => {
       const drive = new Drive(this.#flights, this.#flights.start(call.key, call.print), { finish, resolve, reject });

@@ -37,16 +37,26 @@ export function iterate<I>(inputs: Inputs<I>, where: string): AsyncIterable<I> |
   throw configError(`${where}: the inputs are not iterable. Give an array, a generator, or a stream of objects.`);
 }
 
-/** Writes of one tick share a statement, on the caller's own connection too. */
+/** Writes of one tick share a statement, on the caller's own connection too. It takes one statement at a time. */
 export function sharingStatements(view: TransactionView): TransactionView {
+  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const mine = last.then(work);
+    last = mine.catch(() => {});
+    return mine;
+  };
   const writes = new Coalescer<Put, PutResult>({
-    flush: (puts) => view.write(puts),
+    flush: (puts) => inTurn(() => view.write(puts)),
     maxBatch: TOGETHER,
     maxInFlight: 1,
     // After an error the transaction is over, for all of them.
     splittable: () => false,
   });
-  return { ...view, write: (puts) => Promise.all(puts.map((put) => writes.submit(put.record.key, put))) };
+  return {
+    ...view,
+    read: (keys) => inTurn(() => view.read(keys)),
+    write: (puts) => Promise.all(puts.map((put) => writes.submit(put.record.key, put))),
+  };
 }
 
 /** In a line each has to be there before the next; otherwise all at once, sharing statements. */

@@ -176,8 +176,11 @@ function workTerms(
   };
 }
 
-function lineFor(call: Call, orderKey: string, secret: CallDefaults["secret"]): string {
-  return lineKey({ tenant: call.tenant, action: call.definition.name }, orderKey, secret);
+/** By the oldest name: processes with an earlier name of the action, and those with this one, enqueue into one order. */
+function lineFor({ tenant, definition }: Call, orderKey: string, secret: CallDefaults["secret"]): string {
+  const { name, formerly } = definition;
+  const oldest = formerly.findLast((one) => one.name !== name);
+  return lineKey({ tenant, action: oldest?.name ?? name }, orderKey, secret);
 }
 
 async function inLine(

@@ -18,6 +18,7 @@ interface Mail {
 const OLD = { key: ["to", "lead"], free: ["body"] } as const;
 const NEW = { key: { lead: true, to: email }, free: ["body"], formerly: { key: ["to", "lead"] } } as const;
 const ALONE = { key: { lead: true, to: email }, free: ["body"] } as const;
+const OLD_KEY = { key: ["to", "lead"] } as const;
 const mail: Mail = { lead: "l1", to: "Ann@Example.com", body: "first" };
 
 type Options = Partial<ActionOptions<Mail, string>>;
@@ -226,7 +227,29 @@ eachStore("K10: formerly", (open) => {
     await nt.worker().drain();
     expect(await now({ ...mail, lead: "l2" })).toBe("m2 first");
     expect(sent).toHaveLength(2);
-    expect(() => define(nt, OLD, "mail_v1")).not.toThrow();
+  });
+
+  it("a former name that another action or a queue has is refused, in either order, and says what to do", () => {
+    const { another, define } = fleet();
+    const renamed = { ...ALONE, formerly: { name: "mail" } };
+    const refused = /"sms": formerly names "mail", and this program also has .* Remove the one that was renamed/;
+    const first = another();
+    define(first, OLD, "mail");
+    expect(() => define(first, renamed, "sms")).toThrow(refused);
+    // Nothing is left of what was refused.
+    expect(() => define(first, ALONE, "sms")).not.toThrow();
+    const last = another();
+    define(last, renamed, "sms");
+    expect(() => define(last, OLD, "mail")).toThrow(refused);
+    expect(() => last.queue("mail")).toThrow(refused);
+    expect(() => define(last, { ...ALONE, formerly: { name: "mail" } }, "letter")).toThrow(
+      /the actions "sms" and "letter" both give the name "mail"/,
+    );
+    const queued = another();
+    queued.queue("mail");
+    expect(() => define(queued, renamed, "sms")).toThrow(refused);
+    const twice = { ...ALONE, formerly: [{ name: "mail" }, { name: "mail", key: ["to", "lead"] as const }, OLD_KEY] };
+    expect(() => define(another(), twice, "sms")).not.toThrow();
   });
 
   it("an alias is kept as long as its record, and is over with it", async () => {

@@ -123,7 +123,10 @@ interface FoundPlace extends Place {
 
 async function placesOf(swaps: AliasSwaps, keys: readonly NamedKey[]): Promise<readonly FoundPlace[]> {
   const found = await swaps.read(keys.map(({ key }) => key));
-  return Promise.all(keys.map((key, index) => endOf(swaps, key, found[index] ?? null)));
+  const places: FoundPlace[] = [];
+  // One after the other: the client of a caller's transaction takes one statement at a time.
+  for (const [index, key] of keys.entries()) places.push(await endOf(swaps, key, found[index] ?? null));
+  return places;
 }
 
 async function endOf(

@@ -17,6 +17,7 @@ export function hasSameBytes({ payloads }: Services, call: Call, record: LedgerR
   return (
     isComparable(record.fingerprint) &&
     canCompare(record.fingerprint, call.print) &&
+    call.print.alike === undefined &&
     differing(record.fingerprint, call.print, call.definition.free).free.length === 0
   );
 }
@@ -37,7 +38,8 @@ export async function inputToResend(services: Services, call: Call, stored: Stor
 export async function originalInput({ payloads }: Services, call: Call, record: LedgerRecord): Promise<unknown> {
   const { fingerprint } = record;
   const differs = differing(fingerprint, call.print, call.definition.free);
-  if (!isInPart(fingerprint) && differs.free.length === 0) return call.input;
+  const isInOtherForm = call.print.alike?.guarded === fingerprint.guarded;
+  if (!isInPart(fingerprint) && differs.free.length === 0 && !isInOtherForm) return call.input;
   const given = payloads.load(record, "input").value;
   const { schema, name } = call.definition;
   return schema === undefined ? given : parseInput(schema, given, name);
