@@ -4,7 +4,7 @@ import type { Duration } from "../../core/duration.ts";
 import { windowsIn } from "../../core/keep.ts";
 import { asContainer, DEFAULT_KEEP, resolveKeep, resolvePolicy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
-import { nevertwice } from "../../nevertwice.ts";
+import { nevertwice, servicesOf } from "../../nevertwice.ts";
 import { DEFAULT_RECENT, runCommandJob } from "../../schedule/command-job.ts";
 import { requirePlanText } from "../../schedule/command-plan.ts";
 import { jobAction } from "../../schedule/job-action.ts";
@@ -28,7 +28,7 @@ export const run: Command = {
     "--job <name> --slot <text> [flags] -- <command> [arguments]",
   ],
   about:
-    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over once nothing of its process group is left, at once where the ledger is a file of this host and otherwise when the lease is over. --hold leaves whatever ended without success to a person.\nA command may take as long as it takes: it has no timeout unless --timeout is given, and heartbeats keep its lease.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt or the command was ended by its timeout.",
+    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over once nothing of its process group is left, at once where the ledger is a file of this host and otherwise when the lease is over. --hold leaves whatever ended without success to a person.\nA command may take as long as it takes: it has no timeout unless --timeout is given, and heartbeats keep its lease.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt, the command was ended by its timeout, or it ended with 0 and the ledger could not be told.",
   flags: {
     job: { takes: "value", value: "name", about: "the job; part of the key" },
     per: {
@@ -120,7 +120,7 @@ async function runJob(context: Context): Promise<number> {
   try {
     const { slot, times } = slotFor(context, nt.store.now());
     const json = args.on("json");
-    const { outcome, started } = await runCommandJob(nt, {
+    const { outcome, started, recorded } = await runCommandJob(nt, {
       job,
       slot,
       command: args.behindDashes,
@@ -141,8 +141,14 @@ async function runJob(context: Context): Promise<number> {
       stderr: passOn(io.stderr),
       monotonic: () => performance.now(),
       onSignal: forwardSignals,
+      writeEnd: async () => {
+        const { untold } = servicesOf(nt).engine.services;
+        if (untold.size === 0) return true;
+        context.note(`${oneLine(job)} ${oneLine(slot)}: the ledger does not answer; trying again to record the end.`);
+        return (await untold.writeAll()).length === 0;
+      },
     });
-    return await report(context, { job, slot, onSkip, stale, failed, timeoutMs, started }, outcome, nt.store);
+    return await report(context, { job, slot, onSkip, stale, failed, timeoutMs, started, recorded }, outcome, nt.store);
   } finally {
     await nt.close();
   }
