@@ -105,7 +105,7 @@ async function verdictOn(
         return skipped(`its runner died, and the command still runs (process group ${group})`);
       const why = started?.timedOut ? `${ended}, and ${held} is hold` : oneLine(outcome.why);
       const look = context.suggest(`show ${shortKey(outcome.key)}`);
-      const words = `in doubt: ${why}. Look, and settle it: ${look}`;
+      const words = `in doubt: ${sentence(why)} Look, and settle it: ${look}`;
       return { ran: started !== null, code: IN_DOUBT, words, quiet: false };
     }
     default:
@@ -136,11 +136,14 @@ function endedWords(ended: string, group: number | null): string {
 function failure(context: Context, outcome: Extract<Outcome<unknown>, { status: "failed" }>): Verdict {
   const { error, key } = outcome;
   if (error instanceof PlanFailed) {
-    const words = `not run, because it has no plan: ${oneLine(error.message)}. The next call for this slot makes it again.`;
+    const words = `not run, because it has no plan: ${sentence(error.message)} The next call for this slot makes it again.`;
     return { ran: false, code: exitOfStatus("failed"), words, quiet: false };
   }
   if (!(error instanceof CommandFailed)) {
-    const words = `given up: ${oneLine(messageOf(error))}. To run it again: ${context.suggest(`retry ${shortKey(key)} --reason '…'`)}`;
+    const next = outcome.final
+      ? `To run it again: ${context.suggest(`retry ${shortKey(key)} --reason '…'`)}`
+      : "The next call for this slot runs it again.";
+    const words = `${outcome.final ? "given up" : "failed"}: ${sentence(messageOf(error))} ${next}`;
     return { ran: false, code: exitOfStatus("failed"), words, quiet: false };
   }
   const { exitCode, signal } = error.end;
@@ -148,9 +151,14 @@ function failure(context: Context, outcome: Extract<Outcome<unknown>, { status: 
   return {
     ran: true,
     code,
-    words: `${oneLine(error.message)}. The next call for this slot runs it again.`,
+    words: `${sentence(error.message)} The next call for this slot runs it again.`,
     quiet: false,
   };
+}
+
+/** With one full stop, also where the message has its own. */
+function sentence(message: string): string {
+  return `${oneLine(message).replace(/\.$/, "")}.`;
 }
 
 async function survivor(store: Store, key: string): Promise<number | null> {

@@ -20,11 +20,19 @@ import { makePlan, PlanFailed, type PlanLedger, planVariables } from "./command-
 import { type CommandEnd, GatedChild } from "./gated-child.ts";
 import { jobAction, SLOT_KEY, type SlotInput, sameSlot } from "./job-action.ts";
 import { keepPlan } from "./kept-plan.ts";
-import { signalGroup, thisProcess } from "./process-group.ts";
+import { groupStanding, signalGroup, thisProcess } from "./process-group.ts";
 import { recentVariable } from "./recent-variable.ts";
 import { ResultFile } from "./result-file.ts";
 import { seed } from "./seed.ts";
-import { COMMAND_FAILED, type CommandDraft, isHeld, noticeDeadRunner, runnerDied, stillRuns } from "./slot-attempt.ts";
+import {
+  COMMAND_FAILED,
+  type CommandDraft,
+  groupOf,
+  isHeld,
+  noticeDeadRunner,
+  runnerDied,
+  stillRuns,
+} from "./slot-attempt.ts";
 import { slotNumber } from "./slot-number.ts";
 import type { Timetable } from "./timetable.ts";
 
@@ -65,6 +73,8 @@ export interface CommandJobOptions {
   readonly monotonic: () => number;
   /** Calls back with each signal that is to reach the command; returns the way to stop listening. */
   readonly onSignal: (listen: (signal: NodeJS.Signals) => void) => () => void;
+  /** The slot is taken over from a place whose processes cannot be looked for: its command may still run. */
+  readonly onTakeOver?: () => void;
   /** Writes what the ledger could not be told when the command ended, for a bounded time. False: it still does not know. */
   readonly writeEnd: () => Promise<boolean>;
 }
@@ -135,7 +145,7 @@ async function runWith(ledger: CommandJobLedger, options: CommandJobOptions, fol
   const hasPlan = () => "NEVERTWICE_PLAN_FILE" in planned;
   const makePlanOnce = (key: string) =>
     planInto(planned, ledger, { ...options, plan: options.plan as string }, { folder, key });
-  const probe = async (_: SlotInput, { key }: { key: string }) => takenOver(ledger.store, key, failed);
+  const probe = async (_: SlotInput, { key }: { key: string }) => takenOver(ledger.store, key, options);
   const action = ledger.action<SlotInput, CommandResult, CommandDraft>(
     jobAction(job),
     asContainer({
@@ -327,11 +337,14 @@ async function environment(store: Store, options: CommandJobOptions): Promise<Re
 async function takenOver(
   store: Store,
   key: string,
-  failed: CommandJobOptions["failed"],
+  { failed, onTakeOver }: CommandJobOptions,
 ): Promise<ProbeAnswer<CommandResult>> {
   const [stored] = await store.read([key]);
   if (stored === undefined || stored === null) return "not-done";
   const { record } = stored;
   if (isHeld(record) || (failed === "hold" && !runnerDied(record))) return "unknown";
-  return stillRuns(record) ? "unknown" : "not-done";
+  if (stillRuns(record)) return "unknown";
+  const group = groupOf(record);
+  if (group !== null && groupStanding(group) === "elsewhere") onTakeOver?.();
+  return "not-done";
 }

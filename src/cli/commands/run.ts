@@ -1,3 +1,5 @@
+import { lstatSync } from "node:fs";
+import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
 import { StringDecoder } from "node:string_decoder";
 import type { Duration } from "../../core/duration.ts";
@@ -104,6 +106,12 @@ async function runJob(context: Context): Promise<number> {
   const resultFile = args.text("result-file");
   if (resultFile?.trim() === "")
     throw new UsageError("--result-file is blank. Name the file that the command writes its result to, as JSON.");
+  const there =
+    resultFile === undefined ? undefined : lstatSync(resolve(io.cwd, resultFile), { throwIfNoEntry: false });
+  if (there !== undefined && !there.isFile())
+    throw new UsageError(
+      `--result-file ${oneLine(resultFile as string)} is not a file. Name a path where the command may create one; what is there is removed before each run.`,
+    );
   const onSkip = exitCode(context);
   const { timeoutMs, ...given } = durations(context);
   const lasting = { ...given, ...keepOf(context) };
@@ -141,6 +149,10 @@ async function runJob(context: Context): Promise<number> {
       stderr: passOn(io.stderr),
       monotonic: () => performance.now(),
       onSignal: forwardSignals,
+      onTakeOver: () =>
+        context.note(
+          `${oneLine(job)} ${oneLine(slot)}: taken over. The first runner was on another host, in another container or before a reboot, and its command may still run there: only processes of this host can be looked for.`,
+        ),
       writeEnd: async () => {
         const { untold } = servicesOf(nt).engine.services;
         if (untold.size === 0) return true;
