@@ -125,7 +125,8 @@ export interface Nevertwice {
   on(listener: EventListener): () => void;
   /**
    * Begins nothing more, waits for what runs, hands back what has not begun, tells the ledger what it does not know yet and
-   * closes the store. Inside an attempt (a run, a prepare, a step, a probe) it cannot wait for that attempt: it returns at
+   * closes the store. While the store is down it tries again, for the lease of the attempts and up to 25 seconds; what could
+   * not be written is warned about (FACTS_NOT_WRITTEN). Inside an attempt (a run, a prepare, a step, a probe) it cannot wait for that attempt: it returns at
    * once, and the store is closed when all attempts have ended.
    */
   close(): Promise<void>;
@@ -225,7 +226,7 @@ class Instance implements Nevertwice {
       damaged: (found) => damage.report(found),
     });
     const providerIds = new ProviderIds(this.#definitions, seals?.digestKeys, warnings);
-    const untold = new Untold(ledger, clock);
+    const untold = new Untold(ledger, clock, warnings);
     this.#engine = new Engine({
       ledger,
       clock,
@@ -464,10 +465,9 @@ class Instance implements Nevertwice {
     await underWay.release();
     await underWay.lateAnswers(clock);
     await this.#engine.idle();
-    untold.stop();
+    await untold.close();
     // The last occasion: a store that was down is asked now, and not when its pause is over.
-    if (untold.size + unguarded.size > 0) await ledger.askNow();
-    if (untold.size > 0) await untold.tick();
+    if (unguarded.size > 0) await ledger.askNow();
     await unguarded.close();
     // A program that ends before its first sweep. Without a background sweep nothing is written that nobody asked for.
     if (this.#loop !== null) await this.#keyNotes.flush();

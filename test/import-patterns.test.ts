@@ -372,6 +372,40 @@ describe("D8: s2-outbox", () => {
   });
 });
 
+describe("D8: outbox rows that contradict", () => {
+  const HEAD = "idempotency_key,operation,payload,status,attempts,created_at,completed_at";
+  const row = (key: string, payload: object, more = "pending,0,2026-01-02T00:00:00Z,") =>
+    `${key},send,"${JSON.stringify(payload).replaceAll('"', '""')}",${more}`;
+  async function load(...rows: string[]) {
+    const cli = cliLedger();
+    writeFileSync(join(cli.folder, "outbox.csv"), [HEAD, ...rows, ""].join("\n"));
+    return { cli, said: await cli.run(["import", "outbox.csv", "--as", "s2-outbox"]) };
+  }
+
+  it("two pending rows with one key and different payloads are refused; equal ones are one", async () => {
+    const { cli, said } = await load(row("k", { to: "a" }), row("k", { to: "b" }));
+    expect([said.code, said.err]).toEqual([1, expect.stringMatching(/different payloads: line 2 and line 3/)]);
+    expect((await cli.program().store.stats()).total).toBe(0);
+    expect((await load(row("k", { to: "a", n: 1 }), row("k", { n: 1, to: "a" }))).said.code).toBe(0);
+  });
+
+  it("a pending row with a time of its end is in doubt, not queued", async () => {
+    const { cli, said } = await load(row("k", { to: "a" }, "pending,1,2026-01-02T00:00:00Z,2026-01-02T00:00:05Z"));
+    expect(said.code).toBe(0);
+    const { items } = await cli.program().store.list({ limit: 9, action: "send" });
+    expect(items.map(({ record }) => [record.state, record.why])).toEqual([
+      ["unknown", expect.stringContaining("with a time in completed_at: the row contradicts itself")],
+    ]);
+  });
+
+  it("attempts that are no count, and __proto__ in a payload, are refused with the reason", async () => {
+    const { said } = await load(row("k", { to: "a" }, "pending,x,2026-01-02T00:00:00Z,"));
+    expect([said.code, said.err]).toEqual([1, expect.stringMatching(/the attempts "x" is not a count/)]);
+    const bad = await load('k,send,"{""__proto__"":{}}",pending,0,2026-01-02T00:00:00Z,');
+    expect([bad.said.code, bad.said.err]).toEqual([1, expect.stringMatching(/a member named "__proto__"/)]);
+  });
+});
+
 describe("D8: s1-actions and s1-runs", () => {
   it("s1-actions: pending is claimed and may have happened; completed is done; failed may be tried again", async () => {
     const { cli, load, sql } = await postgres(S1_ACTIONS);
@@ -583,6 +617,39 @@ describe("D8: redis-set-nx", () => {
     const nt = cli.program();
     expect(await nt.once("send_email", ["k1"], () => "again")).toEqual({ status: "sent", id: 7 });
     await expect(nt.once("send_email", ["k2"], () => "again")).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN" });
+  });
+
+  it("a status in the JSON of a value is read: only what it calls done is done", async () => {
+    const { client, cli, load } = await redis();
+    const values = {
+      pending: '{"status":"pending"}',
+      running: '{"status":"in_progress","id":4}',
+      failed: '{"state":"failed","error":"card declined"}',
+      open: '{"completed":false}',
+      torn: '{"status":"completed","failed":true}',
+      empty: "",
+      done: '{"status":"completed","failed":false,"id":7}',
+      plain: '{"id":8}',
+    };
+    for (const [key, value] of Object.entries(values)) await client.set(`idem:${key}`, value, "EX", 86_400);
+    await client.set("email:result:none", "");
+    expect((await load("--match", "email:*", "--status", "x=done", "--json")).json).toMatchObject({
+      states: { unknown: 1 },
+    });
+    const { json, err } = await load("--match", "idem:*", "--json");
+    expect([err, json?.states]).toEqual(["", { confirmed: 2, unknown: 5, failed: 1 }]);
+    const nt = cli.program();
+    expect(await nt.once("send_email", ["done"], () => "again")).toMatchObject({ id: 7 });
+    await expect(nt.once("send_email", ["open"], () => "again")).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN" });
+    await client.set("http:a", '{"status":200}');
+    const refused = await load("--match", "http:*");
+    expect([refused.code, refused.err]).toEqual([
+      1,
+      expect.stringMatching(/the status 200 in the value of http:a.*--status "200=done"/),
+    ]);
+    expect((await load("--match", "http:*", "--status", "200=done", "--json")).json).toMatchObject({
+      states: { confirmed: 1 },
+    });
   });
 
   it("a bare mark does not say whether it happened: refused until somebody says so", async () => {

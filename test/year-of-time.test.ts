@@ -259,6 +259,7 @@ describe("a year of nevertwice run --per (memory)", PATIENT, () => {
         stderr: () => {},
         monotonic: () => performance.now(),
         onSignal: () => () => {},
+        writeEnd: async () => true,
       });
       if (outcome.status !== "done") throw new Error(`${slot}: ${outcome.status}`);
       if (!outcome.replayed) done.push(slot);

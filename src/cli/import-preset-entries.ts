@@ -1,5 +1,7 @@
 /** The rows of a known pattern (--as) as past attempts of intents. */
 
+import { createHash } from "node:crypto";
+import { canonicalInput } from "../core/canonical.ts";
 import { nearest } from "../core/nearest.ts";
 import type { PastAttempt } from "../engine/past.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
@@ -142,11 +144,17 @@ export class PresetEntries implements EntrySource {
         ...(as === "queued" && { dueAt: reading.dueAt ?? null }),
         queued: input !== undefined,
       };
-      return { place, action, intent, end: { as, word, place, at }, past, breaks };
+      const end = { as, word, place, at, ...(input !== undefined && as !== "done" && { input: digestOf(input) }) };
+      return { place, action, intent, end, past, breaks };
     } catch (error) {
       throw atPlace(error, this.#source, place);
     }
   }
+}
+
+/** Short: it is held in memory for each key. */
+function digestOf(input: object): string {
+  return createHash("sha256").update(canonicalInput(input, "payload")).digest("base64url").slice(0, 22);
 }
 
 /** What fits no record could not be run by a worker. */

@@ -9,6 +9,8 @@ import { timeOf } from "./import-types.ts";
 import { TIME_FORMS } from "./instant.ts";
 import { oneLine } from "./text.ts";
 
+const NOT_JSON = "it is not JSON";
+
 export class PresetRow {
   readonly #row: Row;
   readonly #statuses: Statuses;
@@ -63,6 +65,8 @@ export class PresetRow {
       throw new ProblemError(
         `the ${oneLine(column)} has the number ${oneLine(reading.inexact)}, which JavaScript cannot hold exactly: another number would be sent. Write it as text.`,
       );
+    if (reading?.ok === false && reading.problem !== NOT_JSON)
+      throw new ProblemError(`the ${oneLine(column)} cannot be used: ${reading.problem}.`);
     const found = reading === null ? value : reading.ok ? reading.value : null;
     if (typeof found === "object" && found !== null && !Array.isArray(found)) return found as Record<string, unknown>;
     throw new ProblemError(`the ${oneLine(column)} is not a JSON object, and a worker needs it to do the work.`);
@@ -103,6 +107,11 @@ export class PresetRow {
     const word = wordOf(value);
     const isGiven = this.#given.has(word);
     return (known || isGiven ? this.#statuses.get(word) : undefined) ?? this.#statuses.get("*");
+  }
+
+  /** Whether the user has explained this word. */
+  isGiven(word: string): boolean {
+    return this.#given.has(word);
   }
 
   /** The columns that are none of these. */

@@ -104,7 +104,22 @@ function outboxReading(row: PresetRow, flags: PresetFlags, columns: { action: st
   const input = { ...payload, [key]: named.parts[0] };
   if (end.as === "failed") return { ...base, input, error: errorIn(row, columns.error ?? "last_error", "error") };
   if (end.as !== "queued") return { ...base, input, why: CLAIMED };
-  const tried = Number(row.value("attempts") ?? 0) > 0;
+  const ended = ["completed_at", "sent_at", "processed_at", "delivered_at"].find(
+    (column) => row.value(column) !== null,
+  );
+  if (ended !== undefined)
+    return {
+      ...base,
+      as: "doubt",
+      input,
+      why: `imported as ${end.word} with a time in ${ended}: the row contradicts itself, and it may have happened`,
+    };
+  const attempts = Number(row.value("attempts") ?? 0);
+  if (!Number.isSafeInteger(attempts) || attempts < 0)
+    throw new ProblemError(
+      `the attempts ${oneLine(JSON.stringify(row.value("attempts")))} is not a count. Whether it was tried is not certain.`,
+    );
+  const tried = attempts > 0;
   return {
     ...base,
     input,
@@ -148,7 +163,7 @@ export const PRESETS: readonly Preset[] = [
       }
       const end = row.status(column);
       // Handed over, and the provider answered with its own id: that is evidence.
-      const isSent = end.word === "sent" && end.as === "doubt" && row.value("provider_message_id") !== null;
+      const isSent = end.word === "sent" && end.as === "doubt" && messageId(row.value("provider_message_id")) !== null;
       if (isSent) return [{ ...base, as: "done", word: end.word, result }];
       if (end.as === "done") return [{ ...base, ...end, result: result ?? undefined }];
       return [{ ...base, ...end, why: CLAIMED, error: errorIn(row, "error") }];
@@ -270,8 +285,9 @@ export const PRESETS: readonly Preset[] = [
   },
 ];
 
+/** A blank id is none. */
 function messageId(value: unknown): { readonly message_id: unknown } | null {
-  return value === null ? null : { message_id: value };
+  return value === null || String(value).trim() === "" ? null : { message_id: value };
 }
 
 function actionReading(row: PresetRow, flags: PresetFlags, times: readonly string[]): Reading {

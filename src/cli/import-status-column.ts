@@ -7,6 +7,22 @@ const STATUS = /(?:^|_)(?:status|state|phase|stage|outcome)$/i;
 const ENDED =
   /^(?:(?:is|was|has|has_been)_)?(?:\w+_)?(?:sent|done|completed?|processed|delivered|confirmed|finished|published|failed|succeeded|success|pending)$/i;
 
+const NEGATIVE = /(?:^|_)(?:failed|pending)$/i;
+
+/**
+ * The members of a JSON object that say what became of it. A flag such as `completed: false` says the same as a word; one such
+ * as `failed: false` says nothing.
+ */
+export function statusMembers(found: object): { readonly name: string; readonly value: unknown }[] {
+  return Object.entries(found).flatMap(([name, value]) => {
+    const snake = name.replace(/([a-z0-9])([A-Z])/g, "$1_$2");
+    if (value === null || !looksLikeStatus(snake, value)) return [];
+    if (STATUS.test(snake) || !NEGATIVE.test(snake)) return [{ name, value }];
+    const isSet = /^(?:true|t|1)$/i.test(String(value));
+    return isSet ? [{ name, value: /failed$/i.test(snake) ? "failed" : "pending" }] : [];
+  });
+}
+
 /** By its name, and for what may also be a count or a text, by its value: true or false. */
 function looksLikeStatus(name: string, value: unknown): boolean {
   if (STATUS.test(name)) return true;

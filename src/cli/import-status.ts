@@ -73,6 +73,8 @@ export interface RowEnd {
   readonly word: string;
   readonly place: number;
   readonly at: number | null;
+  /** A digest of what a worker would be given, where the row is of an outbox. */
+  readonly input?: string;
 }
 
 /** All rows of one key. The order in the file does not matter where the rows have times. */
@@ -89,6 +91,8 @@ export interface KeyRows {
   beginWord: string | null;
   /** Set when its record was left out, because it is past --keep. */
   past: boolean;
+  /** Two rows that are not done, with different inputs: which of them is to be done is not certain. */
+  differ?: { readonly one: RowEnd; readonly other: RowEnd };
 }
 
 export function addRow(known: KeyRows | undefined, row: RowEnd): KeyRows {
@@ -108,6 +112,9 @@ export function addRow(known: KeyRows | undefined, row: RowEnd): KeyRows {
     if (key.lastDone === null || !isBefore(row, key.lastDone)) key.lastDone = row;
     return key;
   }
+  const before = key.other;
+  if (before?.input !== undefined && row.input !== undefined && before.input !== row.input)
+    key.differ ??= { one: before, other: row };
   if (key.other === null || !isBefore(row, key.other)) key.other = row;
   if (row.as === "failed") key.failures += 1;
   else if (row.as === "doubt") {

@@ -46,8 +46,22 @@ export async function survey(
       );
     keys.set(intent.key, together);
   }
+  refuseDifferent(keys, source);
   const contradictions = contradicted(keys, source, doneWins);
   return { rows, keys, withBreaks, firstBreak, contradictions };
+}
+
+/** A key stands for one effect: of two payloads one would never be sent. */
+function refuseDifferent(keys: ReadonlyMap<string, KeyRows>, { name, unit }: SourceFile): void {
+  const found = [...keys.values()].filter(({ differ, done }) => differ !== undefined && done === null);
+  if (found.length === 0) return;
+  const shown = found
+    .slice(0, SHOWN)
+    .map(({ differ }) => `${unit} ${differ?.one.place} and ${unit} ${differ?.other.place}`);
+  const more = found.length > shown.length ? ` (and ${found.length - shown.length} more keys)` : "";
+  throw new ProblemError(
+    `${name}: rows of one key have different payloads: ${shown.join("; ")}${more}. A key stands for one effect, so one of them would be lost. Nothing was imported. Remove the row that is not to be sent, or give it a key of its own.`,
+  );
 }
 
 function contradicted(keys: ReadonlyMap<string, KeyRows>, { name, unit }: SourceFile, doneWins: boolean): number {

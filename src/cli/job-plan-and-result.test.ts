@@ -1,5 +1,5 @@
 /** R8, R9, R10 on the command line: time, failures, a plan, the last results and a place for the command's own. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CliLedger } from "../../test/support/cli.ts";
@@ -35,6 +35,17 @@ describe("R8: a command may take as long as it takes", () => {
     }
     writeFileSync(join(cli.folder, "go"), "");
     expect((await slow).json).toMatchObject({ ran: true, outcome: { status: "done", attempt: 1 } });
+  });
+
+  it("a slot that is taken over from another host says that the first command may still run there", async () => {
+    expect((await job(["--slot", "s", "--timeout", "300ms", ...sh("exec sleep 30")])).code).toBe(13);
+    const [record] = await records("job:post");
+    if (record === undefined || record.draft === null || !("json" in record.draft)) throw new Error("no draft");
+    const [stored] = await cli.store.read([record.key]);
+    const draft = { json: JSON.stringify({ ...JSON.parse(record.draft.json), realm: "another host" }) };
+    await cli.store.write([{ record: { ...record, draft }, expected: stored?.version ?? null }]);
+    const again = await job(["--slot", "s", ...sh("echo again")]);
+    expect(again).toMatchObject({ code: 0, out: "again\n", err: expect.stringContaining("may still run there") });
   });
 
   it("by default there is no timeout, and the lease is 30 minutes", async () => {
@@ -120,6 +131,40 @@ describe("R10: --plan", () => {
     expect(again).toMatchObject({ code: 0, out: "[1]\n" });
   });
 
+  it.each([`echo '{"reply_to":1850000000000000123}'`, "echo 1e400"])(
+    "with a number that JavaScript cannot hold exactly is refused: %s",
+    async (plan) => {
+      const { code, err, out } = await job(["--slot", "s", "--plan", plan, ...sh("echo ran")]);
+      expect([code, out]).toEqual([12, ""]);
+      expect(err).toMatch(
+        /the number (1850000000000000123|1e400), which JavaScript cannot hold exactly.*Write it as text/,
+      );
+    },
+  );
+
+  it("ended by --timeout it is no plan: exit code 12, and the next call makes it again", async () => {
+    const { code, err, out } = await job([
+      ...["--slot", "s", "--timeout", "300ms", "--plan", "exec sleep 30"],
+      ...sh("echo ran"),
+    ]);
+    expect([code, out]).toEqual([12, ""]);
+    expect(err).toMatch(
+      /not run, because it has no plan: the command of --plan was ended after 300ms \(--timeout\)\. /,
+    );
+    expect(await job(["--slot", "s", "--plan", "echo 1", ...sh("echo ran")])).toMatchObject({ code: 0, out: "ran\n" });
+  });
+
+  it("has the lease that --lease says", async () => {
+    const plan = "touch planning; while [ ! -e go ]; do sleep 0.05; done; echo 1";
+    const running = job(["--slot", "s", "--lease", "7m", "--plan", plan, ...sh("true")]);
+    while (!existsSync(join(cli.folder, "planning"))) await new Promise((done) => setTimeout(done, 20));
+    const { items } = await cli.store.list({ limit: 20 });
+    const left = items.map(({ record }) => (record.lease?.until ?? 0) - instantOf(cli.store).steady);
+    expect(Math.max(...left) / 60_000).toBeGreaterThan(6);
+    writeFileSync(join(cli.folder, "go"), "");
+    expect((await running).code).toBe(0);
+  });
+
   it("one that is too large for a variable is in the file alone", async () => {
     const plan = `printf '"'; head -c 200000 /dev/zero | tr '\\0' 'a'; printf '"'`;
     const use = 'env | grep -c "^NEVERTWICE_PLAN="; wc -c < "$NEVERTWICE_PLAN_FILE"';
@@ -160,12 +205,21 @@ describe("R10: a command's own result", () => {
     const none = await job(["--slot", "1", ...named, ...sh("test ! -e out/result.json")]);
     expect([none.code, none.json.words]).toEqual([0, expect.stringMatching(/it wrote no result to --result-file out/)]);
     expect((await job(["--slot", "2", ...named, ...sh(write)])).json.outcome.result.result).toEqual([1]);
-    const folder = await job(["--slot", "3", "--result-file", "out", ...sh("echo ran")]);
-    expect([folder.out, folder.err]).toEqual(["", expect.stringMatching(/--result-file .*out is not a file/)]);
+    symlinkSync("elsewhere.json", join(cli.folder, "link"));
+    for (const path of ["out", "link"]) {
+      const refused = await job(["--slot", "3", "--result-file", path, ...sh("echo ran")]);
+      expect([refused.code, refused.out, refused.err]).toEqual([
+        2,
+        "",
+        expect.stringContaining(`--result-file ${path} is not a file`),
+      ]);
+    }
   });
 
   it.each([
     ["not json", "printf 'slug: one'", /it is not JSON/],
+    ["a number that cannot be kept", `printf '{"id":1850000000000000123}'`, /the number 1850000000000000123, which/],
+    ["a number that is too large", "printf 1e400", /the number 1e400, which JavaScript cannot hold exactly/],
     ["too large", "head -c 1000001 /dev/zero", /it has more than 1000000 bytes\. Store what is large elsewhere/],
     ["too deep", "{ printf '[%.0s' $(seq 400); printf ']%.0s' $(seq 400); }", /nested more than 256 levels deep/],
   ])("%s: the command is done all the same, is not run again, and the reason is said", async (_, script, message) => {

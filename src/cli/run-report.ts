@@ -21,6 +21,8 @@ interface Asked {
   readonly failed: "retry" | "hold";
   readonly timeoutMs: number;
   readonly started: StartedCommand | null;
+  /** False: the end of the command is not in the ledger. */
+  readonly recorded: boolean;
 }
 
 interface Verdict {
@@ -38,11 +40,28 @@ export async function report(
   store: Store,
 ): Promise<number> {
   const { job, slot } = asked;
-  const { ran, code, words, quiet } = await verdictOn(context, asked, outcome, store);
-  if (context.args.on("json")) context.json({ job, slot, ran, exitCode: code, words, outcome: plain(outcome) });
+  const verdict = await verdictOn(context, asked, outcome, store);
+  const { ran, code, words, quiet } = asked.recorded ? verdict : unrecorded(verdict, asked);
+  const lost = asked.recorded ? {} : { recorded: false };
+  if (context.args.on("json"))
+    context.json({ job, slot, ran, exitCode: code, words, ...lost, outcome: plain(outcome) });
   else if (!quiet || context.io.stderr.isTTY || context.args.on("verbose"))
     context.note(`${oneLine(job)} ${oneLine(slot)}: ${words}`);
   return code;
+}
+
+/** Never a silent 0: for the ledger the slot is still under way, and whoever comes after its lease finds no end of it. */
+function unrecorded({ code, words }: Verdict, { failed, stale }: Asked): Verdict {
+  const next =
+    failed === "hold" || stale === "hold"
+      ? "when its lease is over, it is in doubt until a person settles it"
+      : "when its lease is over, the next call for this slot runs it again. If it must not run twice, settle it before: nevertwice resolve";
+  return {
+    ran: true,
+    code: code === EXIT.ok ? IN_DOUBT : code,
+    words: `${words} But the ledger did not answer, and this end is not recorded: ${next}.`,
+    quiet: false,
+  };
 }
 
 async function verdictOn(
@@ -86,7 +105,7 @@ async function verdictOn(
         return skipped(`its runner died, and the command still runs (process group ${group})`);
       const why = started?.timedOut ? `${ended}, and ${held} is hold` : oneLine(outcome.why);
       const look = context.suggest(`show ${shortKey(outcome.key)}`);
-      const words = `in doubt: ${why}. Look, and settle it: ${look}`;
+      const words = `in doubt: ${sentence(why)} Look, and settle it: ${look}`;
       return { ran: started !== null, code: IN_DOUBT, words, quiet: false };
     }
     default:
@@ -117,11 +136,14 @@ function endedWords(ended: string, group: number | null): string {
 function failure(context: Context, outcome: Extract<Outcome<unknown>, { status: "failed" }>): Verdict {
   const { error, key } = outcome;
   if (error instanceof PlanFailed) {
-    const words = `not run, because it has no plan: ${oneLine(error.message)}. The next call for this slot makes it again.`;
+    const words = `not run, because it has no plan: ${sentence(error.message)} The next call for this slot makes it again.`;
     return { ran: false, code: exitOfStatus("failed"), words, quiet: false };
   }
   if (!(error instanceof CommandFailed)) {
-    const words = `given up: ${oneLine(messageOf(error))}. To run it again: ${context.suggest(`retry ${shortKey(key)} --reason '…'`)}`;
+    const next = outcome.final
+      ? `To run it again: ${context.suggest(`retry ${shortKey(key)} --reason '…'`)}`
+      : "The next call for this slot runs it again.";
+    const words = `${outcome.final ? "given up" : "failed"}: ${sentence(messageOf(error))} ${next}`;
     return { ran: false, code: exitOfStatus("failed"), words, quiet: false };
   }
   const { exitCode, signal } = error.end;
@@ -129,13 +151,19 @@ function failure(context: Context, outcome: Extract<Outcome<unknown>, { status: 
   return {
     ran: true,
     code,
-    words: `${oneLine(error.message)}. The next call for this slot runs it again.`,
+    words: `${sentence(error.message)} The next call for this slot runs it again.`,
     quiet: false,
   };
 }
 
+/** With one full stop, also where the message has its own. */
+function sentence(message: string): string {
+  return `${oneLine(message).replace(/\.$/, "")}.`;
+}
+
 async function survivor(store: Store, key: string): Promise<number | null> {
-  const [stored] = await store.read([key]);
+  // A ledger that does not answer says nothing of it.
+  const [stored] = await store.read([key]).catch(() => []);
   // What a command that failed left running does not make its doubt another one.
   const group = stored && !isHeld(stored.record) ? groupOf(stored.record) : null;
   return group !== null && groupStanding(group) === "alive" ? group.group : null;

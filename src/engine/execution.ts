@@ -293,7 +293,7 @@ class Execution implements Watcher<unknown>, Applying {
       return;
     }
     events.emit({ type: "confirm_delayed", ...this.#about });
-    untold.add({ key, event: this.#told });
+    untold.add({ key, event: this.#told, leaseMs: this.#call.definition.policy.leaseMs });
     const change = transition(this.#record, this.#told, ledger.instant());
     if (change.ok) this.#remember(change.record, this.#value);
     this.#ending.ended(this.#done(this.#value, ledger.instant().now, null));
@@ -441,7 +441,8 @@ class Execution implements Watcher<unknown>, Applying {
       return applied.stored;
     } catch (error) {
       if (!isStoreUnavailable(error)) throw error;
-      untold.add({ key: this.#call.key, event });
+      const leaseMs = event.type === "give-back" ? 0 : this.#call.definition.policy.leaseMs;
+      untold.add({ key: this.#call.key, event, leaseMs });
       const change = transition(this.#record, event, ledger.instant());
       if (!change.ok) return { moved: this.#pulse.stored };
       this.#remember(change.record);

@@ -67,7 +67,7 @@ export function leaveToOthers(services: Services, stored: Stored, lacks: string)
 export function giveBackLater({ engine }: Services, { record }: Stored): void {
   const { untold, ledger } = engine.services;
   const dueAt = ledger.instant().now;
-  untold.add({ key: record.key, event: { type: "give-back", hold: holdOf(record), dueAt } });
+  untold.add({ key: record.key, event: { type: "give-back", hold: holdOf(record), dueAt }, leaseMs: 0 });
 }
 
 /** F45: what cannot be run is put aside, with its reason, and the queue moves on. */

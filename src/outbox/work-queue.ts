@@ -379,7 +379,7 @@ class TakenTask<I, R> implements Task<I, R> {
     this.#pulse.abort(this.#endedBefore("close"));
     const later = () => {
       const event = { type: "give-back", hold: this.#pulse.hold, dueAt: ledger.instant().now } as const;
-      untold.add({ key: this.key, event });
+      untold.add({ key: this.key, event, leaseMs: 0 });
     };
     void underWay.during(this.#giveBack(0).catch(later));
   }

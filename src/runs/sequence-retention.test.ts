@@ -74,6 +74,45 @@ eachStore("a subject", (open) => {
     expect(sent).toEqual(["a", "b", "c"]);
   });
 
+  it("whose steps were all done before nevertwice knew it begins anew later than twice keep", async () => {
+    const bench = open();
+    const sent: string[] = [];
+    const sequence = drip(bench.nt, sent, ["a", { step: "b", after: "2d" }]);
+    await sequence.start("ann", undefined, { done: ["a", "b"] });
+    expect(await sequence.start("ann", undefined)).toEqual({ created: false });
+    bench.clock.advance(50 * DAY);
+    expect(await sequence.start("ann", undefined)).toEqual({ created: false });
+    bench.clock.advance(100 * DAY);
+    await bench.nt.sweep();
+    expect(await sequence.start("ann", undefined)).toEqual({ created: true });
+    await pass(bench, 4 * DAY, DAY);
+    expect(sent).toEqual(["a", "b"]);
+  });
+
+  it("with one failed step and onFailed: continue begins anew later than twice keep", async () => {
+    const bench = open();
+    const sent: string[] = [];
+    let refuses = true;
+    const sequence = drip(bench.nt, sent, ["a", { step: "b", after: "2d" }], {
+      onFailed: "continue",
+      run: ({ step }) => {
+        if (step === "a" && refuses) throw rejected(new Error("no"));
+        sent.push(step);
+      },
+    });
+    await sequence.start("ann", undefined);
+    await pass(bench, 4 * DAY, DAY);
+    expect(sent).toEqual(["b"]);
+    refuses = false;
+    bench.clock.advance(40 * DAY);
+    expect(await sequence.start("ann", undefined)).toEqual({ created: false });
+    await pass(bench, 150 * DAY, 10 * DAY);
+    expect(sent).toEqual(["b"]);
+    expect(await sequence.start("ann", undefined)).toEqual({ created: true });
+    await pass(bench, 4 * DAY, DAY);
+    expect(sent).toEqual(["b", "a", "b"]);
+  });
+
   it("that was stopped stays so until it is restarted, however far off its steps are", async () => {
     const bench = open();
     const sent: string[] = [];

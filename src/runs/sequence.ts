@@ -191,6 +191,9 @@ class Drip<I, R> implements Sequence<I, R> {
       .map(({ step }) => step);
     const known = note.enrolled !== null && queued.every((step) => note.enrolled?.includes(step));
     if (!known || (waits && !note.lasts)) await engine.during(() => this.#enrol(subject, tenant, queued, swaps));
+    // Every step was done before: none begins that would give the note its end.
+    const isOver = !waits && found.steps.length > 0 && behind === found.steps.length;
+    if (isOver && (!known || note.lasts)) await engine.during(() => this.#giveEnd(subject, tenant, swaps));
     return { created };
   }
 
@@ -310,15 +313,16 @@ class Drip<I, R> implements Sequence<I, R> {
     const refusal = this.#refusalOf(step, found);
     if (refusal === null) await this.#passOver(subject, step, found);
     // What is refused without being over is brought back some day, so the subject is known until then.
-    const isOpen = refusal === null ? this.#isOpen(found, step) : !refusal.isOver;
+    const isOpen = refusal === null ? this.#isOpen(found, step, true) : !refusal.isOver;
     if (!isOpen) await this.#giveEnd(subject, tenant);
     if (refusal !== null) throw refusal.error;
     return undefined;
   }
 
-  /** Whether a step other than this one is still to be taken. */
-  #isOpen({ steps, behind }: Subject, step: string): boolean {
-    return steps.some((one, i) => one.step !== step && i >= behind && isAhead(one.standing));
+  /** Whether a step other than this one is still to be taken. Those before one that begins are passed by it. */
+  #isOpen({ steps, behind }: Subject, step: string, begins = false): boolean {
+    const from = begins ? Math.max(behind, this.#list.indexOf(step)) : behind;
+    return steps.some((one, i) => one.step !== step && i >= from && isAhead(one.standing));
   }
 
   /** The steps before one that begins are over, taken or not: those that were kept until they are done get an end. */
@@ -418,11 +422,11 @@ class Drip<I, R> implements Sequence<I, R> {
   }
 
   /** Nothing of the subject waits from here on: what is kept of it outlives the records of its steps. A stop has no end: it holds until somebody restarts the subject. */
-  async #giveEnd(subject: string, tenant: string): Promise<void> {
+  async #giveEnd(subject: string, tenant: string, swaps: Swaps = swapsOf(this.#ledger)): Promise<void> {
     const stepMs = this.#stepKeepMs(subject);
     if (stepMs === null) return;
     const keepMs = leastKeepMs(stepMs);
-    await writeSubjectNote(swapsOf(this.#ledger), this.#noteOf(subject, tenant), ({ enrolled, stopped }) =>
+    await writeSubjectNote(swaps, this.#noteOf(subject, tenant), ({ enrolled, stopped }) =>
       stopped === null && enrolled !== null ? { enrolled, signature: null, stopped: false, keepMs } : null,
     );
   }

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Duration } from "../core/duration.ts";
-import { DOUBT_REASON, isNevertwiceError, notSent } from "../core/errors.ts";
+import { DOUBT_REASON, isNevertwiceError, isStoreUnavailable, notSent } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { asContainer, type ProbeAnswer } from "../core/policy.ts";
 import { redact } from "../core/redact.ts";
@@ -20,11 +20,19 @@ import { makePlan, PlanFailed, type PlanLedger, planVariables } from "./command-
 import { type CommandEnd, GatedChild } from "./gated-child.ts";
 import { jobAction, SLOT_KEY, type SlotInput, sameSlot } from "./job-action.ts";
 import { keepPlan } from "./kept-plan.ts";
-import { signalGroup, thisProcess } from "./process-group.ts";
+import { groupStanding, signalGroup, thisProcess } from "./process-group.ts";
 import { recentVariable } from "./recent-variable.ts";
 import { ResultFile } from "./result-file.ts";
 import { seed } from "./seed.ts";
-import { COMMAND_FAILED, type CommandDraft, isHeld, noticeDeadRunner, runnerDied, stillRuns } from "./slot-attempt.ts";
+import {
+  COMMAND_FAILED,
+  type CommandDraft,
+  groupOf,
+  isHeld,
+  noticeDeadRunner,
+  runnerDied,
+  stillRuns,
+} from "./slot-attempt.ts";
 import { slotNumber } from "./slot-number.ts";
 import type { Timetable } from "./timetable.ts";
 
@@ -65,6 +73,10 @@ export interface CommandJobOptions {
   readonly monotonic: () => number;
   /** Calls back with each signal that is to reach the command; returns the way to stop listening. */
   readonly onSignal: (listen: (signal: NodeJS.Signals) => void) => () => void;
+  /** The slot is taken over from a place whose processes cannot be looked for: its command may still run. */
+  readonly onTakeOver?: () => void;
+  /** Writes what the ledger could not be told when the command ended, for a bounded time. False: it still does not know. */
+  readonly writeEnd: () => Promise<boolean>;
 }
 
 /** What the ledger keeps of a command that ended well. */
@@ -101,6 +113,8 @@ export interface CommandJobRun {
   readonly outcome: Outcome<CommandResult> | Absent;
   /** What this call itself started; null: nothing. */
   readonly started: StartedCommand | null;
+  /** False: the command ran, and its end could not be written to the ledger. */
+  readonly recorded: boolean;
 }
 
 export interface StartedCommand {
@@ -131,7 +145,7 @@ async function runWith(ledger: CommandJobLedger, options: CommandJobOptions, fol
   const hasPlan = () => "NEVERTWICE_PLAN_FILE" in planned;
   const makePlanOnce = (key: string) =>
     planInto(planned, ledger, { ...options, plan: options.plan as string }, { folder, key });
-  const probe = async (_: SlotInput, { key }: { key: string }) => takenOver(ledger.store, key, failed);
+  const probe = async (_: SlotInput, { key }: { key: string }) => takenOver(ledger.store, key, options);
   const action = ledger.action<SlotInput, CommandResult, CommandDraft>(
     jobAction(job),
     asContainer({
@@ -175,27 +189,33 @@ async function runWith(ledger: CommandJobLedger, options: CommandJobOptions, fol
   );
   const forgotten = await options.mayBeForgotten?.();
   let before = await action.status({ slot });
-  if (forgotten && before.status === "absent") return { outcome: before, started: null };
+  if (forgotten && before.status === "absent") return { outcome: before, started: null, recorded: true };
   if (await noticeDeadRunner(ledger.store, before.key)) before = await action.status({ slot });
   if (options.plan !== undefined && before.status !== "done" && before.status !== "in_flight") {
     const missing = await makePlanOnce(before.key);
-    if (missing !== null) return { outcome: missing, started: null };
+    if (missing !== null) return { outcome: missing, started: null, recorded: true };
   }
   let outcome: Outcome<CommandResult>;
   try {
     outcome = sameSlot(await action.attempt({ slot }));
+  } catch (error) {
+    if (started === null || !isStoreUnavailable(error)) throw error;
+    const since = ledger.store.now();
+    outcome = { status: "unknown", key: before.key, since, attempt: 1, why: LEDGER_AWAY };
   } finally {
     // Prepared, and then not let go: the gate ends without the command. Let go: its end is waited for.
     for (const child of children.values()) await child.abandon();
   }
   // Set by `run`, which the compiler does not see.
   const command = started as StartedCommand | null;
+  const recorded = await options.writeEnd();
   // Asked to end, it ended well: the ledger may know by now that it is done.
-  const late = outcome.status === "unknown" && command?.exitCode === 0 ? await lateSuccess(action, slot) : null;
+  const late =
+    recorded && outcome.status === "unknown" && command?.exitCode === 0 ? await lateSuccess(action, slot) : null;
   // The slot is done, whatever becomes of this: a plan that keeps no end is only kept longer.
-  if (options.plan !== undefined && (late ?? outcome).status === "done")
+  if (recorded && options.plan !== undefined && (late ?? outcome).status === "done")
     await endPlan(ledger.store, options, before.key).catch(() => {});
-  return { outcome: late ?? outcome, started: command };
+  return { outcome: late ?? outcome, started: command, recorded };
 }
 
 /** Null: the plan is there. Otherwise what stands in its way, and the command is not run. */
@@ -233,6 +253,7 @@ async function endPlan(store: Store, { job, slot, tenant }: CommandJobOptions, s
   await keepPlan({ store, tenant: tenant ?? "", secret: undefined, retain }, { job, slot }, done.record.keepMs);
 }
 
+const LEDGER_AWAY = "the ledger did not answer when the command ended";
 const LATE_LOOKS = 40;
 const LATE_PAUSE_MS = 25;
 
@@ -241,7 +262,8 @@ async function lateSuccess(
   slot: string,
 ): Promise<Outcome<CommandResult> | null> {
   for (let look = 0; look < LATE_LOOKS; look += 1) {
-    const now = await action.status({ slot });
+    const now = await action.status({ slot }).catch(() => null);
+    if (now === null) return null;
     if (now.status === "done") return { ...now, replayed: false };
     await new Promise((done) => setTimeout(done, LATE_PAUSE_MS));
   }
@@ -315,11 +337,14 @@ async function environment(store: Store, options: CommandJobOptions): Promise<Re
 async function takenOver(
   store: Store,
   key: string,
-  failed: CommandJobOptions["failed"],
+  { failed, onTakeOver }: CommandJobOptions,
 ): Promise<ProbeAnswer<CommandResult>> {
   const [stored] = await store.read([key]);
   if (stored === undefined || stored === null) return "not-done";
   const { record } = stored;
   if (isHeld(record) || (failed === "hold" && !runnerDied(record))) return "unknown";
-  return stillRuns(record) ? "unknown" : "not-done";
+  if (stillRuns(record)) return "unknown";
+  const group = groupOf(record);
+  if (group !== null && groupStanding(group) === "elsewhere") onTakeOver?.();
+  return "not-done";
 }

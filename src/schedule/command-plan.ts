@@ -1,11 +1,13 @@
 /** The plan of a command's slot: what another command printed as JSON, once for the slot. */
+import type { Duration } from "../core/duration.ts";
 import { configError, isNevertwiceError } from "../core/errors.ts";
-import { parseForeignJson, whyNotJson } from "../core/foreign-json.ts";
+import { whyNotJson } from "../core/foreign-json.ts";
 import { asContainer } from "../core/policy.ts";
 import { redact } from "../core/redact.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
 import { setTimeout } from "../engine/real-timers.ts";
+import { parseExactJson } from "./exact-json.ts";
 import { GatedChild, type GatedOptions } from "./gated-child.ts";
 import { planAction } from "./job-action.ts";
 import { keptPlan } from "./kept-plan.ts";
@@ -16,6 +18,8 @@ export interface CommandPlanOptions extends Omit<GatedOptions, "command"> {
   /** For /bin/sh. */
   readonly plan: string;
   readonly timeout?: string;
+  /** As of the command itself. */
+  readonly lease?: Duration;
   readonly onSignal: (listen: (signal: NodeJS.Signals) => void) => () => void;
 }
 
@@ -41,7 +45,7 @@ const KILL_AFTER_MS = 5_000;
 /** Made by the first call for the slot; every later one, of whatever host, gets the same. */
 export async function makePlan(ledger: PlanLedger, options: CommandPlanOptions): Promise<unknown> {
   const terms = asContainer({
-    lease: PLAN_LEASE,
+    lease: options.lease ?? PLAN_LEASE,
     ...(options.timeout !== undefined && { timeout: options.timeout }),
     keep: "forever",
     wait: 0,
@@ -52,8 +56,11 @@ export async function makePlan(ledger: PlanLedger, options: CommandPlanOptions):
   try {
     return await ledger.once(planAction(options.job), [options.slot], ({ signal }) => printed(options, signal), terms);
   } catch (error) {
-    const cause = isNevertwiceError(error) ? error.cause : undefined;
-    throw cause instanceof PlanFailed ? cause : error;
+    if (!isNevertwiceError(error)) throw error;
+    if (error.cause instanceof PlanFailed) throw error.cause;
+    if (error.code !== "OUTCOME_UNKNOWN" || options.timeout === undefined) throw error;
+    // A plan has no effects: that its end is not known holds up nothing.
+    throw new PlanFailed(`the command of --plan was ended after ${options.timeout} (--timeout)`);
   }
 }
 
@@ -96,7 +103,7 @@ function parsed(text: Buffer, bytes: number): unknown {
     );
   let plan: unknown;
   try {
-    plan = parseForeignJson(text.toString());
+    plan = parseExactJson(text.toString());
   } catch (error) {
     const what = bytes === 0 ? "it printed nothing" : whyNotJson(error);
     throw new PlanFailed(

@@ -1,7 +1,8 @@
 /** Where a command writes its own result as JSON. What is wrong with it changes nothing about the command: it is done. */
 import { closeSync, fstatSync, lstatSync, openSync, readSync, rmSync } from "node:fs";
 import { configError, messageOf } from "../core/errors.ts";
-import { parseForeignJson, whyNotJson } from "../core/foreign-json.ts";
+import { whyNotJson } from "../core/foreign-json.ts";
+import { parseExactJson } from "./exact-json.ts";
 
 /** Below what the ledger keeps of a result, together with the last lines and what JSON adds to them. */
 const MOST_BYTES = 1_000_000;
@@ -47,7 +48,7 @@ export class ResultFile {
     }
     if (text.trim() === "") return { as: "none" };
     try {
-      return { as: "result", result: parseForeignJson(text) };
+      return { as: "result", result: parseExactJson(text) };
     } catch (error) {
       return { as: "unusable", why: whyNotJson(error) };
     }

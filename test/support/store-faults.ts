@@ -1,5 +1,6 @@
 /** Stores that misbehave on the way, for the faults no real store shows on demand. */
 import type { Put, PutResult, Store } from "nevertwice";
+import { onTestFinished } from "vitest";
 
 function passOn(store: Store, changed: Partial<Store>): Store {
   return {
@@ -32,6 +33,10 @@ export interface Faults {
 }
 
 export function faulty(store: Store, faults: Faults): Store {
+  // close() goes on trying while the store is down.
+  onTestFinished(() => {
+    faults.down = false;
+  });
   const refuse = () => {
     if (faults.down) throw new Error("connection to the store lost");
   };

@@ -15,7 +15,8 @@ export interface TcpProxy {
   close(): Promise<void>;
 }
 
-export async function tcpProxy(target: URL): Promise<TcpProxy> {
+/** `listenAt`: the port of a proxy that was closed, so that its clients find this one. */
+export async function tcpProxy(target: URL, listenAt = 0): Promise<TcpProxy> {
   let behaviour: Behaviour = "pass";
   let armed: { trigger: (sent: Buffer) => boolean; then: Behaviour } | null = null;
   const sockets = new Set<Socket>();
@@ -44,7 +45,7 @@ export async function tcpProxy(target: URL): Promise<TcpProxy> {
       if (behaviour === "pass") client.write(bytes);
     });
   });
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  await new Promise<void>((done) => server.listen(listenAt, "127.0.0.1", done));
   const { port } = server.address() as AddressInfo;
   return {
     port,

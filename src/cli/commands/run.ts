@@ -1,10 +1,12 @@
+import { lstatSync } from "node:fs";
+import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
 import { StringDecoder } from "node:string_decoder";
 import type { Duration } from "../../core/duration.ts";
 import { windowsIn } from "../../core/keep.ts";
 import { asContainer, DEFAULT_KEEP, resolveKeep, resolvePolicy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
-import { nevertwice } from "../../nevertwice.ts";
+import { nevertwice, servicesOf } from "../../nevertwice.ts";
 import { DEFAULT_RECENT, runCommandJob } from "../../schedule/command-job.ts";
 import { requirePlanText } from "../../schedule/command-plan.ts";
 import { jobAction } from "../../schedule/job-action.ts";
@@ -28,7 +30,7 @@ export const run: Command = {
     "--job <name> --slot <text> [flags] -- <command> [arguments]",
   ],
   about:
-    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over once nothing of its process group is left, at once where the ledger is a file of this host and otherwise when the lease is over. --hold leaves whatever ended without success to a person.\nA command may take as long as it takes: it has no timeout unless --timeout is given, and heartbeats keep its lease.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt or the command was ended by its timeout.",
+    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over once nothing of its process group is left, at once where the ledger is a file of this host and otherwise when the lease is over. --hold leaves whatever ended without success to a person.\nA command may take as long as it takes: it has no timeout unless --timeout is given, and heartbeats keep its lease.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt, the command was ended by its timeout, or it ended with 0 and the ledger could not be told.",
   flags: {
     job: { takes: "value", value: "name", about: "the job; part of the key" },
     per: {
@@ -104,6 +106,12 @@ async function runJob(context: Context): Promise<number> {
   const resultFile = args.text("result-file");
   if (resultFile?.trim() === "")
     throw new UsageError("--result-file is blank. Name the file that the command writes its result to, as JSON.");
+  const there =
+    resultFile === undefined ? undefined : lstatSync(resolve(io.cwd, resultFile), { throwIfNoEntry: false });
+  if (there !== undefined && !there.isFile())
+    throw new UsageError(
+      `--result-file ${oneLine(resultFile as string)} is not a file. Name a path where the command may create one; what is there is removed before each run.`,
+    );
   const onSkip = exitCode(context);
   const { timeoutMs, ...given } = durations(context);
   const lasting = { ...given, ...keepOf(context) };
@@ -120,7 +128,7 @@ async function runJob(context: Context): Promise<number> {
   try {
     const { slot, times } = slotFor(context, nt.store.now());
     const json = args.on("json");
-    const { outcome, started } = await runCommandJob(nt, {
+    const { outcome, started, recorded } = await runCommandJob(nt, {
       job,
       slot,
       command: args.behindDashes,
@@ -141,8 +149,18 @@ async function runJob(context: Context): Promise<number> {
       stderr: passOn(io.stderr),
       monotonic: () => performance.now(),
       onSignal: forwardSignals,
+      onTakeOver: () =>
+        context.note(
+          `${oneLine(job)} ${oneLine(slot)}: taken over. The first runner was on another host, in another container or before a reboot, and its command may still run there: only processes of this host can be looked for.`,
+        ),
+      writeEnd: async () => {
+        const { untold } = servicesOf(nt).engine.services;
+        if (untold.size === 0) return true;
+        context.note(`${oneLine(job)} ${oneLine(slot)}: the ledger does not answer; trying again to record the end.`);
+        return (await untold.writeAll()).length === 0;
+      },
     });
-    return await report(context, { job, slot, onSkip, stale, failed, timeoutMs, started }, outcome, nt.store);
+    return await report(context, { job, slot, onSkip, stale, failed, timeoutMs, started, recorded }, outcome, nt.store);
   } finally {
     await nt.close();
   }
