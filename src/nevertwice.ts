@@ -310,7 +310,7 @@ class Instance implements Nevertwice {
     if (this.#formerNames.has(name)) return;
     if (!this.#definitions.has(name) && !this.#queues.has(name)) return;
     throw configError(
-      `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats.`,
+      `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats. Define it once, in a module that others import; or give the second another name.`,
     );
   }
 
@@ -322,7 +322,11 @@ class Instance implements Nevertwice {
   ): Promise<R> {
     if (typeof run !== "function")
       throw configError(
-        `once(${JSON.stringify(name)}, …): the third argument must be the function that has the effect.`,
+        `once(${JSON.stringify(name)}, …): the third argument must be the function that performs the effect.`,
+      );
+    if (!Array.isArray(parts))
+      throw configError(
+        `once(${JSON.stringify(name)}, …): the second argument takes a list of parts, which are its key: once(${JSON.stringify(name)}, [${typeof parts === "string" || typeof parts === "number" ? JSON.stringify(parts) : "…"}], run).`,
       );
     requireGivenIn(options, `once(${JSON.stringify(name)}, …)`);
     const { scope, version, tenant, agent, wait, tx, ...policy } = options;

@@ -35,6 +35,8 @@ const MEANINGS: Readonly<Record<PromptOutcome, string>> = {
     "an earlier call for the same thing had other values, and that one stands. Nothing was done by your call. Do not repeat it, and do not change values to get past this. If the earlier call was wrong, say so to the user.",
   rejected: "it did not happen and will not. Do not repeat it. Say to the user what was refused, and why.",
   failed: "nothing was done. You may call it again, with what was wrong corrected.",
+  unreachable:
+    "the call was not run now, because its record could not be looked up. Do not repeat it. Tell the user, and let a person decide when to go on.",
 };
 
 export function promptFragment(options: PromptFragmentOptions = {}): string {

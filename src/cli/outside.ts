@@ -112,6 +112,10 @@ export function intentOf(context: Context, command: string): Readonly<Record<str
   const { args } = context;
   const [action, ...words] = args.operands;
   const given = args.text("parts");
+  if (action !== undefined && words.length > 0 && given !== undefined)
+    throw new UsageError(
+      `${command} ${oneLine(action)}: give words or --parts, not both: they are the same key, said twice.`,
+    );
   if (action === undefined || words.length > 0 === (given !== undefined))
     throw new UsageError(
       `${command} needs an action and what makes it this intent: nevertwice ${command} send_welcome user-7, or --parts '["user-7"]'.`,

@@ -63,7 +63,7 @@ async function run(context: Context): Promise<number> {
   if (io.stdin === undefined)
     throw new UsageError(`each reads its inputs from stdin, and nothing is piped in: ${example}`);
   const concurrency = args.count("concurrency");
-  const { actions, owner } = await loadActions(file, io.cwd);
+  const { actions, owner } = await loadActions(file, io.cwd, `each ${file}`);
   const action = actions.find(({ actionName }) => actionName === name);
   if (action === undefined) {
     const names = actions.map(({ actionName }) => oneLine(actionName)).join(", ");

@@ -248,7 +248,8 @@ function report(
   store: string | undefined,
 ): void {
   const dry = context.args.on("dry-run");
-  const { imported, strengthened, doubted, notDone, known, past, damaged, states, keepTooShort } = counts;
+  const { imported, strengthened, doubted, notDone, known, confirmedAgainst, past, damaged, states, keepTooShort } =
+    counts;
   const parts = Object.entries(states).map(([state, count]) => `${count} ${state}`);
   context.line(
     `${plural(found.rows, "row")}: ${plural(imported, "record")} ${dry ? "would be imported" : "imported"}${parts.length === 0 ? "" : ` (${parts.join(", ")})`}.`,
@@ -274,6 +275,12 @@ function report(
   if (known > 0)
     context.line(
       `${plural(known, "record was", "records were")} there already, and ${known === 1 ? "stays" : "stay"} as ${known === 1 ? "it is" : "they are"}.`,
+    );
+  if (confirmedAgainst > 0)
+    context.line(
+      confirmedAgainst === 1
+        ? "1 row says failed, its record says confirmed; left as it is."
+        : `${confirmedAgainst} rows say failed, their records say confirmed; left as they are.`,
     );
   if (damaged > 0)
     context.line(

@@ -10,7 +10,9 @@ import { type DoubtGroup, groupDoubts } from "../doubt-groups.ts";
 import { type DoubtFilter, doubts, splitCursor } from "../doubts.ts";
 import { EXIT, UsageError } from "../exit.ts";
 import { age, plural, shellWord, shortKey } from "../format.ts";
+import { isNote } from "../kind-of-record.ts";
 import { ledgerJson, noLedgerYet } from "../ledger.ts";
+import { nextByItself } from "../next-by-itself.ts";
 import { recordJson } from "../record-json.ts";
 import { HELD, heldBy, heldWords, type ListedStep } from "../run-steps.ts";
 import { encryptOf } from "../secret-flags.ts";
@@ -53,6 +55,7 @@ export const ls: Command = {
     },
     cursor: { takes: "value", value: "cursor", about: "go on where the page before ended" },
     oldest: { takes: "nothing", about: "the oldest first" },
+    notes: { takes: "nothing", about: "with the notes that the ledger keeps for itself" },
   },
   operands: 0,
   examples: [
@@ -148,7 +151,10 @@ async function read(context: Context, store: Store, filter: DoubtFilter, states:
   const cursor = args.text("cursor");
   try {
     if (args.on("doubt")) return await doubts(store, filter, cursor);
-    return await store.list({ ...filter, ...(states && { states }), ...(cursor !== undefined && { cursor }) });
+    const query = { ...filter, ...(states && { states }) };
+    const isAsked = args.on("notes") || (filter.action !== undefined && isNote(filter.action));
+    if (isAsked) return await store.list({ ...query, ...(cursor !== undefined && { cursor }) });
+    return await withoutNotes(store, query, cursor);
   } catch (error) {
     // The only thing of a list that a person can get wrong and a store can notice.
     if (cursor !== undefined && isNevertwiceError(error) && error.code === "CONFIG") {
@@ -158,6 +164,27 @@ async function read(context: Context, store: Store, filter: DoubtFilter, states:
     }
     throw error;
   }
+}
+
+// Notes are few beside records; where they are many, a page may have fewer records than asked for, and the next goes on.
+const MOST_PAGES = 50;
+
+async function withoutNotes(store: Store, query: DoubtFilter, cursor: string | undefined): Promise<Page> {
+  const items: Stored[] = [];
+  const damaged: NonNullable<Page["damaged"]>[number][] = [];
+  let next = cursor;
+  for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+    const page = await store.list({
+      ...query,
+      limit: query.limit - items.length,
+      ...(next !== undefined && { cursor: next }),
+    });
+    items.push(...page.items.filter(({ record }) => !isNote(record.action)));
+    damaged.push(...(page.damaged ?? []));
+    next = page.cursor ?? undefined;
+    if (next === undefined || items.length >= query.limit) break;
+  }
+  return { items, cursor: next ?? null, ...(damaged.length > 0 && { damaged }) };
 }
 
 function statesOf(given: readonly string[]): State[] | null {
@@ -236,15 +263,25 @@ async function footer(context: Context, page: Page, store: Store, filter: DoubtF
   const lines: string[] =
     marks.size === 0 ? [] : ["", ...[...marks].flatMap((mark) => wrap(mark, width)).map(paint.dim)];
   const waiting = await doubts(store, { ...filter, limit: DOUBTS_COUNTED }, undefined);
-  const [first] = waiting.items;
+  const undecided = waiting.items.filter(({ record }) => nextByItself(record, at) === null);
+  const again = waiting.items.length - undecided.length;
+  const [first] = undecided;
   if (first !== undefined) {
-    const count = waiting.items.length;
+    const count = undecided.length;
     const many = waiting.cursor === null ? plural(count, "record") : `${count} records or more`;
     const [advice, command] = args.on("doubt")
       ? ["Ask the provider, then settle each, beginning with:", `show ${shortKey(first.record.key)}`]
       : ["See what to do:", "ls --doubt"];
     const said = `${paint.yellow(`${many} in doubt`)}: may or may not have happened. ${advice}`;
     lines.push("", ...wrap(said, width), `  ${context.suggest(command)}`);
+  }
+  if (again > 0) {
+    const slots = again === 1 ? "1 slot or run" : `${again} slots or runs`;
+    const calls = again === 1 ? "its next call runs it again" : "their next calls run them again";
+    lines.push(
+      "",
+      ...wrap(`${paint.yellow(`${slots} not known to be done`)}: ${calls}. Nothing has to be decided.`, width),
+    );
   }
   if (page.cursor !== null) lines.push("", "There are more:", `  ${context.suggest(nextPage(context, page.cursor))}`);
   return lines;
@@ -307,7 +344,7 @@ function nextPage({ args }: Context, cursor: string): string {
     if (!args.on(flag)) return [];
     return [`--${flag} ${shellWord(flag === "state" ? args.list(flag).join(",") : (args.text(flag) ?? ""))}`];
   });
-  const switches = ["doubt", "oldest"].filter((flag) => args.on(flag)).map((flag) => `--${flag}`);
+  const switches = ["doubt", "oldest", "notes"].filter((flag) => args.on(flag)).map((flag) => `--${flag}`);
   return ["ls", ...switches, ...kept, `--cursor ${shellWord(cursor)}`].join(" ");
 }
 

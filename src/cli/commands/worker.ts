@@ -1,5 +1,6 @@
 import { performance } from "node:perf_hooks";
 import { messageOf } from "../../core/errors.ts";
+import { nearest } from "../../core/nearest.ts";
 import { clearInterval, type RealTimer, setInterval } from "../../engine/real-timers.ts";
 import { onlyOf } from "../../engine/tenancy.ts";
 import type { Worker, WorkerStatus } from "../../outbox/worker.ts";
@@ -51,8 +52,17 @@ async function run(context: Context): Promise<number> {
       "worker uses the ledger of the module's own nevertwice(): leave --store out, or set NEVERTWICE_STORE for both.",
     );
   const concurrency = args.count("concurrency");
-  const { actions, owner } = await loadActions(file, io.cwd);
-  const names = args.on("only") ? args.list("only") : actions.map(({ actionName }) => actionName);
+  const { actions, owner } = await loadActions(file, io.cwd, `worker ${file}`);
+  const defined = actions.map(({ actionName }) => actionName);
+  const names = args.on("only") ? args.list("only") : defined;
+  const missing = names.find((name) => !defined.includes(name));
+  if (missing !== undefined) {
+    await owner.close();
+    const meant = nearest(missing, defined);
+    throw new UsageError(
+      `--only ${oneLine(missing)}: ${oneLine(file)} exports no such action.${meant === null ? "" : ` Did you mean ${oneLine(meant)}?`} It exports: ${defined.map(oneLine).join(", ")}.`,
+    );
+  }
   const tenant = args.text("tenant");
   const work = owner.worker({
     actions: names,
