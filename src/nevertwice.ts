@@ -90,7 +90,7 @@ export interface Nevertwice {
     options: ActionOptions<InferOutput<S>, R, D> & { readonly input: S },
   ): Action<InferInput<S>, R>;
   action<I, R, D = undefined>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
-  /** Ad hoc: `parts` name the intent, `run` has the effect. */
+  /** Ad hoc: `parts` name the intent, `run` performs the effect. */
   once<R>(
     name: string,
     parts: readonly unknown[],

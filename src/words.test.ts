@@ -15,7 +15,6 @@ describe("a slip in code", () => {
   it.each([
     ["effects", "effect"],
     ["keyy", "key"],
-    ["retries", "retry"],
   ])("an unknown option %s names the one that was meant", (option, meant) => {
     const options = { run: async () => 1, [option]: "x" };
     expect(() => open().action("a", options as never)).toThrow(

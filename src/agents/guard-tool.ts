@@ -35,7 +35,7 @@ import {
 } from "./tool-options.ts";
 import { toolResultId } from "./tool-result-id.ts";
 
-/** What became of a call, for a wrapper to put into its framework's words. */
+/** The outcome of a call, for a wrapper to put into its framework's words. */
 export type Answer<R> =
   /** note: what to say before the result of a repeat; null: this very call ran. */
   | { readonly kind: "result"; readonly result: R; readonly note: string | null }

@@ -52,7 +52,7 @@ export function promptFragment(options: PromptFragmentOptions = {}): string {
   const look =
     status === false
       ? "read what its answer says, and where that does not help, ask the user"
-      : `look at what became of it: call ${status} with the reference from its answer (nt1_…)`;
+      : `look at the outcome: call ${status} with the reference from its answer (nt1_…)`;
   const lines = (Object.keys(PHRASES) as PromptOutcome[]).flatMap((outcome) => {
     const phrase = outcomes[outcome] === undefined ? PHRASES[outcome] : outcomes[outcome];
     return phrase === null ? [] : [`- "${phrase}": ${MEANINGS[outcome]}`];

@@ -1,4 +1,4 @@
-/** Looking before trying again: a tool that tells a model what became of an earlier call. It never runs anything. */
+/** Looking before trying again: a tool that tells a model the outcome of an earlier call. It never runs anything. */
 import { configError, isStoreUnavailable } from "../core/errors.ts";
 import { isKey } from "../core/key.ts";
 import { tellStatus, tellStatusUnavailable } from "./tell.ts";
@@ -28,7 +28,7 @@ export function statusTool(nt: Pick<Guarding, "status">, { name = STATUS_TOOL }:
   return {
     name,
     description:
-      "Says what became of an earlier tool call that was answered with a reference (nt1_…): done, in progress, may have happened, did not happen. Ask it before you repeat a call. It changes nothing.",
+      "Says the outcome of an earlier tool call that was answered with a reference (nt1_…): done, in progress, may have happened, did not happen. Ask it before you repeat a call. It changes nothing.",
     parameters: {
       type: "object",
       properties: { reference: { type: "string", description: REFERENCE } },

@@ -1,4 +1,4 @@
-/** The user's own module, for what only the action's code can do: derive a key and have the effect. */
+/** The user's own module, for what only the action's code can do: derive a key and perform the effect. */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";

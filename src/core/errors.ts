@@ -58,7 +58,7 @@ function markedError(message: string, cause: unknown, symbol: symbol, mark: unkn
   return error;
 }
 
-/** Throw this from `run` or `prepare`: nothing left the house, so another try is safe. */
+/** Throw this from `run` or `prepare`: nothing was sent, so another try is safe. */
 export function notSent(cause: unknown, options: NotSentOptions = {}): Error {
   const mark: NotSentMark = { cause, retryAfter: options.retryAfter };
   return markedError(`not sent: ${messageOf(cause)}`, cause, NOT_SENT, mark);

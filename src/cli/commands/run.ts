@@ -39,9 +39,9 @@ export const run: Command = {
     },
     cron: { takes: "value", value: "expression", about: "one run per scheduled instant: the last one up to now" },
     slot: { takes: "value", value: "text", about: "one run per this text, such as a deployment's commit" },
-    tz: { takes: "value", value: "zone", about: "the zone of --per and --cron: UTC unless given" },
-    lease: { takes: "value", value: "duration", about: "how long a silent runner keeps its slot: 30m unless given" },
-    timeout: { takes: "value", value: "duration", about: "the longest a run may take: unlimited unless given" },
+    tz: { takes: "value", value: "zone", about: "the zone of --per and --cron, default: UTC" },
+    lease: { takes: "value", value: "duration", about: "how long a silent runner keeps its slot, default: 30m" },
+    timeout: { takes: "value", value: "duration", about: "the longest a run may take, default: unlimited" },
     keep: {
       takes: "value",
       value: "duration",
@@ -55,7 +55,7 @@ export const run: Command = {
     recent: {
       takes: "value",
       value: "n",
-      about: `how many of the last results NEVERTWICE_RECENT has: ${DEFAULT_RECENT} unless given`,
+      about: `how many of the last results NEVERTWICE_RECENT has, default: ${DEFAULT_RECENT}`,
     },
     "result-file": {
       takes: "value",
@@ -67,14 +67,14 @@ export const run: Command = {
       about:
         "whatever ends without success waits for a person, whatever later calls say: --on-stale hold, --on-failure hold",
     },
-    "on-stale": { takes: "value", value: "what", about: "take-over (unless given) or hold" },
+    "on-stale": { takes: "value", value: "what", about: "take-over (the default) or hold" },
     "on-failure": {
       takes: "value",
       value: "what",
-      about: "retry (unless given): the next call runs it again; hold: a doubt",
+      about: "retry (the default): the next call runs it again; hold: a doubt",
     },
     agent: AGENT,
-    "on-skip": { takes: "value", value: "code", about: "the exit code where nothing was run: 0 unless given" },
+    "on-skip": { takes: "value", value: "code", about: "the exit code where nothing was run, default: 0" },
   },
   // The command line after -- counts as words too.
   operands: 1_000,
