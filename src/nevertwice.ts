@@ -90,7 +90,7 @@ export interface Nevertwice {
     options: ActionOptions<InferOutput<S>, R, D> & { readonly input: S },
   ): Action<InferInput<S>, R>;
   action<I, R, D = undefined>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
-  /** Ad hoc: `parts` name the intent, `run` has the effect. */
+  /** Ad hoc: `parts` name the intent, `run` performs the effect. */
   once<R>(
     name: string,
     parts: readonly unknown[],
@@ -321,7 +321,7 @@ class Instance implements Nevertwice {
     if (owner !== undefined) throw formerNameInUse(owner, name);
     if (!this.#definitions.has(name) && !this.#queues.has(name)) return;
     throw configError(
-      `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats.`,
+      `action ${JSON.stringify(name)} is defined twice. Its name is part of every key: two kinds of effect under one name would take each other for repeats. Define it once, in a module that others import; or give the second another name.`,
     );
   }
 
@@ -333,7 +333,11 @@ class Instance implements Nevertwice {
   ): Promise<R> {
     if (typeof run !== "function")
       throw configError(
-        `once(${JSON.stringify(name)}, …): the third argument must be the function that has the effect.`,
+        `once(${JSON.stringify(name)}, …): the third argument must be the function that performs the effect.`,
+      );
+    if (!Array.isArray(parts))
+      throw configError(
+        `once(${JSON.stringify(name)}, …): the second argument takes a list of parts, which are its key: once(${JSON.stringify(name)}, [${typeof parts === "string" || typeof parts === "number" ? JSON.stringify(parts) : "…"}], run).`,
       );
     requireGivenIn(options, `once(${JSON.stringify(name)}, …)`);
     const { scope, version, tenant, agent, wait, tx, ...policy } = options;

@@ -5,19 +5,36 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "./support/each-store.ts";
 
+const WITHOUT_SQLITE = `
+    import Module from "node:module";
+    const resolve = Module._resolveFilename;
+    Module._resolveFilename = (name, ...rest) => {
+      if (/sqlite/.test(name)) throw new Error("Cannot find package " + name);
+      return resolve(name, ...rest);
+    };`;
+
+it("doctor reports it, and is not healthy", () => {
+  const folder = temporaryFolder();
+  writeFileSync(join(folder, "package.json"), "{}\n");
+  const bin = new URL("../dist/cli/main.js", import.meta.url).href;
+  const program = `${WITHOUT_SQLITE}
+    process.argv = [process.argv[0], "nevertwice", "doctor"];
+    await import(${JSON.stringify(bin)});`;
+  writeFileSync(join(folder, "doctor.mjs"), program);
+  const doctor = () => spawnSync(process.execPath, ["doctor.mjs"], { cwd: folder, encoding: "utf8" });
+  const first = doctor();
+  expect(first.stdout).toMatch(/✗ sqlite .*every\s+call fails with CONFIG[\s\S]*npm install @photostructure\/sqlite@1/);
+  expect(first.stdout).not.toContain("Healthy");
+  expect(first.status).toBe(1);
+});
+
 it.each([
   ["the default ledger", ""],
   ["a named one", '{ store: "sqlite:data/ledger.db" }'],
 ])("without a driver, %s leaves no folder behind", (_, options) => {
   const folder = temporaryFolder();
   writeFileSync(join(folder, "package.json"), "{}\n");
-  const program = `
-    import Module from "node:module";
-    const resolve = Module._resolveFilename;
-    Module._resolveFilename = (name, ...rest) => {
-      if (/sqlite/.test(name)) throw new Error("Cannot find package " + name);
-      return resolve(name, ...rest);
-    };
+  const program = `${WITHOUT_SQLITE}
     const { nevertwice } = await import(${JSON.stringify(import.meta.resolve("nevertwice"))});
     const nt = nevertwice(${options});
     await nt.once("greet", ["ada"], () => "hello").catch((error) => console.log(error.message));`;

@@ -1,7 +1,6 @@
 /** Tools of the AI SDK (`ai` 6 and 7): `execute` is wrapped; types, schemas, approval and model output stay as they are. */
-import { configError, NevertwiceError } from "../core/errors.ts";
-import { errorForOutcome } from "../core/outcome.ts";
-import { type Answer, guardTool } from "./guard-tool.ts";
+import { configError } from "../core/errors.ts";
+import { type Answer, guardTool, refusalError } from "./guard-tool.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -101,8 +100,7 @@ function callIn({ call }: Streaming): AiCall {
 /** A refusal is thrown: the model reads it as the tool's error, and a typed output keeps its type. */
 function resultOf(answer: Answer<unknown>, name: string): unknown {
   if (answer.kind === "result") return answer.result;
-  const { code } = errorForOutcome(answer.outcome, name);
-  throw new NevertwiceError(code, answer.text, { key: answer.outcome.key, outcome: answer.outcome });
+  throw refusalError(answer, name);
 }
 
 // ---- tools that yield ----------------------------------------------------------------------------------------------

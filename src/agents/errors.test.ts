@@ -84,7 +84,7 @@ describe('errors: "not-done"', () => {
         };
         const send = guardTool<typeof bad, undefined, ToolResult>(open().nt, options, run, mcpCodec);
         const answer = await send.answer(bad, undefined);
-        expect(answer.kind === "refused" ? answer.outcome.status : undefined).toBe(status);
+        expect(answer.kind === "refused" ? answer.outcome?.status : undefined).toBe(status);
         await send.answer(good, undefined);
         expect(runs).toBe(status === "unknown" ? 1 : 2);
       }

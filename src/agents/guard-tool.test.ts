@@ -1,9 +1,12 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startProvider } from "../../test/support/provider.ts";
+import { type Faults, faulty } from "../../test/support/store-faults.ts";
 import { isNevertwiceError, notSent, rejected } from "../core/errors.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { guardTool } from "./guard-tool.ts";
+import { queuedTool } from "./queued-tool.ts";
+import { statusTool } from "./status-tool.ts";
 
 interface Mail {
   readonly to: string;
@@ -31,6 +34,37 @@ describe("guardTool", () => {
       /^Already done at \d{4}-.*Z; this is that result\. send_mail was not run again\.$/,
     );
     expect(provider.effects).toHaveLength(1);
+  });
+
+  it("A4: a store that is down is told in words for the model; what operators need is behind them", async () => {
+    const faults: Faults = {};
+    const nt = nevertwice({ store: faulty(memoryStore(), faults), sweep: false });
+    onTestFinished(() => nt.close());
+    let runs = 0;
+    const tool = guardTool(nt, { ...options, name: "pay_invoice" }, async (_input: Mail) => ++runs);
+    faults.down = true;
+    const text =
+      "pay_invoice was not run: its ledger cannot be reached. Nothing was sent. Tell the user; do not try another way.";
+    expect(await tool.answer(mail, undefined)).toMatchObject({
+      kind: "refused",
+      text,
+      outcome: null,
+      error: { code: "STORE_UNAVAILABLE", message: expect.stringContaining("connection to the store lost") },
+    });
+    await expect(tool(mail, undefined)).rejects.toMatchObject({
+      code: "STORE_UNAVAILABLE",
+      message: text,
+      cause: { message: expect.stringContaining("connection to the store lost") },
+    });
+    expect(runs).toBe(0);
+    const later = queuedTool(nt.action("later", { key: ["to"], run: async (_input: Mail) => 1 }));
+    const { key: reference, ...unrecorded } = await later.answer(mail, undefined);
+    expect(unrecorded).toMatchObject({ created: false, state: "unavailable" });
+    expect(await later(mail, undefined)).toMatch(/^It is not known whether later is recorded: its ledger cannot be/);
+    expect(await statusTool(nt).execute({ reference })).toMatch(/^No answer now: its ledger cannot be reached\./);
+    faults.down = false;
+    const now = await tool.answer(mail, undefined);
+    expect(now.kind).toBe(runs === 1 ? "result" : "refused");
   });
 
   it("A1: a tool that is guarded twice is guarded once, and does not wait for itself", async () => {

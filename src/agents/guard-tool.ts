@@ -6,7 +6,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { prepareInput } from "../core/canonical.ts";
 import { classify as classifyError } from "../core/classify.ts";
-import { configError, messageOf, NevertwiceError } from "../core/errors.ts";
+import { configError, isStoreUnavailable, messageOf, NevertwiceError } from "../core/errors.ts";
 import { keyStandsFor } from "../core/key-definition.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
@@ -20,7 +20,7 @@ import { isRemembered } from "../engine/error-memory.ts";
 import { requestsOf } from "../engine/requests-seen.ts";
 import { ControlFlow, isControlFlowError, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
 import { resultSoundsInterrupted } from "./interrupted.ts";
-import { tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
+import { tellRefusal, tellReplay, tellResultNotKept, tellUnavailable } from "./tell.ts";
 import { verdictOnThrown } from "./thrown.ts";
 import {
   type AnyToolOptions,
@@ -35,7 +35,7 @@ import {
 } from "./tool-options.ts";
 import { toolResultId } from "./tool-result-id.ts";
 
-/** What became of a call, for a wrapper to put into its framework's words. */
+/** The outcome of a call, for a wrapper to put into its framework's words. */
 export type Answer<R> =
   /** note: what to say before the result of a repeat; null: this very call ran. */
   | { readonly kind: "result"; readonly result: R; readonly note: string | null }
@@ -43,9 +43,21 @@ export type Answer<R> =
   | {
       readonly kind: "refused";
       readonly text: string;
-      readonly outcome: Outcome<unknown>;
+      /** Null: the ledger could not be asked. */
+      readonly outcome: Outcome<unknown> | null;
+      /** What the ledger said when it could not be asked: for operators, not for the model. */
+      readonly error?: NevertwiceError | undefined;
       readonly result?: R | undefined;
     };
+
+type Refused = Extract<Answer<unknown>, { readonly kind: "refused" }>;
+
+/** A refusal for frameworks that take it as an exception: the model's words, and behind them what operators need. */
+export function refusalError({ text, outcome, error }: Omit<Refused, "kind">, tool: string): NevertwiceError {
+  if (outcome === null) return new NevertwiceError("STORE_UNAVAILABLE", text, { key: error?.key, cause: error });
+  const { code } = errorForOutcome(outcome, tool);
+  return new NevertwiceError(code, text, { key: outcome.key, outcome });
+}
 
 /** How a framework's results are read and kept. */
 export interface ResultCodec<R> {
@@ -63,7 +75,7 @@ export interface ResultCodec<R> {
 export interface GuardedTool<I, X, R> {
   /** The result, of this call or of the first; throws a NevertwiceError that says what to tell the model otherwise. */
   (input: I, extra: X): Promise<R>;
-  /** The same without throwing for an expected outcome. A failure of this very call is thrown as it came. */
+  /** The same without throwing for an expected outcome. A failure of this very call is thrown as it came; a ledger that cannot be reached is an answer. */
   answer(input: I, extra: X): Promise<Answer<R>>;
   /** A result that came after its call was given up: evidence, which settles the doubt about that key. */
   settleLate(key: string, result: R): Promise<void>;
@@ -117,14 +129,20 @@ export function guardTool<I, X = undefined, R = unknown>(
     if (await live.run(call, () => isThisVeryAttempt(action, input, caller))) {
       return { kind: "result", result: await handler(input, extra), note: null };
     }
-    const asked = live.run(call, () => action.attempt(input, caller));
-    return (await answerOf(await asked, call, options)) as Answer<Awaited<R>>;
+    let outcome: Outcome<unknown>;
+    try {
+      outcome = await live.run(call, () => action.attempt(input, caller));
+    } catch (error) {
+      if (!isStoreUnavailable(error)) throw error;
+      const text = tellUnavailable(error, name, call.work !== null);
+      return { kind: "refused", text, outcome: null, error: error as NevertwiceError };
+    }
+    return (await answerOf(outcome, call, options)) as Answer<Awaited<R>>;
   };
   const run = async (input: I, extra: X): Promise<Awaited<R>> => {
     const given = await answer(input, extra);
     if (given.kind === "result") return given.result;
-    const { code } = errorForOutcome(given.outcome, name);
-    throw new NevertwiceError(code, given.text, { key: given.outcome.key, outcome: given.outcome });
+    throw refusalError(given, name);
   };
   const settleLate = async (key: string, result: Awaited<R>): Promise<void> => {
     const call = liveCall(options, handler, codec as ResultCodec<unknown>, undefined as X);

@@ -1,8 +1,7 @@
 /** Tools of Mastra: `execute` is wrapped; a tool that suspends has not happened yet. */
-import { configError, NevertwiceError } from "../core/errors.ts";
-import { errorForOutcome } from "../core/outcome.ts";
+import { configError } from "../core/errors.ts";
 import { ControlFlow } from "./control-flow.ts";
-import { guardTool, type ResultCodec } from "./guard-tool.ts";
+import { guardTool, type ResultCodec, refusalError } from "./guard-tool.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -75,8 +74,7 @@ export function guardMastraTool<T extends MastraTool>(
     if (answer.kind === "result") {
       return answer.note === null ? answer.result : noted(answer.result, answer.note);
     }
-    const { code } = errorForOutcome(answer.outcome, tool.id);
-    throw new NevertwiceError(code, answer.text, { key: answer.outcome.key, outcome: answer.outcome });
+    throw refusalError(answer, tool.id);
   };
   const copy = Object.create(Object.getPrototypeOf(tool), Object.getOwnPropertyDescriptors(tool)) as T;
   return Object.assign(copy, { execute: run });

@@ -45,7 +45,7 @@ export interface ProxyToolConfig {
 export interface ProxyConfig {
   /** The server's name in the ledger. */
   readonly name?: string;
-  /** A session, run or project: the same call in another scope is another intent. null: none, said by name. */
+  /** A session, run or project: the same call in another scope is another intent. null: none, stated explicitly. */
   readonly scope?: string | null;
   /** How long identical calls of tools without a config of their own are made once. */
   readonly window?: Duration;

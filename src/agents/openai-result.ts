@@ -1,7 +1,5 @@
 /** What a call of an OpenAI tool gets, and what the model is told, whether its factory was guarded or the tool itself. */
-import { NevertwiceError } from "../core/errors.ts";
-import { errorForOutcome } from "../core/outcome.ts";
-import type { Answer } from "./guard-tool.ts";
+import { type Answer, refusalError } from "./guard-tool.ts";
 
 /** What `execute` gets beside its input. */
 export interface OpenAiCall {
@@ -19,8 +17,7 @@ export function toModel(answer: Answer<unknown>, { outputSchema }: { outputSchem
   const structured = outputSchema !== undefined;
   if (answer.kind === "refused") {
     if (!structured) return answer.text;
-    const { code } = errorForOutcome(answer.outcome, name);
-    throw new NevertwiceError(code, answer.text, { key: answer.outcome.key, outcome: answer.outcome });
+    throw refusalError(answer, name);
   }
   return answer.note === null || structured ? answer.result : noted(answer.result, answer.note);
 }

@@ -2,7 +2,17 @@ import { expect, it } from "vitest";
 import type { Outcome } from "../core/outcome.ts";
 import { promptFragment } from "./prompt-fragment.ts";
 import { STATUS_TOOL } from "./status-tool.ts";
-import { PHRASES, tellAccepted, tellRefusal, tellReplay, tellResultNotKept, tellStatus } from "./tell.ts";
+import {
+  PHRASES,
+  tellAccepted,
+  tellNotRecorded,
+  tellRefusal,
+  tellReplay,
+  tellResultNotKept,
+  tellStatus,
+  tellStatusUnavailable,
+  tellUnavailable,
+} from "./tell.ts";
 
 const key = "nt1_x";
 const at = 1_750_000_000_000;
@@ -39,6 +49,10 @@ function messages(statusTool: string | undefined): [rule: keyof typeof PHRASES, 
     ["unknown", tellStatus(unknown)],
     ["rejected", tellStatus(final)],
     ["failed", tellStatus(failed)],
+    ["unreachable", tellUnavailable(new Error("down"), "send_mail", false)],
+    ["unreachable", tellNotRecorded("send_mail")],
+    ["unreachable", tellStatusUnavailable()],
+    ["unknown", tellUnavailable(new Error("down"), "send_mail", true)],
   ];
 }
 

@@ -35,6 +35,8 @@ const MEANINGS: Readonly<Record<PromptOutcome, string>> = {
     "an earlier call for the same thing had other values, and that one stands. Nothing was done by your call. Do not repeat it, and do not change values to get past this. If the earlier call was wrong, say so to the user.",
   rejected: "it did not happen and will not. Do not repeat it. Say to the user what was refused, and why.",
   failed: "nothing was done. You may call it again, with what was wrong corrected.",
+  unreachable:
+    "the call was not run now, because its record could not be looked up. Do not repeat it. Tell the user, and let a person decide when to go on.",
 };
 
 export function promptFragment(options: PromptFragmentOptions = {}): string {
@@ -50,7 +52,7 @@ export function promptFragment(options: PromptFragmentOptions = {}): string {
   const look =
     status === false
       ? "read what its answer says, and where that does not help, ask the user"
-      : `look at what became of it: call ${status} with the reference from its answer (nt1_…)`;
+      : `look at the outcome: call ${status} with the reference from its answer (nt1_…)`;
   const lines = (Object.keys(PHRASES) as PromptOutcome[]).flatMap((outcome) => {
     const phrase = outcomes[outcome] === undefined ? PHRASES[outcome] : outcomes[outcome];
     return phrase === null ? [] : [`- "${phrase}": ${MEANINGS[outcome]}`];

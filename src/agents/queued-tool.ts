@@ -6,12 +6,12 @@
 
 import { checkAgent } from "../core/agent-name.ts";
 import { effectOf } from "../core/effect.ts";
-import { configError, isNevertwiceError, noSuchOption } from "../core/errors.ts";
+import { configError, isNevertwiceError, isStoreUnavailable, noSuchOption } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { State } from "../core/record.ts";
 import type { Action } from "../engine/action.ts";
 import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
-import { tellAccepted, tellRefusal, tellReplay } from "./tell.ts";
+import { tellAccepted, tellNotRecorded, tellRefusal, tellReplay } from "./tell.ts";
 import { callerOf, type GuardOptions, requireWhose } from "./tool-options.ts";
 
 type Terms = Omit<EnqueueOptions, "scope" | "tenant" | "agent">;
@@ -29,8 +29,8 @@ export interface QueuedAnswer<R> {
   readonly key: string;
   /** Whether this very call recorded it. */
   readonly created: boolean;
-  /** conflict: the same intent is recorded with other values, and nothing was. */
-  readonly state: State | "conflict";
+  /** conflict: the same intent is recorded with other values, and nothing was. unavailable: the ledger did not answer. */
+  readonly state: State | "conflict" | "unavailable";
   /** What it came to, once it is done. */
   readonly result?: R;
 }
@@ -67,6 +67,10 @@ export function queuedTool<I, R, X = unknown>(
       return { ...recorded, text: await tell(action, recorded, telling) };
     } catch (error) {
       const outcome = isNevertwiceError(error) ? (error.outcome as Outcome<unknown> | undefined) : undefined;
+      if (isStoreUnavailable(error)) {
+        const key = await action.keyOf(input, callerOf(options, extra, name));
+        return { key, created: false, state: "unavailable", text: tellNotRecorded(name) };
+      }
       if (outcome?.status !== "conflict") throw error;
       return { key: outcome.key, created: false, state: "conflict", text: tellRefusal(outcome, telling) };
     }

@@ -1,7 +1,7 @@
-/** Looking before trying again: a tool that tells a model what became of an earlier call. It never runs anything. */
-import { configError } from "../core/errors.ts";
+/** Looking before trying again: a tool that tells a model the outcome of an earlier call. It never runs anything. */
+import { configError, isStoreUnavailable } from "../core/errors.ts";
 import { isKey } from "../core/key.ts";
-import { tellStatus } from "./tell.ts";
+import { tellStatus, tellStatusUnavailable } from "./tell.ts";
 import type { Guarding } from "./tool-options.ts";
 
 export const STATUS_TOOL = "nevertwice_status";
@@ -28,7 +28,7 @@ export function statusTool(nt: Pick<Guarding, "status">, { name = STATUS_TOOL }:
   return {
     name,
     description:
-      "Says what became of an earlier tool call that was answered with a reference (nt1_…): done, in progress, may have happened, did not happen. Ask it before you repeat a call. It changes nothing.",
+      "Says the outcome of an earlier tool call that was answered with a reference (nt1_…): done, in progress, may have happened, did not happen. Ask it before you repeat a call. It changes nothing.",
     parameters: {
       type: "object",
       properties: { reference: { type: "string", description: REFERENCE } },
@@ -40,7 +40,12 @@ export function statusTool(nt: Pick<Guarding, "status">, { name = STATUS_TOOL }:
       const reference = (input as { reference?: unknown } | null | undefined)?.reference;
       const key = typeof reference === "string" ? reference.trim() : "";
       if (!isKey(key)) return `That is no reference. Give ${REFERENCE}.`;
-      return tellStatus(await nt.status({ key }));
+      try {
+        return tellStatus(await nt.status({ key }));
+      } catch (error) {
+        if (isStoreUnavailable(error)) return tellStatusUnavailable();
+        throw error;
+      }
     },
   };
 }

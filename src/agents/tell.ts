@@ -1,4 +1,5 @@
 /** What a model is told. Plain sentences: a model that is told "error" tries again, one that is told what happened does not. */
+import { isDamagedRecord } from "../core/damaged-record.ts";
 import { messageOf } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 
@@ -24,6 +25,7 @@ export const PHRASES = {
   conflict: "Refused, and nothing was done",
   rejected: "Refused for good",
   failed: "It did not happen:",
+  unreachable: "its ledger cannot be reached",
 } as const;
 
 type Done = Extract<Outcome<unknown>, { readonly status: "done" }>;
@@ -52,6 +54,28 @@ export function tellResultNotKept(outcome: Done, why: string, { tool }: Telling)
 /** Everything that is not done. */
 export function tellRefusal(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): string {
   return [...sentences(outcome, telling), `Reference: ${outcome.key}`].join(" ");
+}
+
+/**
+ * The ledger could not be asked, so that there is no outcome. What the store said is for operators: it names settings that a
+ * model can do nothing about. `begun`: the tool had been started when the ledger stopped answering.
+ */
+export function tellUnavailable(error: unknown, tool: string, begun: boolean): string {
+  if (begun)
+    return `${PHRASES.unknown}: ${tool} was started, and its ledger did not answer afterwards. Do not repeat it, and do not try another way to the same end. Tell the user that it is open.`;
+  if (isDamagedRecord(error))
+    return `${PHRASES.unknown} by an earlier call, whose record cannot be read. ${tool} was not run now. Do not repeat it, and do not try another way to the same end. Tell the user that it is open.`;
+  return `${tool} was not run: ${PHRASES.unreachable}. Nothing was sent. Tell the user; do not try another way.`;
+}
+
+/** The same for a tool that records: whether the write arrived is not known, and a repeat of it harms nothing. */
+export function tellNotRecorded(tool: string): string {
+  return `It is not known whether ${tool} is recorded: ${PHRASES.unreachable}. Nothing was sent by this call. Tell the user; do not try another way.`;
+}
+
+/** And for the status tool. */
+export function tellStatusUnavailable(): string {
+  return `No answer now: ${PHRASES.unreachable}. This says nothing about the call. Do not repeat the call; tell the user that it is open.`;
 }
 
 function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): string[] {

@@ -247,7 +247,7 @@ describe("OpenAI Agents and Mastra", () => {
 });
 
 describe("the status tool", () => {
-  it("A4: says what became of each kind of call, and runs nothing", async () => {
+  it("A4: says the outcome of each kind of call, and runs nothing", async () => {
     const nt = open();
     const status = statusTool(nt);
     const lost = nt.action("lost", { run: async (_i: { id: number }) => Promise.reject(new Error("hang up")) });

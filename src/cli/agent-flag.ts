@@ -6,7 +6,7 @@ import { asUsage } from "./exit.ts";
 export const AGENT: Flag = {
   takes: "value",
   value: "name",
-  about: "who acts, for the records and events: $NEVERTWICE_AGENT unless given",
+  about: "who acts, for the records and events, default: $NEVERTWICE_AGENT",
 };
 
 /** As nevertwice() and calls take it. */

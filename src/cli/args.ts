@@ -91,6 +91,9 @@ export function parse(argv: readonly string[], commands: readonly Command[]): In
   return { command, args: new Args(operands, values, behindDashes) };
 }
 
+/** What the same thing is called in code, or by another command. */
+const OTHER_WORDS = new Map([["provider-id", ["result-id"]]]);
+
 const VERSION: Flag = { takes: "nothing", about: "the version" };
 
 /** All flags of all commands at once, because the command itself may come last. */
@@ -127,8 +130,13 @@ function check(given: Given, allowed: Flags, command: Command | null): string | 
   const flag = given.raw.startsWith("--") ? allowed[given.name] : undefined;
   const see = `See: nevertwice help${command === null ? "" : ` ${command.name}`}`;
   if (flag === undefined) {
-    const meant = nearest(given.name, Object.keys(allowed));
+    const meant =
+      OTHER_WORDS.get(given.name)?.find((word) => word in allowed) ?? nearest(given.name, Object.keys(allowed));
     const of = command === null ? "" : ` of ${command.name}`;
+    // `settle --as done` is of another command; here the word itself is the flag.
+    const word = given.name === "as" ? (given.value ?? "") : "";
+    if (word in allowed && word !== "")
+      throw new UsageError(`--as is not a flag${of}. Write --${oneLine(word)}. ${see}`);
     throw new UsageError(
       `${oneLine(given.raw)} is not a flag${of}.${meant === null ? "" : ` Did you mean --${meant}?`} ${see}`,
     );

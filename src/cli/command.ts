@@ -24,7 +24,7 @@ export interface Command {
   readonly flags: Flags;
   /** At most this many words besides flags. */
   readonly operands: number;
-  /** What that word is: a key unless given. */
+  /** What that word is, default: a key. */
   readonly operand?: string;
   /** What to do instead where there are more words than that. */
   readonly beyondOperands?: (words: readonly string[]) => string;

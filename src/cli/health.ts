@@ -1,7 +1,10 @@
 /** What doctor looks at: each check is fine, worth a note, or a problem that somebody has to deal with. */
 import { messageOf } from "../core/errors.ts";
 import { type InspectQuery, instantOf, type LedgerStats, type Store, type StoreTraits } from "../core/store.ts";
+import { hasDriver } from "../stores/sqlite-driver.ts";
+import { doubtBegan } from "./doubt-groups.ts";
 import { age, plural } from "./format.ts";
+import { nextByItself } from "./next-by-itself.ts";
 import { oneLine } from "./text.ts";
 
 export interface Check {
@@ -57,6 +60,8 @@ export function unavailable(error: unknown): Check {
 
 // Past this a number says no more than "many".
 const SILENT_COUNTED = 1_000;
+// Of those that wait: enough to tell slots that run again from what somebody has to see to.
+const RECORDS_READ = 1_000;
 
 export async function waiting(
   store: Store,
@@ -66,12 +71,29 @@ export async function waiting(
   const own = tenant === undefined ? {} : { tenant };
   const { now } = instantOf(store);
   const { items } = await store.list({ states: ["sent"], lapsed: true, limit: SILENT_COUNTED, ...own });
-  const [silent, doubts, dead] = [items.length, counts.states.unknown, counts.states.failed];
+  const silent = items.length;
+  const waitingRecords = await store.list({
+    states: ["unknown", "failed"],
+    limit: RECORDS_READ,
+    order: "oldest",
+    ...own,
+  });
+  const again = waitingRecords.items.filter(({ record }) => nextByItself(record, instantOf(store)) !== null);
+  const slots = { unknown: 0, failed: 0 };
+  for (const { record } of again) slots[record.state as "unknown" | "failed"] += 1;
+  const doubts = Math.max(0, counts.states.unknown - slots.unknown);
+  const dead = Math.max(0, counts.states.failed - slots.failed);
+  const oldest = waitingRecords.items.find(
+    ({ record }) => record.state === "unknown" && !again.some((one) => one.record === record),
+  );
   const takeable = Math.max(0, counts.lapsed - silent);
   return [
     {
       name: "doubts",
-      value: doubts === 0 ? "none" : `${doubts}, the oldest for ${age(now - (counts.oldestUnknownAt ?? now))}`,
+      value:
+        doubts === 0
+          ? "none"
+          : `${doubts}, the oldest for ${age(now - ((oldest === undefined ? counts.oldestUnknownAt : doubtBegan(oldest.record)) ?? now))}`,
       level: doubts === 0 ? "ok" : "problem",
       ...(doubts > 0 && { advice: "somebody has to decide:", command: suggest("ls --doubt") }),
     },
@@ -90,6 +112,15 @@ export async function waiting(
           {
             name: "abandoned",
             value: `${takeable} claimed, nothing sent: free for a worker or the next call`,
+            level: "note" as const,
+          },
+        ]),
+    ...(again.length === 0
+      ? []
+      : [
+          {
+            name: "to run again",
+            value: `${plural(again.length, "slot or run", "slots or runs")} not done: the next call of each runs it again`,
             level: "note" as const,
           },
         ]),
@@ -121,6 +152,21 @@ function overdue({ states, oldestPendingAt }: LedgerStats, now: number, suggest:
 
 // engines.node of package.json: what the release is tested on.
 const LEAST_NODE = [20, 19] as const;
+
+/** Without a SQLite library every call fails with CONFIG, also where there is no ledger yet that could fail to open. */
+export function sqliteCheck(): Check[] {
+  if (hasDriver()) return [];
+  return [
+    {
+      name: "sqlite",
+      value: `none: this Node (${process.version}) has no SQLite library, and every call fails with CONFIG`,
+      level: "problem",
+      advice:
+        "install one, or use Node 22.13 or later. A program with a library of its own, such as better-sqlite3, gives its connection: sqliteStore({ database })",
+      command: "npm install @photostructure/sqlite@1",
+    },
+  ];
+}
 
 export function nodeCheck(version: string): Check {
   const [major = 0, minor = 0] = version.replace(/^v/, "").split(".").map(Number);

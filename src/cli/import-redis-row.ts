@@ -10,7 +10,7 @@ import { howToMap } from "./import-status.ts";
 import { statusMembers } from "./import-status-column.ts";
 import { oneLine } from "./text.ts";
 
-/** Words that are set as a mark, and say nothing about what became of it. */
+/** Words that are set as a mark, and say nothing about the outcome. */
 const MARKS = new Set(["1", "true", "t", "ok", "0", "false", "f", "yes", "y", "x", "locked", "lock", "set"]);
 
 export function markerReading(row: PresetRow): Omit<Reading, "action"> {

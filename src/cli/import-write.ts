@@ -19,6 +19,8 @@ export interface Counts {
   /** Rows that never happened: there is no record, and a call runs. */
   notDone: number;
   known: number;
+  /** Of those: the row says failed or not done, the record confirmed. */
+  confirmedAgainst: number;
   past: number;
   /** There, and cannot be read. */
   damaged: number;
@@ -55,6 +57,7 @@ export async function writeRecords(entries: EntrySource, survey: Survey, writing
     doubted: 0,
     notDone: 0,
     known: 0,
+    confirmedAgainst: 0,
     past: 0,
     damaged: 0,
     states: {},
@@ -133,6 +136,7 @@ async function writeBatch(
       onPlan?.(entry, record?.state ?? null);
       if (record !== null) return [{ one, found, record }];
       counts.known += 1;
+      if (as === "failed" && found?.record.state === "confirmed") counts.confirmedAgainst += 1;
       return [];
     });
     const results = dryRun

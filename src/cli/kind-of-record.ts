@@ -20,6 +20,11 @@ export interface Kind {
 
 type Suggest = (line: string) => string;
 
+/** A note that the ledger keeps for itself, of which nothing ever runs: no record of something that was done. */
+export function isNote(action: string): boolean {
+  return action.startsWith("nevertwice.") || entryOf(action).kind === "since";
+}
+
 /** Null: a record of an action. */
 export function kindOf(record: LedgerRecord, suggest: Suggest): Kind | null {
   const { action } = record;

@@ -1,4 +1,4 @@
-/** The user's own module, for what only the action's code can do: derive a key and have the effect. */
+/** The user's own module, for what only the action's code can do: derive a key and perform the effect. */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -14,8 +14,9 @@ export type AnyAction = Action<unknown, unknown>;
 export async function loadActions(
   file: string,
   cwd: string,
+  given = `--actions ${file}`,
 ): Promise<{ readonly actions: readonly AnyAction[]; readonly owner: Nevertwice }> {
-  const actions = actionsOf(await importModule(file, cwd));
+  const actions = actionsOf(await importModule(file, cwd, given));
   const owners = new Set(actions.map(ownerOf));
   const [owner] = owners;
   if (owner === undefined || owner === null)
@@ -53,20 +54,21 @@ export async function loadAction(
   );
 }
 
-async function importModule(file: string, cwd: string): Promise<Record<string, unknown>> {
+/** `given`: as the command line has it, a flag or an operand. */
+async function importModule(file: string, cwd: string, given = `--actions ${file}`): Promise<Record<string, unknown>> {
   const path = resolve(cwd, file);
-  if (!existsSync(path)) throw new UsageError(`--actions ${file}: there is no such file (looked for ${path}).`);
+  if (!existsSync(path)) throw new UsageError(`${given}: there is no such file (looked for ${path}).`);
   try {
     return (await import(pathToFileURL(path).href)) as Record<string, unknown>;
   } catch (error) {
     const code = (error as { code?: unknown } | null)?.code;
     if (code === "ERR_UNKNOWN_FILE_EXTENSION") {
       throw new UsageError(
-        `--actions ${file}: this Node (${process.version}) cannot load TypeScript. Compile it and name the .js file, or run the command under tsx: npx tsx node_modules/nevertwice/dist/cli/main.js …`,
+        `${given}: this Node (${process.version}) cannot load TypeScript. Compile it and name the .js file, or run the command under tsx: npx tsx node_modules/nevertwice/dist/cli/main.js …`,
         { cause: error },
       );
     }
-    throw new ProblemError(`--actions ${file} could not be loaded: ${messageOf(error)}. Nothing was sent.`, {
+    throw new ProblemError(`${given} could not be loaded: ${messageOf(error)}. Nothing was sent.`, {
       cause: error,
     });
   }

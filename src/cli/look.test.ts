@@ -14,6 +14,25 @@ const abandoned = { ...silent, state: "claimed" } as const;
 const doubtful = (key: string) => ({ key, state: "unknown", attempt: 1, why: "connection reset" }) as const;
 
 describe("ls", () => {
+  it("leaves the ledger's own notes out, over pages too, unless they are asked for", async () => {
+    for (let i = 0; i < 3; i += 1) {
+      await ledger.put({ key: keyLike(`record0${i}`), state: "confirmed", createdAt: i });
+      await ledger.put({
+        key: keyLike(`notenote${i}`),
+        state: "confirmed",
+        action: "nevertwice.key",
+        createdAt: 10 + i,
+      });
+    }
+    const actionsOf = (json: { records: { action: string }[] }) => json.records.map(({ action }) => action);
+    const plain = await ledger.run(["ls", "--json", "--limit", "2"]);
+    expect(actionsOf(plain.json)).toEqual(["send_followup", "send_followup"]);
+    const rest = await ledger.run(["ls", "--json", "--limit", "2", "--cursor", plain.json.cursor]);
+    expect(actionsOf(rest.json)).toEqual(["send_followup"]);
+    expect(actionsOf((await ledger.run(["ls", "--json", "--notes"])).json)).toHaveLength(6);
+    expect(actionsOf((await ledger.run(["ls", "--json", "--action", "nevertwice.key"])).json)).toHaveLength(3);
+  });
+
   it("shows a silent holder as what it is, and where to go from there", async () => {
     await ledger.put({ key: keyLike("silent01"), ...silent });
     const { out } = await ledger.run(["ls"]);

@@ -56,6 +56,19 @@ describe("worker", () => {
     expect(sent()).toEqual(["ada", "bob", "cyd"]);
   });
 
+  it("--only an action that the module does not have: refused before anything starts, with the names there are", async () => {
+    await queue("send_mail", "ada");
+    const { code, out, err } = await ledger.run(["worker", actions(), "--only", "send_mial", "--until-idle"]);
+    expect([code, out]).toEqual([2, ""]);
+    expect(err).toMatch(
+      /--only send_mial: .* exports no such action\. Did you mean send_mail\? It exports: send_mail, send_sms\./,
+    );
+    expect(sent()).toEqual([]);
+    const nope = await ledger.run(["worker", "./nope.mjs"]);
+    expect(nope.code).toBe(2);
+    expect(nope.err).toMatch(/worker \.\/nope\.mjs: there is no such file/);
+  });
+
   it("--until-idle ends with exit code 3 where the ledger is lost before everything was run", async () => {
     await queue("send_mail", "ada", "bob", "cyd");
     const module = actions();
@@ -128,8 +141,8 @@ describe("worker", () => {
     expect((await ledger.run(["worker", "./nowhere.mjs"])).err).toContain("there is no such file");
     expect((await ledger.run(["worker", actions(), "--store", "memory:"])).err).toContain("leave --store out");
     const { code, err } = await ledger.run(["worker", actions(), "--only", "send_fax"]);
-    expect(code).toBe(3);
-    expect(err).toContain('no action "send_fax"');
+    expect(code).toBe(2);
+    expect(err).toContain("--only send_fax: ");
     writeFileSync(join(ledger.folder, "empty.mjs"), "export const one = 1;");
     expect((await ledger.run(["worker", "./empty.mjs"])).err).toContain("exports no action");
   });

@@ -71,7 +71,7 @@ describe("claim and settle", () => {
     expect((await run(["claim", "send", "lead-7"])).code).toBe(0);
   });
 
-  it("D7: --on-doubt retry and --resend-within say by name that a doubt may be sent again", async () => {
+  it("D7: --on-doubt retry and --resend-within say explicitly that a doubt may be sent again", async () => {
     const token = await claim("lead-7");
     await run(["settle", token, "--as", "unknown"]);
     expect((await run(["claim", "send", "lead-7"])).code).toBe(13);
@@ -141,7 +141,7 @@ describe("a wrong command line", () => {
   it.each<[string[], RegExp]>([
     [["claim"], /claim needs an action and what makes it this intent: nevertwice claim send_welcome user-7/],
     [["claim", "send"], /claim needs an action and what makes it this intent/],
-    [["claim", "send", "a", "--parts", '["a"]'], /claim needs an action and what makes it this intent/],
+    [["claim", "send", "a", "--parts", '["a"]'], /claim send: give words or --parts, not both/],
     [["claim", "send", ""], /the part is an empty string/],
     [["claim", "send", "--parts", "lead"], /--parts: it is not JSON/],
     [["claim", "send", "--parts", "[12345678901234567890]"], /cannot be held exactly.*Give it as text/],
@@ -157,7 +157,7 @@ describe("a wrong command line", () => {
       ["settle", "", "--as", "done"],
       /settle needs the token that claim or take printed.*empty where nothing was claimed/,
     ],
-    [["settle", "nta1_x"], /say what became of it: --as done, not-sent/],
+    [["settle", "nta1_x"], /say the outcome: --as done, not-sent/],
     [["settle", "nta1_x", "--as", "done"], /the token names no attempt/],
     [["settle", "nta1_x", "--as", "ok"], /settle: as takes "done"/],
     [["settle", "nta1_x", "--as", "done", "--result", "1", "--result-text", "1"], /one of them/],

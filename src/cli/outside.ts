@@ -36,7 +36,7 @@ export const INTENT_FLAGS: Flags = {
   keep: {
     takes: "value",
     value: "duration",
-    about: 'how long the settled record guards its key: 30d unless given; "forever"',
+    about: 'how long the settled record guards its key, default: 30d; "forever"',
   },
   ...ACTING_FLAGS,
 };
@@ -45,12 +45,12 @@ export const CLAIM_FLAGS: Flags = {
   lease: {
     takes: "value",
     value: "duration",
-    about: `how long it may take without a heartbeat: ${SHELL_LEASE} unless given`,
+    about: `how long it may take without a heartbeat, default: ${SHELL_LEASE}`,
   },
   "on-doubt": {
     takes: "value",
     value: "what",
-    about: "an attempt in doubt: hold (unless given), or retry: run it again",
+    about: "an attempt in doubt: hold (the default), or retry: run it again",
   },
   "resend-within": {
     takes: "value",
@@ -60,16 +60,16 @@ export const CLAIM_FLAGS: Flags = {
   attempts: {
     takes: "value",
     value: "n",
-    about: "tries in one round, for what is settled as not-sent: 5 unless given",
+    about: "tries in one round, for what is settled as not-sent, default: 5",
   },
-  backoff: { takes: "value", value: "duration", about: "the pause before the second try: 1s unless given" },
-  "max-backoff": { takes: "value", value: "duration", about: "the longest pause: 5m unless given" },
+  backoff: { takes: "value", value: "duration", about: "the pause before the second try, default: 1s" },
+  "max-backoff": { takes: "value", value: "duration", about: "the longest pause, default: 5m" },
   mark: {
     takes: "value",
     value: "when",
-    about: "manual: it counts as sent from `nevertwice sent` on; at once unless given",
+    about: "manual: it counts as sent from `nevertwice sent` on; default: at once",
   },
-  wait: { takes: "value", value: "duration", about: "how long to wait: not at all unless given" },
+  wait: { takes: "value", value: "duration", about: "how long to wait, default: not at all" },
   request: {
     takes: "value",
     value: "id",
@@ -112,6 +112,10 @@ export function intentOf(context: Context, command: string): Readonly<Record<str
   const { args } = context;
   const [action, ...words] = args.operands;
   const given = args.text("parts");
+  if (action !== undefined && words.length > 0 && given !== undefined)
+    throw new UsageError(
+      `${command} ${oneLine(action)}: give words or --parts, not both: they are the same key, said twice.`,
+    );
   if (action === undefined || words.length > 0 === (given !== undefined))
     throw new UsageError(
       `${command} needs an action and what makes it this intent: nevertwice ${command} send_welcome user-7, or --parts '["user-7"]'.`,

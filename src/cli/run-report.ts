@@ -1,4 +1,4 @@
-/** What `nevertwice run` says about a run, and its exit code: what became of it, and what really happens next. */
+/** What `nevertwice run` says about a run, and its exit code: the outcome, and what really happens next. */
 import { constants } from "node:os";
 import { formatDuration } from "../core/duration.ts";
 import { messageOf } from "../core/errors.ts";
@@ -148,6 +148,14 @@ function failure(context: Context, outcome: Extract<Outcome<unknown>, { status: 
   }
   const { exitCode, signal } = error.end;
   const code = signal === null ? (exitCode ?? EXIT.problem) : 128 + (constants.signals[signal] ?? 0);
+  // The line is on stderr already.
+  if (exitCode === 127 && /: command not found$/.test(error.message))
+    return {
+      ran: true,
+      code,
+      words: "the command did not begin. The next call for this slot tries it again.",
+      quiet: false,
+    };
   return {
     ran: true,
     code,

@@ -393,6 +393,30 @@ describe("sweep and doctor", () => {
     });
   });
 
+  it("R9: a slot of a job that its next call runs again is no decision and no dead letter", async () => {
+    const slot = { action: "job:digest", why: "the command was ended", draft: { json: '{"failed":"retry"}' } };
+    const key = keyLike("slotdoubt");
+    await ledger.put({ key, ...slot, state: "unknown" });
+    await ledger.put({ key: keyLike("slotfailed"), ...slot, state: "failed" });
+    const doctor = await ledger.run(["doctor"]);
+    expect(doctor.code).toBe(0);
+    expect(doctor.out).toMatch(/! to run again {4}2 slots or runs not done: the next call of each runs it\s+again/);
+    expect(doctor.out).toMatch(/doubts {10}none/);
+    expect(doctor.out).toMatch(/dead letters {4}none/);
+    const listed = await ledger.run(["ls", "--doubt"], { columns: 200 });
+    expect(listed.out).toContain("1 slot or run not known to be done: its next call runs it again. Nothing has to be");
+    expect(listed.out).not.toContain("Ask the provider");
+    const shown = await ledger.run(["show", key], { columns: 200 });
+    expect(shown.out).toMatch(/The next call for this slot runs\s+it again/);
+    expect(shown.out).not.toMatch(/until somebody decides|--not-done/);
+    // One that was to be held waits for a person.
+    const held = keyLike("slotheld1");
+    await ledger.put({ key: held, ...slot, draft: { json: '{"failed":"hold"}' }, state: "unknown" });
+    expect((await ledger.run(["doctor"])).out).toMatch(/✗ doubts {10}1, the oldest for/);
+    expect((await ledger.run(["show", held], { columns: 200 })).out).toMatch(/until somebody decides/);
+    expect((await ledger.run(["ls", "--doubt"], { columns: 200 })).out).toContain("1 record in doubt");
+  });
+
   it("doctor names doubts and silent holders as problems, dead letters as a note", async () => {
     await ledger.put({ key: keyLike("doubt001"), state: "unknown", why: "timeout" });
     await ledger.put({ key: keyLike("silent01"), ...silent });

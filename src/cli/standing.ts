@@ -7,6 +7,7 @@ import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "../core/record.ts";
 import { age, keepAge, plural, relative } from "./format.ts";
 import { kindOf } from "./kind-of-record.ts";
+import { nextByItself } from "./next-by-itself.ts";
 import type { Paint } from "./paint.ts";
 import { oneLine } from "./text.ts";
 
@@ -75,7 +76,11 @@ export function remarkOf(record: LedgerRecord, at: Instant): string {
     case "failed":
       return `${record.final ? "refused: " : ""}${error}`;
     case "unknown":
-      return oneLine(record.why ?? "") + (error === "" ? "" : ` (${error})`);
+      return (
+        (nextByItself(record, at) === null ? "" : "run again by the next call: ") +
+        oneLine(record.why ?? "") +
+        (error === "" ? "" : ` (${error})`)
+      );
   }
 }
 
@@ -92,6 +97,7 @@ function leaseLeft(record: LedgerRecord, at: Instant): string {
 export function plainWords(record: LedgerRecord, at: Instant): string {
   const runner = record.queued ? "a worker" : `the next call of ${oneLine(callable(record.action))}`;
   const alive = leaseAlive(record, at);
+  const next = nextByItself(record, at);
   if (expired(record, at.now)) {
     return `${record.state === "confirmed" ? "done" : "failed"}, but past its keep: it guards its key no longer, and a new call would run it again`;
   }
@@ -103,16 +109,26 @@ export function plainWords(record: LedgerRecord, at: Instant): string {
         ? "under way, and surely not sent yet"
         : `its holder fell silent before sending: it has surely not happened, and ${runner} takes it over`;
     case "sent":
-      return alive ? "under way: it may have happened already, and its holder still answers" : DOUBT;
+      return alive ? "under way: it may have happened already, and its holder still answers" : doubtWords(record, at);
     case "confirmed":
       return "done: it happened, and a repeat gets the stored result";
     case "failed":
+      if (next !== null) return `failed, after ${plural(record.tries, "try", "tries")}; ${next}`;
       return record.final
         ? "failed for good: it did not happen, and nothing tries it again by itself"
         : `failed: it did not happen, after ${plural(record.tries, "try", "tries")}; the next call may try again`;
     case "unknown":
-      return DOUBT;
+      return doubtWords(record, at);
   }
+}
+
+function doubtWords(record: LedgerRecord, at: Instant): string {
+  const next = nextByItself(record, at);
+  return next === null ? DOUBT : `not known to be done: its attempt was ended, or its runner died. ${capital(next)}`;
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 const DOUBT =

@@ -19,7 +19,13 @@ const TIERS = {
   /** Notifications and mail that soon make way for the next one, and do little harm twice. */
   frequent: "24h",
   /** A scheduled effect guards its slot for at least two intervals. */
-  scheduled: (interval: Duration): number => 2 * durationMs(interval, "keepFor.scheduled"),
+  scheduled: (interval: Duration): number => {
+    const ms = durationMs(interval, "keepFor.scheduled");
+    if (ms > 0) return 2 * ms;
+    throw configError(
+      `keepFor.scheduled(${JSON.stringify(interval)}): the interval between two runs must be longer than zero: a record that is kept for no time guards nothing.`,
+    );
+  },
 } as const;
 
 // As `undefined` they would silently become the default.

@@ -1,6 +1,7 @@
 /**
  * What nevertwice throws, and the two words a user's function may throw to say more than an exception can.
  */
+import { nearest } from "./nearest.ts";
 import { redact } from "./redact.ts";
 
 export type ErrorCode =
@@ -57,7 +58,7 @@ function markedError(message: string, cause: unknown, symbol: symbol, mark: unkn
   return error;
 }
 
-/** Throw this from `run` or `prepare`: nothing left the house, so another try is safe. */
+/** Throw this from `run` or `prepare`: nothing was sent, so another try is safe. */
 export function notSent(cause: unknown, options: NotSentOptions = {}): Error {
   const mark: NotSentMark = { cause, retryAfter: options.retryAfter };
   return markedError(`not sent: ${messageOf(cause)}`, cause, NOT_SENT, mark);
@@ -148,6 +149,10 @@ export function configError(message: string, cause?: unknown): NevertwiceError {
 
 /** A word that is no option of what `where` names: misspelled, or of something else. */
 export function noSuchOption(where: string, option: string, known: Iterable<string>): NevertwiceError {
-  const options = [...known].join(", ");
-  return configError(`${where}: there is no option ${JSON.stringify(option)}. The options are: ${options}.`);
+  const options = [...known];
+  const meant = nearest(option, options);
+  const hint = meant === null ? "" : ` Did you mean ${meant}?`;
+  return configError(
+    `${where}: there is no option ${JSON.stringify(option)}. The options are: ${options.join(", ")}.${hint}`,
+  );
 }

@@ -148,9 +148,13 @@ export function describeKey(shape: KeyShape): string {
 
 export function changedKeyWarning(action: string, known: KeyNote, now: KeyNote): string {
   const gave = now.formerly.length > 0 ? " `formerly` names another key than that one." : "";
+  const old = known.key;
+  // Only what can be written down again as it was: a list of plain fields.
+  const isList = old.kind === "fields" && old.fields.every(([, form]) => form === null);
+  const line = isList ? JSON.stringify(old.fields.map(([name]) => name)).replaceAll(",", ", ") : "…";
   return (
     `action ${action}: its key has changed. This ledger knows it as ${describeKey(known.key)}, and it is ${describeKey(now.key)} now.${gave} ` +
     "What was done under the old key is not found under the new one, and may be done again. " +
-    "Give the old key beside the new one, formerly: { key: … }, for as long as records of it are kept (keep)."
+    `Give the old key beside the new one, formerly: { key: ${line} }, for as long as records of it are kept (keep).`
   );
 }

@@ -26,10 +26,20 @@ export function keyParts<I>(
 ): readonly unknown[] {
   if (option === undefined) return [wholeInput(input, free, action)];
   if (typeof option === "function") return partsOfFunction(option, input, action);
-  if (Array.isArray(option)) return partsOfFields(option, input, action);
+  if (Array.isArray(option)) return withoutDates(option, partsOfFields(option, input, action), action);
   if (typeof option !== "object" || option === null)
     throw invalidKey(action, "`key` must be a list of field names or a function of the input, or an object of fields.");
   return partsOfMappedFields(option as KeyFields<Record<string, unknown>>, input, action);
+}
+
+/** Said here, where the field has a name. */
+function withoutDates(names: readonly string[], values: readonly unknown[], action: string): readonly unknown[] {
+  const index = values.findIndex((value) => value instanceof Date);
+  if (index === -1) return values;
+  throw invalidKey(
+    action,
+    `the key field ${JSON.stringify(names[index])} is a Date, which is never the same on a repeat. Put it through a window, { ${JSON.stringify(names[index])}: day } (or week, month …), or pass its toISOString() if the very instant is meant.`,
+  );
 }
 
 function partsOfMappedFields(
@@ -41,7 +51,7 @@ function partsOfMappedFields(
   const values = partsOfFields(names, input, action);
   return names.map((name, index) => {
     const map = option[name];
-    if (typeof map !== "function") return values[index];
+    if (typeof map !== "function") return withoutDates([name], [values[index]], action)[0];
     try {
       const part = normalisedField(name, values[index], map as (value: unknown) => unknown);
       const empty = emptiness(part);

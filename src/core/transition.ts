@@ -219,7 +219,7 @@ function claim(current: LedgerRecord | null, event: EventOf<"claim">, at: Instan
   const blocked = claimRefusal(current, at);
   if (blocked !== null) return refuse(blocked);
   if (event.intent !== undefined && isOutOfTurn(current, event.place)) return refuse("not-its-turn");
-  // Nothing has left the house under this record, so the newer input (a reworded body, say) is the one to send.
+  // Nothing was sent under this record, so the newer input (a reworded body, say) is the one to send.
   if (event.intent === undefined) return accept(take(current, event, at));
   return accept(take(actedBy(renew(current, event.intent, at), event.intent.agent ?? null, at), event, at));
 }

@@ -348,7 +348,7 @@ function versionToSend(where: string, after: unknown, version: unknown): number 
     if (value === undefined || (Number.isSafeInteger(value) && (value as number) >= least)) continue;
     throw new NevertwiceError(
       "INVALID_INPUT",
-      `${where}: ${option} is ${String(value)}; it takes a whole number from ${least} on. after is the version that was seen (1 is the first), version the one to send.`,
+      `${where}: ${option} is ${typeof value === "string" ? `the text ${JSON.stringify(value)}` : String(value)}; it takes a whole number from ${least} on. after is the version that was seen (1 is the first), version the one to send.`,
     );
   }
   if (after === undefined) return version === undefined ? null : (version as number);

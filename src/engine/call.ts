@@ -18,6 +18,7 @@ import { keyOfText, keyText } from "../core/key.ts";
 import { collectNormalised, inNormalForm, type NormalField } from "../core/key-normal.ts";
 import { keyFieldNames, keyParts } from "../core/key-parts.ts";
 import { nearKeyWarning, RecentKeys } from "../core/near-keys.ts";
+import { nearest } from "../core/nearest.ts";
 import { proseSuspicions } from "../core/prose.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
@@ -133,8 +134,9 @@ export function makeCall(
 ): Call {
   for (const option in options) {
     if (!OPTIONS.has(option)) {
+      const meant = nearest(option, [...OPTIONS]);
       throw configError(
-        `${definition.name}: there is no call option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.`,
+        `${definition.name}: there is no call option ${JSON.stringify(option)}. The options are: ${[...OPTIONS].join(", ")}.${meant === null ? "" : ` Did you mean ${meant}?`}`,
       );
     }
   }

@@ -133,7 +133,7 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
   if (unstorable !== null) throw configError(`${where}: its name cannot be kept: ${unstorable}. Leave it out.`);
   if (typeof options !== "object" || options === null || typeof options.run !== "function") {
     throw configError(
-      `${where}: run is missing. Give it the function that has the effect: { run: async (input, ctx) => … }.`,
+      `${where}: run is missing. Give it the function that performs the effect: { run: async (input, ctx) => … }.`,
     );
   }
   for (const option of Object.keys(options)) {

@@ -25,6 +25,18 @@ describe("the store is down", () => {
     expect(runs).toBe(0);
   });
 
+  it("F44 O10: the reason is said once, however often the store failed, and no advice that the action follows already", async () => {
+    const { nt, faults } = withFaults();
+    const send = nt.action("send", { whenStoreDown: "run", run: async (_job: Job) => "sent" });
+    faults.down = true;
+    for (let i = 0; i < 12; i += 1) {
+      const { message } = (await send.enqueue({ id: String(i) }).catch((error: Error) => error)) as Error;
+      expect(message).not.toContain("whenStoreDown");
+      expect(message.match(/Nothing is run without it/g)).toHaveLength(1);
+      expect(message.match(/did not answer/g)).toHaveLength(1);
+    }
+  });
+
   it("F44 O10: fails open where asked, and says so", async () => {
     const { nt, faults, events } = withFaults();
     let runs = 0;

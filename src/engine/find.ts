@@ -54,7 +54,11 @@ export async function findIntents(engine: Engine, query: FindQuery, defaults: Ca
 }
 
 function filterOf(query: FindQuery, defaults: CallDefaults): ListQuery {
-  for (const option of Object.keys(query ?? {})) {
+  if (typeof query !== "object" || query === null)
+    throw configError(
+      `find() takes an object: find({ providerId: ${typeof query === "string" ? JSON.stringify((query as string).slice(0, 300)) : '"msg_1"'} }).`,
+    );
+  for (const option of Object.keys(query)) {
     if (!OPTIONS.has(option)) throw noSuchOption("find()", option, OPTIONS);
   }
   const given: unknown = query?.providerId;

@@ -75,6 +75,8 @@ export class Ledger {
   readonly #random: () => number;
   readonly #damaged: (damaged: DamagedRecord) => void;
   readonly #breaker: Breaker;
+  /** What the store said, by the error that callers got. */
+  readonly #reasons = new WeakMap<object, string>();
   readonly #reads: Coalescer<string, Stored | null>;
   readonly #writes: Coalescer<Put, PutResult>;
   /** When the store last admitted a policy. */
@@ -221,13 +223,25 @@ export class Ledger {
   }
 
   #unavailable(cause: unknown, more: string): NevertwiceError {
-    const why = isNevertwiceError(cause) ? cause.message : messageOf(cause);
-    return new NevertwiceError(
+    // The error of the call before this one may be of this method already: its reason is said once.
+    const why =
+      this.#reasons.get(cause as object) ?? ended(isNevertwiceError(cause) ? cause.message : messageOf(cause));
+    const remedy = /nothing (?:is|was|has been) run/i.test(why)
+      ? ""
+      : " Nothing is run without it. Restore the store and call again.";
+    const error = new NevertwiceError(
       "STORE_UNAVAILABLE",
-      `the ledger (${this.store.name}) did not answer${more}: ${why} Nothing is run without it. Restore the store and call again, or let the action run unguarded with whenStoreDown: "run".`,
+      `the ledger (${this.store.name}) did not answer${more}: ${why}${remedy}`,
       { cause },
     );
+    this.#reasons.set(error, why);
+    return error;
   }
+}
+
+/** What a driver says has often no full stop. */
+function ended(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
 /** One event on its way into the store: compared, swapped, and begun again on what others have written meanwhile. */

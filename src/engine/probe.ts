@@ -1,4 +1,4 @@
-/** Asking the provider whether an attempt in doubt happened. A probe that lags, throws or mumbles settles nothing (F27). */
+/** Asking the provider whether an attempt in doubt happened. A probe that lags, throws or gives another answer settles nothing (F27). */
 import { configError } from "../core/errors.ts";
 import { providerKey } from "../core/provider-key.ts";
 import type { LedgerRecord } from "../core/record.ts";

@@ -1,4 +1,4 @@
-/** Whose records a loop may touch: those of one tenant, or, where that is said by name, everybody's. */
+/** Whose records a loop may touch: those of one tenant, or, where that is stated explicitly, everybody's. */
 import { configError } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
 import { unstorableIn } from "../core/storable-text.ts";

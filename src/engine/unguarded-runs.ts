@@ -250,7 +250,9 @@ export class UnguardedRuns {
     this.#services.warnings.warn(
       "UNGUARDED_NOT_WRITTEN",
       "",
-      `${this.#runs.size} intents were run while the store was down, and it is still down at close(): the ledger does not know of them. A repeat of them in another process runs again.`,
+      this.#runs.size === 1
+        ? "1 intent was run while the store was down, and it is still down at close(): the ledger does not know of it. A repeat of it in another process runs again."
+        : `${this.#runs.size} intents were run while the store was down, and it is still down at close(): the ledger does not know of them. A repeat of them in another process runs again.`,
     );
   }
 

@@ -55,7 +55,7 @@ export interface CommandJobOptions {
   readonly stale: "take-over" | "hold";
   /** The command ended with another code than 0. */
   readonly failed: "retry" | "hold";
-  /** Said by name: whatever ends without success waits for a person, also when a later call says otherwise. */
+  /** Stated explicitly: whatever ends without success waits for a person, also when a later call says otherwise. */
   readonly hold?: boolean;
   readonly tenant?: string;
   /** A shell command that prints the slot's plan as JSON: run once for the slot. */

@@ -27,7 +27,8 @@ export interface GatedOptions {
 }
 
 // `exec` turns the gate into the command: same process, same group. 127 and 126 are the shell's own for not found.
-const GATE = 'IFS= read -r word <&3 || exit 125; exec 3<&-; exec "$@"';
+const GATE =
+  'IFS= read -r word <&3 || exit 125; exec 3<&-; command -v -- "$1" >/dev/null 2>&1 || [ -e "$1" ] || { printf "%s: command not found\\n" "$1" >&2; exit 127; }; exec "$@"';
 const GATE_FD = 3;
 const KEPT_LINES = 20;
 const KEPT_BYTES = 8_192;

@@ -88,7 +88,7 @@ export interface Job<R> {
   start(): void;
   /** Begins no further run, and waits for the one under way. */
   stop(): Promise<void>;
-  /** Runs what is due now, and returns what became of it: for a scheduler of your own. */
+  /** Runs what is due now, and returns the outcome: for a scheduler of your own. */
   tick(): Promise<JobRun<R>[]>;
   /** Runs the slot of this scheduled instant, if nobody has. */
   runAt(at: At): Promise<Outcome<R>>;

@@ -1,5 +1,5 @@
 /**
- * From when on the ledger surely still knows what became of a job's slots. Before that a finished slot has no record any
+ * From when on the ledger surely still knows the outcome of a job's slots. Before that a finished slot has no record any
  * more, exactly like one that never ran: it must not be run.
  *
  * A note in the ledger records how long slots were kept (see keep-steps.ts). It is read before every slot, because a

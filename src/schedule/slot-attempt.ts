@@ -12,7 +12,7 @@ import { groupStanding, hasEnded, type ProcessGroup, type RunningProcess } from 
 export interface AttemptDraft {
   /** The process that runs the job in code, or waits for the command. Absent: it could not be named. */
   readonly runner?: RunningProcess;
-  /** Said by name: whatever ends without success waits for a person. */
+  /** Stated explicitly: whatever ends without success waits for a person. */
   readonly doubt?: "hold";
 }
 

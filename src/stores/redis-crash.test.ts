@@ -203,7 +203,7 @@ describe.each(Object.entries(REDIS_DRIVERS))("through %s", (_, connect) => {
 });
 
 describe("F28: a server that evicts", () => {
-  it("forgets what was done: a provider that honours keys still has the effect once, and hold is refused", async () => {
+  it("forgets what was done: a provider that honours keys still performs the effect once, and hold is refused", async () => {
     const provider = await startProvider();
     const server = await ownRedis({ ...DURABLE, "maxmemory-policy": "allkeys-lru" });
     const nt = programOn({ url: server.url });

@@ -18,7 +18,7 @@ function programOn(options: Parameters<typeof redisStore>[0]): Nevertwice {
 type Order = { id: number };
 
 describe("F28: a replica is promoted that never heard of a claim", () => {
-  it("a provider that honours keys has the effect once; hold is refused before anything is sent", async () => {
+  it("a provider that honours keys performs the effect once; hold is refused before anything is sent", async () => {
     const provider = await startProvider();
     const primary = await ownRedis(DURABLE);
     const stream = await proxyTo({ port: primary.port });

@@ -35,7 +35,7 @@ export function loadDriver(whose = "the embedded ledger"): SqliteDriver {
     }
   }
   throw configError(
-    `${whose} needs SQLite, and this Node (${process.version}) has none. Run: npm install @photostructure/sqlite@1 (Node 20), or use Node 22.13 or later. Tried ${failures.join("; ")}.`,
+    `${whose} needs SQLite, and this Node (${process.version}) has none. Run: npm install @photostructure/sqlite@1 (Node 20), or use Node 22.13 or later, or give a connection of your own, such as one of better-sqlite3: sqliteStore({ database }). Tried ${failures.join("; ")}.`,
   );
 }
 

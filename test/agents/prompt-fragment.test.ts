@@ -42,7 +42,7 @@ describe.each(Object.entries(FRAMEWORKS) as [string, Framework][])("A5: %s", (_,
     expect(provider.mails.length).toBeGreaterThan(1);
   });
 
-  it("with the fragment it looks at what became of it, and leaves it at that", async () => {
+  it("with the fragment it looks at the outcome, and leaves it at that", async () => {
     const { nt, provider } = await stage();
     provider.dropNext();
     const { mails, looks, said } = await play(framework, nt, provider, {});

@@ -77,7 +77,7 @@ it("F11: one failed sync is tried again: the effect follows the commit that succ
   expect(after.records.map((record) => record.state)).toEqual(["confirmed"]);
 });
 
-/** Refused: nothing left the house. Told done: it happened once, and the ledger has it (as sent, if it could not be told). */
+/** Refused: nothing was sent. Told done: it happened once, and the ledger has it (as sent, if it could not be told). */
 function expectHonest(
   id: string,
   said: readonly { event: string; id: string; code?: string }[],

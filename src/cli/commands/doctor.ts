@@ -4,7 +4,16 @@ import { damagedCheck, quarantineAll } from "../damaged.ts";
 import { inspectDisk, inspectModes } from "../disk.ts";
 import { EXIT, exitOfError } from "../exit.ts";
 import { plural } from "../format.ts";
-import { type Area, type Check, inspectStore, nodeCheck, promises, unavailable, waiting } from "../health.ts";
+import {
+  type Area,
+  type Check,
+  inspectStore,
+  nodeCheck,
+  promises,
+  sqliteCheck,
+  unavailable,
+  waiting,
+} from "../health.ts";
 import { fileBehind, ledgerJson, noLedgerYet, requireStore } from "../ledger.ts";
 import { countLedger } from "../ledger-counts.ts";
 import { endProgress, showProgress } from "../progress.ts";
@@ -78,7 +87,11 @@ async function examine(context: Context, ledger: Ledger, deep: boolean): Promise
   const tenant = context.args.text("tenant");
   const program: Area = {
     title: "program",
-    checks: [{ name: "nevertwice", value: PACKAGE_VERSION, level: "ok" }, nodeCheck(process.version)],
+    checks: [
+      { name: "nevertwice", value: PACKAGE_VERSION, level: "ok" },
+      nodeCheck(process.version),
+      ...(ledger.name.startsWith("sqlite:") ? sqliteCheck() : []),
+    ],
   };
   const place: Check[] = [
     { name: "store", value: oneLine(ledger.name), level: "ok" },

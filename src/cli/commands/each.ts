@@ -24,10 +24,10 @@ export const each: Command = {
   summary: "run an action for every line of a JSON Lines file; what was done before is not done again",
   usage: ["<action> --actions <module> [--concurrency <n>] [--failed-to <file>] < inputs.jsonl"],
   about:
-    "Reads one input per line from stdin and calls the action for each, in the ledger of the module's own nevertwice(). Interrupted, killed or failed on the way: start it again with the same file, within the action's keep (30 days unless given), and only what is missing is sent. Ctrl-C: nothing new is begun, what runs is waited for. Exit code 1: some inputs failed or are in doubt.",
+    "Reads one input per line from stdin and calls the action for each, in the ledger of the module's own nevertwice(). Interrupted, killed or failed on the way: start it again with the same file, within the action's keep (default: 30 days), and only what is missing is sent. Ctrl-C: nothing new is begun, what runs is waited for. Exit code 1: some inputs failed or are in doubt.",
   flags: {
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
-    concurrency: { takes: "value", value: "n", about: "calls under way at once: 20 unless given" },
+    concurrency: { takes: "value", value: "n", about: "calls under way at once, default: 20" },
     agent: AGENT,
     "failed-to": {
       takes: "value",
@@ -63,7 +63,7 @@ async function run(context: Context): Promise<number> {
   if (io.stdin === undefined)
     throw new UsageError(`each reads its inputs from stdin, and nothing is piped in: ${example}`);
   const concurrency = args.count("concurrency");
-  const { actions, owner } = await loadActions(file, io.cwd);
+  const { actions, owner } = await loadActions(file, io.cwd, `each ${file}`);
   const action = actions.find(({ actionName }) => actionName === name);
   if (action === undefined) {
     const names = actions.map(({ actionName }) => oneLine(actionName)).join(", ");

@@ -45,7 +45,7 @@ export const importLedger: Command = {
       value: "variable",
       about: "the environment variable with that address, password and all",
     },
-    table: { takes: "value", value: "name", about: "the table of --from: that of the pattern unless given" },
+    table: { takes: "value", value: "name", about: "the table of --from, default: that of the pattern" },
     match: { takes: "value", value: "keys", about: "of --as redis-set-nx: the keys, a prefix and one star: 'email:*'" },
     sequence: {
       takes: "value",
@@ -58,7 +58,7 @@ export const importLedger: Command = {
       about:
         "of --as s1-drip: the steps in their order, with commas, where the columns are not <step>_sent: welcome_sent=hello",
     },
-    source: { takes: "value", value: "name", about: "of --as s1-events: who sent the events; stripe unless given" },
+    source: { takes: "value", value: "name", about: "of --as s1-events: who sent the events, default: stripe" },
     action: { takes: "value", value: "name", about: "the action the rows belong to" },
     "action-column": { takes: "value", value: "column", about: "or the column that says so: action_type" },
     key: { takes: "value", value: "column", about: "the column that held your key" },
@@ -75,13 +75,13 @@ export const importLedger: Command = {
         "what columns are, with commas: text, number, integer, boolean, json, timestamp (the text that toISOString() writes), date (a Date; never in a key)",
     },
     empty: { takes: "value", value: "what", about: "what an empty field of a CSV file is: null, absent or text" },
-    delimiter: { takes: "value", value: "character", about: "between the columns of a CSV file: a comma unless given" },
-    "status-column": { takes: "value", value: "column", about: "status unless given" },
+    delimiter: { takes: "value", value: "character", about: "between the columns of a CSV file, default: a comma" },
+    "status-column": { takes: "value", value: "column", about: "default: status" },
     "time-column": {
       takes: "value",
       value: "column",
       about:
-        "when it happened: sent_at, ts, created_at … unless given; ISO 8601 (UTC if it has no zone), or epoch seconds or milliseconds",
+        "when it happened, default: sent_at, ts, created_at …; ISO 8601 (UTC if it has no zone), or epoch seconds or milliseconds",
     },
     status: {
       takes: "values",
@@ -94,7 +94,7 @@ export const importLedger: Command = {
       about: "columns that are no status although they look like one, or a result that nobody wrote",
     },
     "done-wins": { takes: "nothing", about: "count a key as done where a later row says otherwise" },
-    keep: { takes: "value", value: "duration", about: "how long the records guard: forever unless given" },
+    keep: { takes: "value", value: "duration", about: "how long the records guard, default: forever" },
     "secret-env": { takes: "value", value: "variable", about: "the environment variable with nevertwice({ secret })" },
     "encrypt-env": {
       takes: "value",
@@ -248,7 +248,8 @@ function report(
   store: string | undefined,
 ): void {
   const dry = context.args.on("dry-run");
-  const { imported, strengthened, doubted, notDone, known, past, damaged, states, keepTooShort } = counts;
+  const { imported, strengthened, doubted, notDone, known, confirmedAgainst, past, damaged, states, keepTooShort } =
+    counts;
   const parts = Object.entries(states).map(([state, count]) => `${count} ${state}`);
   context.line(
     `${plural(found.rows, "row")}: ${plural(imported, "record")} ${dry ? "would be imported" : "imported"}${parts.length === 0 ? "" : ` (${parts.join(", ")})`}.`,
@@ -274,6 +275,12 @@ function report(
   if (known > 0)
     context.line(
       `${plural(known, "record was", "records were")} there already, and ${known === 1 ? "stays" : "stay"} as ${known === 1 ? "it is" : "they are"}.`,
+    );
+  if (confirmedAgainst > 0)
+    context.line(
+      confirmedAgainst === 1
+        ? "1 row says failed, its record says confirmed; left as it is."
+        : `${confirmedAgainst} rows say failed, their records say confirmed; left as they are.`,
     );
   if (damaged > 0)
     context.line(

@@ -3,7 +3,7 @@ import { isNevertwiceError } from "../../core/errors.ts";
 import { isAlias } from "../../core/formerly.ts";
 import { nearest } from "../../core/nearest.ts";
 import { providerId, providerIdForms } from "../../core/provider-id.ts";
-import { STATES, type State } from "../../core/record.ts";
+import { type LedgerRecord, STATES, type State } from "../../core/record.ts";
 import { sealer } from "../../core/seal.ts";
 import { instantOf, type ListQuery, type Page, type Store, type Stored } from "../../core/store.ts";
 import { isUnclassified, wayOut } from "../../core/way-out.ts";
@@ -12,7 +12,9 @@ import { type DoubtGroup, groupDoubts } from "../doubt-groups.ts";
 import { type DoubtFilter, doubts, splitCursor } from "../doubts.ts";
 import { EXIT, UsageError } from "../exit.ts";
 import { age, plural, shellWord, shortKey } from "../format.ts";
+import { isNote } from "../kind-of-record.ts";
 import { ledgerJson, noLedgerYet } from "../ledger.ts";
+import { nextByItself } from "../next-by-itself.ts";
 import { recordJson } from "../record-json.ts";
 import { HELD, heldBy, heldWords, type ListedStep } from "../run-steps.ts";
 import { encryptOf } from "../secret-flags.ts";
@@ -55,6 +57,7 @@ export const ls: Command = {
     },
     cursor: { takes: "value", value: "cursor", about: "go on where the page before ended" },
     oldest: { takes: "nothing", about: "the oldest first" },
+    notes: { takes: "nothing", about: "with the notes that the ledger keeps for itself" },
   },
   operands: 0,
   examples: [
@@ -150,7 +153,10 @@ async function read(context: Context, store: Store, filter: DoubtFilter, states:
   const cursor = args.text("cursor");
   try {
     if (args.on("doubt")) return await doubts(store, filter, cursor);
-    return await withoutAliases(store, { ...filter, ...(states && { states }) }, cursor);
+    const query = { ...filter, ...(states && { states }) };
+    const isAsked = args.on("notes") || (filter.action !== undefined && isNote(filter.action));
+    const isHidden = (record: LedgerRecord) => isAlias(record) || (!isAsked && isNote(record.action));
+    return await without(isHidden, store, query, cursor);
   } catch (error) {
     // The only thing of a list that a person can get wrong and a store can notice.
     if (cursor !== undefined && isNevertwiceError(error) && error.code === "CONFIG") {
@@ -162,22 +168,31 @@ async function read(context: Context, store: Store, filter: DoubtFilter, states:
   }
 }
 
-/** K10: an alias is another key of an intent that is listed already. */
-async function withoutAliases(store: Store, query: ListQuery, from: string | undefined): Promise<Page> {
+// What is hidden is little beside the rest; where it is much, a page has fewer records than asked for, and the next goes on.
+const MOST_PAGES = 50;
+
+/** Notes of the ledger are no intents, and an alias (K10) is another key of an intent that is listed already. */
+async function without(
+  isHidden: (record: LedgerRecord) => boolean,
+  store: Store,
+  query: ListQuery,
+  from: string | undefined,
+): Promise<Page> {
   const items: Stored[] = [];
   const damaged: DamagedRecord[] = [];
-  let cursor: string | null | undefined = from;
-  do {
-    const page: Page = await store.list({
+  let next = from;
+  for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+    const page = await store.list({
       ...query,
       limit: query.limit - items.length,
-      ...(typeof cursor === "string" && { cursor }),
+      ...(next !== undefined && { cursor: next }),
     });
-    items.push(...page.items.filter(({ record }) => !isAlias(record)));
+    items.push(...page.items.filter(({ record }) => !isHidden(record)));
     damaged.push(...(page.damaged ?? []));
-    cursor = page.cursor;
-  } while (cursor !== null && items.length < query.limit);
-  return { items, cursor, ...(damaged.length > 0 && { damaged }) };
+    next = page.cursor ?? undefined;
+    if (next === undefined || items.length >= query.limit) break;
+  }
+  return { items, cursor: next ?? null, ...(damaged.length > 0 && { damaged }) };
 }
 
 function statesOf(given: readonly string[]): State[] | null {
@@ -256,15 +271,25 @@ async function footer(context: Context, page: Page, store: Store, filter: DoubtF
   const lines: string[] =
     marks.size === 0 ? [] : ["", ...[...marks].flatMap((mark) => wrap(mark, width)).map(paint.dim)];
   const waiting = await doubts(store, { ...filter, limit: DOUBTS_COUNTED }, undefined);
-  const [first] = waiting.items;
+  const undecided = waiting.items.filter(({ record }) => nextByItself(record, at) === null);
+  const again = waiting.items.length - undecided.length;
+  const [first] = undecided;
   if (first !== undefined) {
-    const count = waiting.items.length;
+    const count = undecided.length;
     const many = waiting.cursor === null ? plural(count, "record") : `${count} records or more`;
     const [advice, command] = args.on("doubt")
       ? ["Ask the provider, then settle each, beginning with:", `show ${shortKey(first.record.key)}`]
       : ["See what to do:", "ls --doubt"];
     const said = `${paint.yellow(`${many} in doubt`)}: may or may not have happened. ${advice}`;
     lines.push("", ...wrap(said, width), `  ${context.suggest(command)}`);
+  }
+  if (again > 0) {
+    const slots = again === 1 ? "1 slot or run" : `${again} slots or runs`;
+    const calls = again === 1 ? "its next call runs it again" : "their next calls run them again";
+    lines.push(
+      "",
+      ...wrap(`${paint.yellow(`${slots} not known to be done`)}: ${calls}. Nothing has to be decided.`, width),
+    );
   }
   if (page.cursor !== null) lines.push("", "There are more:", `  ${context.suggest(nextPage(context, page.cursor))}`);
   return lines;
@@ -327,7 +352,7 @@ function nextPage({ args }: Context, cursor: string): string {
     if (!args.on(flag)) return [];
     return [`--${flag} ${shellWord(flag === "state" ? args.list(flag).join(",") : (args.text(flag) ?? ""))}`];
   });
-  const switches = ["doubt", "oldest"].filter((flag) => args.on(flag)).map((flag) => `--${flag}`);
+  const switches = ["doubt", "oldest", "notes"].filter((flag) => args.on(flag)).map((flag) => `--${flag}`);
   return ["ls", ...switches, ...kept, `--cursor ${shellWord(cursor)}`].join(" ");
 }
 

@@ -16,7 +16,7 @@ export const migrate: Command = {
   about:
     'A program does this by itself at its first call, unless its store says migrate: "manual": then a role that may create tables does it here, and the program\'s own role needs no more than to read and write. Ten of these at once migrate once; each migration happens whole or not at all. The other stores need no migration.',
   flags: {
-    schema: { takes: "value", value: "name", about: 'where the tables are: "nevertwice" unless given' },
+    schema: { takes: "value", value: "name", about: 'where the tables are, default: "nevertwice"' },
     rls: {
       takes: "nothing",
       about: "row-level security too: a role sees the rows of the tenant its transaction names",

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
 import { StringDecoder } from "node:string_decoder";
 import type { Duration } from "../../core/duration.ts";
+import { isNevertwiceError } from "../../core/errors.ts";
 import { windowsIn } from "../../core/keep.ts";
 import { asContainer, DEFAULT_KEEP, resolveKeep, resolvePolicy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
@@ -40,9 +41,9 @@ export const run: Command = {
     },
     cron: { takes: "value", value: "expression", about: "one run per scheduled instant: the last one up to now" },
     slot: { takes: "value", value: "text", about: "one run per this text, such as a deployment's commit" },
-    tz: { takes: "value", value: "zone", about: "the zone of --per and --cron: UTC unless given" },
-    lease: { takes: "value", value: "duration", about: "how long a silent runner keeps its slot: 30m unless given" },
-    timeout: { takes: "value", value: "duration", about: "the longest a run may take: unlimited unless given" },
+    tz: { takes: "value", value: "zone", about: "the zone of --per and --cron, default: UTC" },
+    lease: { takes: "value", value: "duration", about: "how long a silent runner keeps its slot, default: 30m" },
+    timeout: { takes: "value", value: "duration", about: "the longest a run may take, default: unlimited" },
     keep: {
       takes: "value",
       value: "duration",
@@ -56,7 +57,7 @@ export const run: Command = {
     recent: {
       takes: "value",
       value: "n",
-      about: `how many of the last results NEVERTWICE_RECENT has: ${DEFAULT_RECENT} unless given`,
+      about: `how many of the last results NEVERTWICE_RECENT has, default: ${DEFAULT_RECENT}`,
     },
     "result-file": {
       takes: "value",
@@ -68,14 +69,14 @@ export const run: Command = {
       about:
         "whatever ends without success waits for a person, whatever later calls say: --on-stale hold, --on-failure hold",
     },
-    "on-stale": { takes: "value", value: "what", about: "take-over (unless given) or hold" },
+    "on-stale": { takes: "value", value: "what", about: "take-over (the default) or hold" },
     "on-failure": {
       takes: "value",
       value: "what",
-      about: "retry (unless given): the next call runs it again; hold: a doubt",
+      about: "retry (the default): the next call runs it again; hold: a doubt",
     },
     agent: AGENT,
-    "on-skip": { takes: "value", value: "code", about: "the exit code where nothing was run: 0 unless given" },
+    "on-skip": { takes: "value", value: "code", about: "the exit code where nothing was run, default: 0" },
   },
   // The command line after -- counts as words too.
   operands: 1_000,
@@ -221,7 +222,7 @@ function durations({ args }: Context): { lease?: string; timeout?: string; keep?
 /** Of --per the window in the key says what it needs; of --cron only the expression does. */
 function keepOf({ args }: Context): { keep?: Duration | "forever" } {
   const [per, cron, slot, tz, keep] = ["per", "cron", "slot", "tz", "keep"].map((flag) => args.text(flag));
-  return asUsage(() => {
+  return inFlags(args, () => {
     if (cron !== undefined) {
       const times = timetable({ cron, ...(tz !== undefined && { tz }) }, "--cron");
       return { keep: slotKeep(keep, times.longestGapMs(), "run") };
@@ -233,16 +234,36 @@ function keepOf({ args }: Context): { keep?: Duration | "forever" } {
   });
 }
 
+/** What the library says about its options, in the words of the command line. */
+function inFlags<T>(args: Context["args"], work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!isNevertwiceError(error) || error.code !== "CONFIG") throw error;
+    const [per, tz] = [args.text("per") ?? "", args.text("tz") ?? ""].map(oneLine);
+    const message = error.message
+      .replace(`per is ${JSON.stringify(args.text("per"))};`, `--per ${per}:`)
+      .replace(`timeZone: ${JSON.stringify(args.text("tz"))} is`, `--tz ${tz}: it is`)
+      .replace('say every: "5m" instead of cron', "use --per 5m instead of --cron");
+    throw new UsageError(message, { cause: error });
+  }
+}
+
 function slotFor({ args }: Context, now: number): { slot: string; times?: Timetable } {
   const [per, cron, slot, tz] = ["per", "cron", "slot", "tz"].map((flag) => args.text(flag));
-  if ([per, cron, slot].filter((one) => one !== undefined).length !== 1)
+  const given = Object.entries({ per, cron, slot }).flatMap(([flag, value]) =>
+    value === undefined ? [] : [`--${flag}`],
+  );
+  if (given.length > 1)
+    throw new UsageError(`${given.join(" and ")} exclude each other: each says what a slot is. Give one of them.`);
+  if (given.length === 0)
     throw new UsageError("run needs one of --per <window>, --cron <expression> and --slot <text>: one run for each.");
   if (slot !== undefined) {
     if (tz !== undefined) throw new UsageError("--tz belongs to --per and --cron; a --slot is taken as it is.");
     if (slot.trim() === "") throw new UsageError("--slot is blank: every run would share one slot.");
     return { slot };
   }
-  return asUsage(() => {
+  return inFlags(args, () => {
     if (per !== undefined) return { slot: slotOf(per, now, tz) };
     const times = timetable({ cron: cron as string, ...(tz !== undefined && { tz }) }, "--cron");
     const [last] = times.upTo(now, 1);

@@ -26,10 +26,10 @@ export const serve: Command = {
     port: {
       takes: "value",
       value: "port",
-      about: `the port on loopback: ${DEFAULT_PORT} unless given, 0 for any free one`,
+      about: `the port on loopback, default: ${DEFAULT_PORT}, 0 for any free one`,
     },
     socket: { takes: "value", value: "path", about: "a Unix socket (mode 0600) instead of a port" },
-    host: { takes: "value", value: "address", about: "127.0.0.1 unless given; another than loopback needs --expose" },
+    host: { takes: "value", value: "address", about: "default: 127.0.0.1; another than loopback needs --expose" },
     expose: { takes: "nothing", about: "with --host: other hosts may connect. There is no TLS: put a proxy in front" },
     "allow-host": { takes: "values", value: "name", about: "a further host name by which clients may call it" },
     token: {
@@ -42,7 +42,7 @@ export const serve: Command = {
       value: "file",
       about: "a file with the token; made with mode 0600 where there is none",
     },
-    sweep: { takes: "value", value: "duration", about: "how often silent holders are looked for: 30s unless given" },
+    sweep: { takes: "value", value: "duration", about: "how often silent holders are looked for, default: 30s" },
     ...ACTING_FLAGS,
   },
   operands: 0,

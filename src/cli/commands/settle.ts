@@ -5,7 +5,7 @@ import { ACTING_FLAGS, type Answer, jsonOf, operate, tokenOperand } from "../out
 
 export const settle: Command = {
   name: "settle",
-  summary: "what became of an attempt that claim or take handed out",
+  summary: "the outcome of an attempt that claim or take handed out",
   usage: [
     "<token> --as done [--result <json> | --result-text <text> | --result-file <file>]",
     "<token> --as <what> [--error <message>] [--retry-after <duration>]",
@@ -39,7 +39,7 @@ async function run(context: Context): Promise<number> {
   const { args } = context;
   const token = tokenOperand(context, "settle");
   if (!args.on("as"))
-    throw new UsageError("say what became of it: --as done, not-sent, not-begun, refused, rejected or unknown.");
+    throw new UsageError("say the outcome: --as done, not-sent, not-begun, refused, rejected or unknown.");
   const result = resultOf(context);
   const [message, code, retryAfter] = [args.text("error"), args.text("error-code"), args.text("retry-after")];
   if (code !== undefined && message === undefined) throw new UsageError("--error-code goes with --error.");

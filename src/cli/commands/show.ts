@@ -9,6 +9,7 @@ import { findRecord } from "../find-record.ts";
 import { age, keepSpan, localIso, moment, shortKey } from "../format.ts";
 import { kindOf } from "../kind-of-record.ts";
 import { ledgerJson, requireStore } from "../ledger.ts";
+import { nextByItself } from "../next-by-itself.ts";
 import { fullRecordJson, recordJson } from "../record-json.ts";
 import { drawSteps, HELD, heldBy, heldWords, type ListedStep, stepsOfRun } from "../run-steps.ts";
 import { actionLabel, leaseLeftMs, paintState, plainWords, standingOf } from "../standing.ts";
@@ -215,6 +216,12 @@ function settling(
 function sensible(context: Context, record: LedgerRecord, at: Instant): (readonly [what: string, line: string])[] {
   const key = shortKey(record.key);
   const { inDoubt, expired } = standingOf(record, at);
+  if (inDoubt && nextByItself(record, at) !== null) {
+    return [
+      ["It is done: settle it, and it is not run again", `resolve ${key} --done --reason '…'`],
+      ["It must not be run again", `resolve ${key} --failed --reason '…'`],
+    ];
+  }
   if (inDoubt) {
     return [
       [
@@ -230,6 +237,7 @@ function sensible(context: Context, record: LedgerRecord, at: Instant): (readonl
     ];
   }
   if (expired) return [["Remove what is past its keep", "sweep"]];
+  if (record.state === "failed" && nextByItself(record, at) !== null) return [];
   if (record.state === "failed") return [["Bring it back", `retry ${key} --reason '…'`]];
   if (record.state === "confirmed") {
     // A module can export actions only.

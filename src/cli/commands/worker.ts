@@ -1,5 +1,6 @@
 import { performance } from "node:perf_hooks";
 import { messageOf } from "../../core/errors.ts";
+import { nearest } from "../../core/nearest.ts";
 import { clearInterval, type RealTimer, setInterval } from "../../engine/real-timers.ts";
 import { onlyOf } from "../../engine/tenancy.ts";
 import type { Worker, WorkerStatus } from "../../outbox/worker.ts";
@@ -25,7 +26,7 @@ export const worker: Command = {
     "Loads the module and runs the queued intents of the actions it exports, in the ledger of the module's own nevertwice(). As many workers as you like may run, on as many hosts as share the ledger. Ctrl-C or SIGTERM: nothing new is begun, what has not begun is handed back, what runs is waited for; a second one ends it at once, and what it left in flight becomes a doubt when its lease is over.",
   flags: {
     only: { takes: "values", value: "actions", about: "only these actions of the module, with commas" },
-    concurrency: { takes: "value", value: "n", about: "intents under way at once: 20 unless given" },
+    concurrency: { takes: "value", value: "n", about: "intents under way at once, default: 20" },
     "until-idle": {
       takes: "nothing",
       about: "end when nothing is due any more; exit code 3 if the ledger does not answer",
@@ -51,8 +52,17 @@ async function run(context: Context): Promise<number> {
       "worker uses the ledger of the module's own nevertwice(): leave --store out, or set NEVERTWICE_STORE for both.",
     );
   const concurrency = args.count("concurrency");
-  const { actions, owner } = await loadActions(file, io.cwd);
-  const names = args.on("only") ? args.list("only") : actions.map(({ actionName }) => actionName);
+  const { actions, owner } = await loadActions(file, io.cwd, `worker ${file}`);
+  const defined = actions.map(({ actionName }) => actionName);
+  const names = args.on("only") ? args.list("only") : defined;
+  const missing = names.find((name) => !defined.includes(name));
+  if (missing !== undefined) {
+    await owner.close();
+    const meant = nearest(missing, defined);
+    throw new UsageError(
+      `--only ${oneLine(missing)}: ${oneLine(file)} exports no such action.${meant === null ? "" : ` Did you mean ${oneLine(meant)}?`} It exports: ${defined.map(oneLine).join(", ")}.`,
+    );
+  }
   const tenant = args.text("tenant");
   const work = owner.worker({
     actions: names,

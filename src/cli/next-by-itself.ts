@@ -1,0 +1,31 @@
+/**
+ * Slots of jobs, and runs, are containers: what they do is guarded inside of them. So a slot in doubt, or one that failed, is
+ * run again by its next call unless it was to be held for a person. Nobody has to decide about it.
+ */
+import { entryOf } from "../core/entry-name.ts";
+import type { Instant, LedgerRecord } from "../core/record.ts";
+import { leaseAlive } from "../core/record.ts";
+import { isHeld, plainDraft } from "../schedule/slot-attempt.ts";
+import { oneLine } from "./text.ts";
+
+/** What the next call does about a container in doubt or failed, in words; null: somebody has to decide, or there is nothing. */
+export function nextByItself(record: LedgerRecord, at: Instant): string | null {
+  const { kind, name } = entryOf(record.action);
+  if (kind !== "job" && kind !== "plan" && kind !== "run") return null;
+  // A scheduler calls its slots again; whether a run that failed is called again is the program's own affair.
+  if (record.state === "failed") return record.final || kind === "run" ? null : words(kind, name);
+  const silent = record.state === "sent" && !leaseAlive(record, at);
+  if (record.state !== "unknown" && !silent) return null;
+  return kind === "job" && (silent ? isHeldWhenSilent(record) : isHeld(record)) ? null : words(kind, name);
+}
+
+/** A runner that fell silent reported no end: only a hold that it wrote down before it began counts. */
+function isHeldWhenSilent(record: LedgerRecord): boolean {
+  const draft = plainDraft(record);
+  return draft === null ? record.draft !== null : draft.doubt === "hold";
+}
+
+function words(kind: "job" | "plan" | "run", name: string): string {
+  if (kind === "run") return `the next call of nt.run(${JSON.stringify(oneLine(name))}, …) with its id goes on with it`;
+  return "the next call for this slot runs it again";
+}
