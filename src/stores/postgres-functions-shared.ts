@@ -24,7 +24,7 @@ END`,
   `FUNCTION @._tenant(given text) RETURNS text LANGUAGE plpgsql AS
 DECLARE
   caller text := coalesce(nullif(current_setting('role', true), 'none'), session_user::text);
-  named text := current_setting('nevertwice.tenant', true);
+  named text := nullif(current_setting('nevertwice.tenant', true), '');
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = '@.records'::regclass AND p.polname = 'nevertwice_tenant')
     OR EXISTS (SELECT FROM pg_roles o WHERE o.rolname = caller AND (o.rolsuper OR o.rolbypassrls))

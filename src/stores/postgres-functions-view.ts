@@ -25,5 +25,5 @@ SELECT to_jsonb(r) ->> 'agent' AS agent, r.action, r.state,
   ${time("r.lease_until")} AS lease_until, ${time("r.updated_at")} AS updated_at, ${time("r.expires_at")} AS expires_at
 FROM ${name}.records r CROSS JOIN (SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now) clock
 WHERE r.action NOT LIKE 'nevertwice.%' AND (r.expires_at IS NULL OR r.expires_at > clock.now)
-  AND (NOT row_security_active(${quoteText(`${name}.records`)}) OR r.tenant = current_setting('nevertwice.tenant', true))`;
+  AND (NOT row_security_active(${quoteText(`${name}.records`)}) OR r.tenant = nullif(current_setting('nevertwice.tenant', true), ''))`;
 }
