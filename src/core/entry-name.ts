@@ -69,3 +69,10 @@ export function entryLabel(action: string): string {
       return `${kind} ${name}`;
   }
 }
+
+/** Why a caller from outside may not use this name: the ledger keeps records of its own under it. Null: it may. */
+export function ownName(action: string): string | null {
+  const prefix = ["nevertwice.", ...Object.values(PREFIXES)].find((one) => action.startsWith(one));
+  if (prefix === undefined) return null;
+  return `names that begin with "${prefix}" are the ledger's own (notes, runs, sequences, jobs), and records of yours would be taken for them. Choose another name`;
+}
