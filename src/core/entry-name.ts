@@ -70,9 +70,12 @@ export function entryLabel(action: string): string {
   }
 }
 
+/** Beginnings of names under which the ledger keeps records of its own. */
+export const OWN_NAMES: readonly string[] = ["nevertwice.", ...Object.values(PREFIXES)];
+
 /** Why a caller from outside may not use this name: the ledger keeps records of its own under it. Null: it may. */
 export function ownName(action: string): string | null {
-  const prefix = ["nevertwice.", ...Object.values(PREFIXES)].find((one) => action.startsWith(one));
+  const prefix = OWN_NAMES.find((one) => action.startsWith(one));
   if (prefix === undefined) return null;
   return `names that begin with "${prefix}" are the ledger's own (notes, runs, sequences, jobs), and records of yours would be taken for them. Choose another name`;
 }

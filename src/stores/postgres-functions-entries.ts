@@ -62,6 +62,7 @@ BEGIN
     PERFORM @._fail('CONFIG', 'due_at and expires_at take a moment. Leave them out for none.');
   END IF;
   secret := @._secret();
+  PERFORM @._free_name(action);
   id := @._intent(tenant, action, version, scope, parts, secret);
   print := @._print(payload, free, secret);
   terms := @._with(CASE WHEN until IS NOT NULL THEN json_build_object('notAfter', until) END, 'priority', CASE WHEN priority > 0 THEN to_json(priority) END);
@@ -156,6 +157,7 @@ BEGIN
     PERFORM @._fail('CONFIG', 'lease takes an interval, and holder a text that is not blank (a random id for this attempt).');
   END IF;
   secret := @._secret();
+  PERFORM @._free_name(action);
   id := @._intent(tenant, action, version, scope, parts, secret);
   print := @._print(payload, free, secret);
   FOR turn IN 1..5 LOOP

@@ -1,4 +1,5 @@
 /** What the SQL functions share: which ledger, tenant and secret a call is about, and how an attempt is settled. `@.` is the schema. */
+import { OWN_NAMES } from "../core/entry-name.ts";
 
 /** Retries of queued work that a SQL worker hands back: pauses that grow up to hours, three days in all. */
 const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_RETRIES_MS] = [10_000, 10_800_000, 259_200_000];
@@ -55,6 +56,13 @@ BEGIN
   RETURN convert_to(known, 'UTF8');
 END`,
 
+  `FUNCTION @._free_name(action text) RETURNS void LANGUAGE plpgsql AS
+BEGIN
+  IF action ~ '^(${OWN_NAMES.map((one) => one.replace(".", "[.]")).join("|")})' THEN
+    PERFORM @._fail('INVALID_KEY', format('action: %s: names that begin so are the ledger''s own (notes, runs, sequences, jobs), and records of yours would be taken for them. Nothing was changed. Choose another name.', quote_literal(action)));
+  END IF;
+END`,
+
   // Whether a worker in SQL may have the row. What belongs to an order is left to the library, which keeps the order; what is
   // sealed, to those who have the key; what cannot be read, to a person: it must not stop the rows behind it.
   String.raw`FUNCTION @._takeable(r @.records) RETURNS boolean LANGUAGE plpgsql AS
@@ -101,6 +109,9 @@ BEGIN
   IF outcome = 'done' THEN
     -- A fact about success is welcome late and from any attempt, and told twice it is the same fact.
     IF r.state = 'confirmed' THEN
+      IF @._json(r.result) <> result THEN
+        RAISE WARNING USING MESSAGE = format('duplicate_detected: %s: a second attempt reports success with another result: the effect may have happened twice. The first result stays. See: nevertwice show %s', r.action, @._key_text(r.key)), DETAIL = 'DUPLICATE_DETECTED';
+      END IF;
       RETURN @._outcome(r, at);
     END IF;
     IF r.fence < 1 OR fence < 1 OR fence > r.fence THEN
