@@ -20,6 +20,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
+import email.utils
 import functools
 import http.client
 import inspect
@@ -27,6 +29,7 @@ import json
 import logging
 import os
 import random
+import re
 import socket
 import ssl
 import threading
@@ -218,6 +221,7 @@ class Nevertwice:
         `attempt.outcome` says why. `timeout`: after so many seconds the lease is no longer kept, and the attempt becomes
         a doubt. `mark="manual"`: call `attempt.sent()` right before the effect; what is raised before was not sent.
         """
+        _check_timeout(timeout)
         body = _without_none(
             action=action,
             parts=_parts(parts),
@@ -240,6 +244,8 @@ class Nevertwice:
         Runs `effect(attempt)` once and returns its result; a repeat returns the first result. Raises for every other outcome.
         What raises NotSent is tried again within `wait`, after the pause that the service names.
         """
+        _check_runs_now(effect, f"nt.call({action!r})", "nt.acall")
+        _check_arguments(effect, f"nt.call({action!r})", "effect(attempt)", None)
         ends = _now() + _seconds(wait)
         while True:
             attempt = self.once(action, parts, wait=_left_ms(ends), **options)
@@ -256,6 +262,8 @@ class Nevertwice:
 
     async def acall(self, action: str, parts: Sequence[Any], effect: Callable[["Attempt"], Any], *, wait: Duration = "10s", **options: Any) -> Any:
         """The same for asyncio; `effect` may be a coroutine function."""
+        _check_no_generator(effect, f"nt.acall({action!r})")
+        _check_arguments(effect, f"nt.acall({action!r})", "effect(attempt)", None)
         ends = _now() + _seconds(wait)
         while True:
             attempt = self.once(action, parts, wait=_left_ms(ends), **options)
@@ -287,9 +295,13 @@ class Nevertwice:
         """
 
         def decorate(function: F) -> F:
-            intent = _Intent(name or function.__name__, function, key, free, compare)
+            called_so = name or getattr(function, "__name__", None)
+            if called_so is None:
+                raise ConfigError("CONFIG", f"{function!r} has no name: give one, as in @nt.action(\"send_welcome\", key=[…]).")
+            _check_no_generator(function, f"@nt.action({called_so!r})")
+            intent = _Intent(called_so, function, key, free, compare)
 
-            if inspect.iscoroutinefunction(function):
+            if _is_coroutine_function(function):
 
                 @functools.wraps(function)
                 async def acalled(*args: Any, **kwargs: Any) -> Any:
@@ -333,6 +345,7 @@ class Nevertwice:
         **options: Any,
     ) -> List["Attempt"]:
         """Queued work that is due, as attempts to be entered with `with`; their `input` is what was enqueued. Waits up to `wait`."""
+        _check_timeout(timeout)
         body = _without_none(
             actions=list(actions), limit=limit, wait=wait, lease=lease, agent=self._agent, request=_request_id(), **options
         )
@@ -363,6 +376,9 @@ class Nevertwice:
         `stop` is set. What a handler raises settles its attempt, is reported, and does not end the loop. `once`: until nothing is due.
         Returns how many were begun. While the service does not answer, the loop waits for it.
         """
+        for action, handler in handlers.items():
+            _check_runs_now(handler, f"nt.work: the handler of {action!r}", "nt.awork")
+            _check_handler(action, handler)
         begun = 0
         wait = _waiting(wait, once, stop)
         while stop is None or not stop.is_set():
@@ -405,6 +421,9 @@ class Nevertwice:
         **options: Any,
     ) -> int:
         """The same for asyncio: up to `concurrency` at once, with handlers that are coroutine functions."""
+        for action, handler in handlers.items():
+            _check_no_generator(handler, f"nt.awork: the handler of {action!r}")
+            _check_handler(action, handler)
         begun = 0
         wait = _waiting(wait, once, stop)
         running: "set[asyncio.Future[None]]" = set()
@@ -663,6 +682,13 @@ class Attempt:
         self._client._heart.watch(self)
 
     def _leave(self, error: Optional[BaseException]) -> None:
+        if self._token is None and error is None and not self._looked:
+            raise Misuse(
+                "MISUSE",
+                f"{self.action} ({self.key}): the block did not look at attempt.run, which is False: it was not to run now. What the block does was "
+                "done again. Write: if attempt.run: attempt.result = …",
+                self.key or None,
+            )
         if self._token is None or self._settled:
             return
         # A forked child has a copy of the block. The attempt is its parent's, which is still at work.
@@ -684,6 +710,9 @@ class Attempt:
                 f"this attempt ({self.key}) is held as unknown until somebody resolves it.",
                 self.key,
             )
+        lazy = _lazy(self.result)
+        if lazy is not None:
+            self._never_ran(lazy)
         self.outcome = self._tell_done()
         if not self._looked and self._body:
             raise Misuse(
@@ -693,22 +722,56 @@ class Attempt:
                 self.key,
             )
 
+    def _never_ran(self, lazy: str) -> None:
+        """The result is work that has not been done yet: whether the effect happened is not known."""
+        close = getattr(self.result, "close", None)
+        with contextlib.suppress(Exception):
+            if close is not None and not inspect.isasyncgen(self.result):
+                close()
+        why = f"its result is {lazy}, which has not run to its end"
+        try:
+            self.outcome = self._tell("unknown", error=_error_json("Misuse", why))
+        except NevertwiceError as problem:
+            _log.warning("%s: %s could not be settled as unknown: %s", self.action, self.key, problem)
+        raise Misuse(
+            "MISUSE",
+            f"{self.action}: {why}. It is not recorded as done; this attempt ({self.key}) is held as unknown until somebody resolves it. "
+            "For a coroutine: `async with`, nt.acall or nt.awork, and await it. For a generator: run it to its end in the block, and set attempt.result to a value.",
+            self.key,
+        )
+
     def _tell_done(self) -> Dict[str, Any]:
         body: Dict[str, Any] = {"token": self._token, "as": "done"}
+        not_kept: Optional[str] = None
         try:
             body["result"] = _plain(self.result, "result")
+            json.dumps(body, allow_nan=False)
         except InvalidInput as wrong:
-            self._warn_of_result(str(wrong))
+            not_kept = str(wrong)
+        except RecursionError:
+            not_kept = "result contains itself, or is nested too deeply."
+        except Exception as wrong:
+            not_kept = f"result cannot be written as JSON: {_text_of(wrong)}"
+        if not_kept is not None:
+            body.pop("result", None)
         try:
-            return self._settle(body)
+            outcome = self._settle(body)
         except (InvalidInput, ConfigError) as wrong:
             if "result" not in body:
                 raise
-            self._warn_of_result(str(wrong))
+            not_kept = str(wrong)
             del body["result"]
-            return self._settle(body)
+            outcome = self._settle(body)
+        if not_kept is None and not outcome.get("replayed") and "resultOmitted" in outcome:
+            not_kept = f"{outcome['resultOmitted']}."
+        # After it was recorded: a program may turn warnings into errors.
+        if not_kept is not None:
+            self._warn_of_result(not_kept)
+        return outcome
 
     def _warn_of_result(self, why: str) -> None:
+        for end in (" Nothing was run.", " Nothing was changed."):
+            why = why.replace(end, "")
         warnings.warn(
             f"{self.action}: it is recorded as done, but its result is not kept, and a repeat gets None: {why}",
             ResultNotStored,
@@ -729,18 +792,23 @@ class Attempt:
 
     def _fail(self, error: BaseException) -> None:
         settlement, retry_after = self._verdict(error)
-        more: Dict[str, Any] = {"error": _error_json(type(error).__name__, str(error))}
-        if retry_after is not None and settlement == "not-sent":
-            more["retryAfter"] = retry_after
+        more: Dict[str, Any] = {"error": _error_json(type(error).__name__, _text_of(error))}
+        pause = None if retry_after is None or settlement != "not-sent" else _retry_after(retry_after)
+        if pause is not None:
+            more["retryAfter"] = pause
         try:
-            self.outcome = self._tell(settlement, **more)
+            try:
+                self.outcome = self._tell(settlement, **more)
+            except (InvalidInput, ConfigError):
+                # What happened is worth more than its description.
+                self.outcome = self._tell(settlement)
         except NevertwiceError as problem:
             # What the block raised matters more. The lease ends, and the doubt is visible.
             _note(error, f"nevertwice: {self.key} could not be settled as {settlement}: {problem}")
 
     def _verdict(self, error: BaseException) -> Tuple[str, Optional[Duration]]:
         if isinstance(error, NotSent):
-            return "not-sent", error.retry_after
+            return "not-sent", getattr(error, "retry_after", None)
         if isinstance(error, Refused):
             return "refused", None
         if isinstance(error, Rejected):
@@ -1118,8 +1186,8 @@ class _Intent:
         return parts, {"input": fields, "free": [name for name in self._free if name in fields]}
 
     def _arguments(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Dict[str, Any]:
-        # A call without the attempt, which is put in when it runs.
-        bound = self._signature.bind_partial(*args, **kwargs)
+        # A call that the function does not take is refused here, before the claim. The attempt is put in when it runs.
+        bound = self._signature.bind(*args, **(dict(kwargs, attempt=None) if self._wants_attempt else kwargs))
         bound.apply_defaults()
         given: Dict[str, Any] = {}
         for name, value in bound.arguments.items():
@@ -1180,7 +1248,7 @@ def _request_id() -> str:
     return uuid.uuid4().hex
 
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
 def _seconds(duration: Duration) -> float:
@@ -1188,7 +1256,7 @@ def _seconds(duration: Duration) -> float:
     if isinstance(duration, (int, float)):
         return max(0.0, duration / 1000)
     text = duration.strip()
-    for unit in ("ms", "s", "m", "h", "d"):
+    for unit in _UNITS:
         number = text[: -len(unit)]
         if text.endswith(unit) and number.replace(".", "", 1).isdigit():
             return float(number) * _UNITS[unit]
@@ -1206,9 +1274,120 @@ def _left_ms(ends: float) -> int:
     return max(0, min(300_000, int((ends - _now()) * 1000)))
 
 
+_LONGEST_NAME = 200
+_LONGEST_MESSAGE = 4000
+
+
 def _error_json(name: str, message: str) -> Dict[str, str]:
-    # Lone surrogates cannot be written as UTF-8; what is long is cut by the service.
-    return {"name": name, "message": message.encode("utf-8", "replace").decode()[:4000] or name}
+    kind = _storable(name)[:_LONGEST_NAME].strip() or "Error"
+    return {"name": kind, "message": _storable(message)[:_LONGEST_MESSAGE].strip() or kind}
+
+
+def _storable(text: str) -> str:
+    """Lone surrogates cannot be written as UTF-8, and not every store keeps NUL."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return f"{type(error).__name__}, which cannot be shown as text"
+
+
+_DURATION = re.compile(r"\d+(\.\d+)?\s*(ms|s|m|h|d|w)", re.ASCII)
+
+
+def _retry_after(given: Any) -> Union[str, int, None]:
+    """As the service takes it. Also the forms of HTTP's Retry-After: whole seconds as text, or a date. None: it says nothing."""
+    with contextlib.suppress(Exception):
+        if isinstance(given, datetime.timedelta):
+            given = given.total_seconds() * 1000
+        if isinstance(given, str):
+            text = given.strip()
+            if _DURATION.fullmatch(text):
+                return text
+            if text.isascii() and text.isdigit():
+                return int(text) * 1000
+            until = email.utils.parsedate_to_datetime(text).timestamp()
+            return max(0, int((until - time.time()) * 1000))
+        if isinstance(given, (int, float)) and not isinstance(given, bool) and 0 <= given < float("inf"):
+            return int(given)
+    _log.warning('retry_after is left out: it takes "30s", milliseconds or a timedelta')
+    return None
+
+
+# ---- what can be seen to be wrong before anything is claimed ---------------------------------------------------------
+
+
+def _check_timeout(timeout: Any) -> None:
+    if timeout is None or (isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout > 0):
+        return
+    raise InvalidInput("INVALID_INPUT", f"timeout is {timeout!r}; it takes a number of seconds above 0, or None. Nothing was run.")
+
+
+def _code_of(function: Any) -> Any:
+    """What runs when it is called: behind partials, and the __call__ of an object."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isroutine(function) or inspect.isclass(function):
+        return function
+    return getattr(function, "__call__", function)
+
+
+def _is_coroutine_function(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(_code_of(function))
+
+
+def _check_no_generator(function: Any, where: str) -> None:
+    code = _code_of(function)
+    if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
+        raise Misuse(
+            "MISUSE", f"{where} is a generator function: calling it runs nothing yet. Nothing was claimed. Give a function that has the effect and returns a value."
+        )
+
+
+def _check_runs_now(function: Any, where: str, instead: str) -> None:
+    _check_no_generator(function, where)
+    if _is_coroutine_function(function):
+        raise Misuse("MISUSE", f"{where} is an `async def`, which nobody would await here. Nothing was claimed. Use {instead}.")
+
+
+def _check_arguments(function: Any, where: str, called: str, *args: Any, **kwargs: Any) -> None:
+    if not callable(function):
+        raise Misuse("MISUSE", f"{where}: {function!r} cannot be called. Nothing was claimed.")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # A function without a signature, such as some of C.
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as wrong:
+        raise Misuse("MISUSE", f"{where} is called as {called}, which it does not take: {wrong}. Nothing was claimed.") from None
+
+
+def _check_handler(action: str, handler: Any) -> None:
+    where = f"the handler of {action!r}"
+    if callable(handler) and _takes_attempt(handler):
+        _check_arguments(handler, where, "handler(input, attempt=attempt)", None, attempt=None)
+    else:
+        _check_arguments(handler, where, "handler(input)", None)
+
+
+def _takes_attempt(handler: Callable[..., Any]) -> bool:
+    try:
+        return "attempt" in inspect.signature(handler).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _lazy(value: Any) -> Optional[str]:
+    """A value that stands for work not yet done; None: it is none."""
+    if inspect.isawaitable(value):
+        return f"an awaitable ({type(value).__name__})"
+    if inspect.isgenerator(value) or inspect.isasyncgen(value) or isinstance(value, (map, filter)):
+        return f"a generator ({type(value).__name__})"
+    return None
 
 
 def _note(error: BaseException, text: str) -> None:
@@ -1219,11 +1398,7 @@ def _note(error: BaseException, text: str) -> None:
 
 def _handled(handler: Callable[..., Any], attempt: Attempt) -> Any:
     attempt._looked = True
-    try:
-        takes_attempt = "attempt" in inspect.signature(handler).parameters
-    except (TypeError, ValueError):
-        takes_attempt = False
-    return handler(attempt.input, attempt=attempt) if takes_attempt else handler(attempt.input)
+    return handler(attempt.input, attempt=attempt) if _takes_attempt(handler) else handler(attempt.input)
 
 
 def _report(on_error: Optional[Callable[[Attempt, BaseException], None]], attempt: Attempt, error: BaseException) -> None:
@@ -1250,7 +1425,7 @@ def _error_for(action: str, outcome: Dict[str, Any]) -> NevertwiceError:
         return OutcomeUnknown(
             "OUTCOME_UNKNOWN",
             f"{where}: attempt {outcome.get('attempt')} may or may not have happened ({why}). Nothing was run. Find out, and settle it: "
-            f"nevertwice resolve {key} --as done|not-done --by <who> --reason <why>",
+            f'nevertwice resolve {key} --done --reason "…" (or --not-done)',
             key,
             outcome,
         )

@@ -1,5 +1,7 @@
 /** Where rows are imported to, and which intent a row is: by an action of the program, or by the columns of the key. */
+
 import { existsSync } from "node:fs";
+import { ownName } from "../core/entry-name.ts";
 import type { Store } from "../core/store.ts";
 import { PAST, type PastAccess, type PastIntent } from "../engine/past.ts";
 import { type Nevertwice, nevertwice } from "../nevertwice.ts";
@@ -133,7 +135,16 @@ class Values {
   }
 }
 
-function actionNameOf({ args }: Context, row: Row): string {
+function actionNameOf(context: Context, row: Row): string {
+  const name = givenName(context, row);
+  const why = ownName(name);
+  if (why === null) return name;
+  // A row's name is wrong for that row, a flag's for all of them.
+  const problem = `${JSON.stringify(oneLine(name))}: ${why}.`;
+  throw context.args.on("action") ? new UsageError(`--action ${problem}`) : new ProblemError(problem);
+}
+
+function givenName({ args }: Context, row: Row): string {
   const column = args.text("action-column");
   if (column === undefined) return args.text("action") as string;
   const value = Object.hasOwn(row, column) ? row[column] : undefined;

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { isNevertwiceError, messageOf } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { readJson } from "../core/strict-json.ts";
+import type { ActionServices } from "../engine/action.ts";
 import { nevertwice, servicesOf } from "../nevertwice.ts";
 import type { ClaimedAttempt } from "../serve/attempts.ts";
 import { operationsOf } from "../serve/operations.ts";
@@ -11,6 +12,7 @@ import type { Context, Flags } from "./command.ts";
 import { UsageError } from "./exit.ts";
 import { readText } from "./foreign-text.ts";
 import { openLedger } from "./ledger.ts";
+import { checkLedger, NO_SECRET_FLAG } from "./secret-check.ts";
 import { ledgerOptions, SECRET_FLAGS } from "./secret-flags.ts";
 import { oneLine } from "./text.ts";
 
@@ -20,7 +22,7 @@ export type Answer = ClaimedAttempt | Outcome<unknown> | Absent;
 export const SHELL_LEASE = "30m";
 
 /** Of commands that act on the ledger as a program would. */
-export const ACTING_FLAGS: Flags = { agent: AGENT, ...SECRET_FLAGS };
+export const ACTING_FLAGS: Flags = { agent: AGENT, ...SECRET_FLAGS, ...NO_SECRET_FLAG };
 
 export const INTENT_FLAGS: Flags = {
   parts: {
@@ -90,7 +92,10 @@ export async function operate(context: Context, name: string, body: object): Pro
   });
   const ended = new AbortController();
   const forget = io.onInterrupt?.(() => ended.abort());
+  reportDuplicates(servicesOf(nt), (text) => context.note(oneLine(text)));
   try {
+    // These make keys, and write under them.
+    if (name === "claim" || name === "enqueue") await checkLedger(servicesOf(nt), { noSecret: args.on("no-secret") });
     const operation = operationsOf(servicesOf(nt)).find((one) => one.name === name);
     return (await operation?.run(body, { gone: () => false, signal: ended.signal })) as object;
   } catch (error) {
@@ -99,6 +104,16 @@ export async function operate(context: Context, name: string, body: object): Pro
     forget?.();
     await nt.close();
   }
+}
+
+/** A second success with another result: most likely two effects. The record has no place for it, so it is said. */
+export function reportDuplicates({ engine }: ActionServices, note: (text: string) => void): void {
+  engine.services.events.on((event) => {
+    if (event.type === "duplicate_detected")
+      note(
+        `duplicate_detected: ${event.action}: a second attempt reports success with another result: the effect may have happened twice. See: nevertwice show ${event.key}`,
+      );
+  });
 }
 
 /** What is wrong with a word of the command line is found by the operation. */

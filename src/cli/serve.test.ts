@@ -92,3 +92,58 @@ it("D7: a port that is taken is an error that says so", async () => {
     expect(second).toMatchObject({ code: 1, err: expect.stringContaining("Another program listens there") });
   });
 });
+
+const post = async (url: string, operation: string, body: object) => {
+  const headers = { authorization: "Bearer 0123456789abcdef", "content-type": "application/json" };
+  const answer = await fetch(`${url}/v1/${operation}`, { method: "POST", headers, body: JSON.stringify(body) });
+  return (await answer.json()) as { token: string; key: string; status: string };
+};
+const TOKEN = { NEVERTWICE_SERVE_TOKEN: "0123456789abcdef" };
+
+it("D7: a second success with another result is in its log, and in the settle command's notes", async () => {
+  const { err } = await serving([], TOKEN, async (url) => {
+    const first = await post(url, "claim", { action: "dup", parts: [1] });
+    await post(url, "settle", { token: first.token, as: "unknown" });
+    const second = await post(url, "claim", { action: "dup", parts: [1], doubt: "retry" });
+    await post(url, "settle", { token: second.token, as: "done", result: "m2" });
+    await post(url, "settle", { token: first.token, as: "done", result: "m1" });
+    const settled = await ledger.run(["settle", first.token, "--as", "done", "--result-text", "m1"]);
+    expect(settled.err).toMatch(/duplicate_detected: dup/);
+  });
+  expect(err.match(/duplicate_detected: dup: a second attempt reports success/g)).toHaveLength(1);
+});
+
+it("D7: a ledger whose records look made with a secret is not served or claimed on without it, and the reverse", async () => {
+  const env = { ...TOKEN, S: "a-secret-of-the-programs-0123456789" };
+  for (const id of ["a", "b", "c"])
+    await ledger.run(["enqueue", "mail", id, "--input", `{"to":"${id}"}`, "--secret-env", "S"], { env });
+  const refusal = /seem to be made with a secret.*--secret-env.*--no-secret/;
+  for (const command of [
+    ["serve", "--port", "0"],
+    ["claim", "mail", "d"],
+    ["enqueue", "mail", "d"],
+  ]) {
+    const { code, err } = await ledger.run(command, { env });
+    expect(code).not.toBe(0);
+    expect(err).toMatch(refusal);
+  }
+  expect((await ledger.run(["claim", "mail", "d", "--secret-env", "S"], { env })).code).toBe(0);
+  expect((await ledger.run(["claim", "mail", "d", "--no-secret"], { env })).code).toBe(0);
+  const other = await ledger.run(["claim", "mail", "d", "--secret-env", "OTHER"], {
+    env: { OTHER: "another-secret-0123456789-0123456789" },
+  });
+  expect(other.err).toMatch(/without this secret/);
+});
+
+it("D7: a ledger that cannot be used ends it at once, with the reason", async () => {
+  const nobody = "postgres://u@127.0.0.1:1/x";
+  const { code, out, err } = await ledger.run(["serve", "--port", "0", "--store", nobody], { env: TOKEN });
+  expect(code).not.toBe(0);
+  expect(out).toBe("");
+  expect(err).toMatch(/Start the server|ECONNREFUSED/);
+});
+
+it("D7: settle takes an empty --error", async () => {
+  const { out } = await ledger.run(["claim", "mail", "d"]);
+  expect(await ledger.run(["settle", out.trim(), "--as", "refused", "--error", ""])).toMatchObject({ code: 0 });
+});

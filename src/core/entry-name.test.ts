@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { callable, entryAction, entryLabel, entryOf } from "./entry-name.ts";
+import { callable, entryAction, entryLabel, entryOf, ownName } from "./entry-name.ts";
 
 describe("the name of an action in the ledger", () => {
   it("says what a user called", () => {
@@ -7,6 +7,12 @@ describe("the name of an action in the ledger", () => {
     expect(entryOf(entryAction("plan", "post"))).toEqual({ kind: "plan", name: "post" });
     expect(entryOf("send_mail")).toEqual({ kind: "action", name: "send_mail" });
     expect(entryOf("step:")).toEqual({ kind: "action", name: "step:" });
+  });
+
+  it("is the ledger's own where it begins so", () => {
+    for (const name of ["nevertwice.line", "run:x", "step:x", "job:x", "job-plan:x", "sequence:x"])
+      expect(ownName(name)).toMatch(/the ledger's own/);
+    for (const name of ["nevertwice", "runs:x", "send", "my.job:x"]) expect(ownName(name)).toBeNull();
   });
 
   it("is shown as what a program can call", () => {

@@ -69,3 +69,13 @@ export function entryLabel(action: string): string {
       return `${kind} ${name}`;
   }
 }
+
+/** Beginnings of names under which the ledger keeps records of its own. */
+export const OWN_NAMES: readonly string[] = ["nevertwice.", ...Object.values(PREFIXES)];
+
+/** Why a caller from outside may not use this name: the ledger keeps records of its own under it. Null: it may. */
+export function ownName(action: string): string | null {
+  const prefix = OWN_NAMES.find((one) => action.startsWith(one));
+  if (prefix === undefined) return null;
+  return `names that begin with "${prefix}" are the ledger's own (notes, runs, sequences, jobs), and records of yours would be taken for them. Choose another name`;
+}

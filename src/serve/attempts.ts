@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import type { Duration } from "../core/duration.ts";
 import { durationMs } from "../core/duration.ts";
+import { ownName } from "../core/entry-name.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { policyWarnings, resolvePolicy } from "../core/policy.ts";
@@ -97,6 +98,7 @@ export class Attempts {
     const { engine, defaults, used } = this.#services;
     const { ledger, warnings, newHolder } = engine.services;
     used();
+    requireFreeName(request.action, "claim");
     const definition = definitionOf(request);
     const { input } = request;
     const options: CallOptions = {
@@ -328,6 +330,12 @@ export function definitionOf(request: IntentRequest & Partial<ClaimRequest>): De
     ...(retry !== undefined && { retry }),
     ...(mark !== undefined && { mark }),
   });
+}
+
+/** Records under the ledger's own names are written by runs, sequences and jobs alone. */
+export function requireFreeName(action: string, where: string): void {
+  const why = ownName(action);
+  if (why !== null) throw invalid(`${where}: ${JSON.stringify(action)}: ${why}. Nothing was changed.`);
 }
 
 export function identityOf({ version, scope }: IntentRequest): CallOptions {

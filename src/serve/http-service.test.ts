@@ -61,8 +61,9 @@ describe("bad input is refused with what to do, and changes nothing", () => {
     ["settle", { token: "nta1_x", as: "not-sent", result: 1 }, /result goes with as: "done"/],
     ["settle", { token: "nta1_x", as: "done", error: { message: "x" } }, /error does not go with as: "done"/],
     ["settle", { token: "nta1_x", as: "refused", retryAfter: "1s" }, /retryAfter goes with as: "not-sent"/],
-    ["settle", { token: "nta1_x", as: "refused", error: "no" }, /settle: error takes an object; got "no"/],
-    ["settle", { token: "nta1_x", as: "refused", error: { name: "E" } }, /settle: error: message is missing/],
+    ["claim", { action: "run:x", parts: [1] }, /names that begin with "run:" are the ledger's own/],
+    ["claim", { action: "nevertwice.line", parts: [1] }, /are the ledger's own/],
+    ["enqueue", { action: "job:x", parts: [1], input: 1 }, /are the ledger's own.*Nothing was changed/],
     ["heartbeat", {}, /heartbeat: token is missing/],
     ["sent", { token: 7 }, /sent: token takes a text/],
     ["enqueue", { ...LEAD }, /enqueue: input is missing \(what the worker gets; null where/],
@@ -218,6 +219,42 @@ describe("what it says of itself", () => {
 });
 
 describe("its ends", () => {
+  it.each<[unknown, string]>([
+    [{ message: "nul \0, half \ud800" }, "nul \ufffd, half \ufffd"],
+    [{ message: "" }, "no message was given"],
+    [{ name: "E" }, "E"],
+    [{ name: "x".repeat(5_000), code: 5, message: "y", stack: "at …" }, "y"],
+    ["a text", "a text"],
+    [{}, "no message was given"],
+    [7, "7"],
+  ])("D7: the error %j does not cost the settlement", async (error, message) => {
+    const { ok } = await start();
+    const { token } = await ok("claim", LEAD);
+    const outcome = await ok("settle", { token, as: "refused", error });
+    expect(outcome).toMatchObject({ status: "failed", error: { message } });
+    const long = await ok("claim", LEAD);
+    const cut = await ok("settle", { token: long.token, as: "refused", error: { message: "x".repeat(600_000) } });
+    expect(cut).toMatchObject({ status: "failed" });
+  });
+
+  it.each<[unknown, boolean, boolean]>([
+    ["120", true, false],
+    ["Wed, 21 Oct 2099 07:28:00 GMT", true, false],
+    ["2m", true, false],
+    [null, false, false],
+    [-5, false, true],
+    ["soon", false, true],
+    [{}, false, true],
+    [true, false, true],
+  ])("D7: retryAfter %j does not cost the settlement", async (retryAfter, isLong, isWarned) => {
+    const { ok } = await start();
+    const { token } = await ok("claim", { ...LEAD, retry: { attempts: 3, backoff: "1ms" } });
+    const outcome = await ok("settle", { token, as: "not-sent", error: { message: "busy" }, retryAfter });
+    expect(outcome.status).toBe("failed");
+    expect((outcome.retryAt as number) - Date.now() > 60_000).toBe(isLong);
+    expect("warning" in outcome).toBe(isWarned);
+  });
+
   it("D7: a service that ended and was started again settles the attempts of before", async () => {
     const bench = openSqlite();
     const first = await served(bench.store);

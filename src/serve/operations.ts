@@ -5,7 +5,8 @@ import { toStoredError } from "../core/stored-error.ts";
 import { type ActionServices, createAction } from "../engine/action.ts";
 import { resolveDoubt } from "../engine/operate.ts";
 import { LONGEST_TOKEN } from "./attempt-token.ts";
-import { Attempts, type Caller, definitionOf, identityOf } from "./attempts.ts";
+import { Attempts, type Caller, definitionOf, identityOf, requireFreeName } from "./attempts.ts";
+import { type Details, storableDetails } from "./settlement-details.ts";
 import {
   checked,
   duration,
@@ -106,9 +107,12 @@ const SETTLE = {
       message: required(text(10_000), "what went wrong"),
       code: optional(text(LONGEST_NAME), "its code"),
     }),
-    "what went wrong, for people who look at the ledger",
+    "what went wrong, for people who look at the ledger. What is too long is cut, and what cannot be stored is replaced",
   ),
-  retryAfter: optional(duration(), "with not-sent or not-begun: not before this long from now"),
+  retryAfter: optional(
+    duration(),
+    "with not-sent or not-begun: not before this long from now. Also as in HTTP's Retry-After; what cannot be understood is left out, with a warning in the answer",
+  ),
 };
 
 const ENQUEUE = {
@@ -181,9 +185,16 @@ export function operationsOf(services: ActionServices): readonly Operation[] {
     operation("sent", 'The send mark of an attempt with mark "manual", right before the effect', TOKEN, "lease", {
       run: ({ token }) => attempts.sent(token),
     }),
-    operation("settle", "Says what became of an attempt", SETTLE, "outcome", {
-      run: async (body) => outcomeJson(await attempts.settle(body)),
-    }),
+    operation(
+      "settle",
+      "Says what became of an attempt",
+      SETTLE,
+      "outcome",
+      {
+        run: async (body) => outcomeJson(await attempts.settle(body)),
+      },
+      storableDetails,
+    ),
     operation("enqueue", "Records an intent for a worker, or for take", ENQUEUE, "outcome", {
       run: async (body) => outcomeJson(await enqueue(services, body)),
     }),
@@ -211,13 +222,20 @@ function operation<F extends Fields>(
   of: F,
   answers: AnswerKind,
   { run }: { run(body: ValuesOf<F>, caller: Caller): Promise<object> },
+  lenient: (body: unknown) => Details = (body) => ({ body, warning: null }),
 ): Operation {
-  return { name, summary, fields: of, answers, run: async (body, caller) => run(checked(body, of, name), caller) };
+  const perform = async (given: unknown, caller: Caller) => {
+    const { body, warning } = lenient(given);
+    const answer = await run(checked(body, of, name), caller);
+    return warning === null ? answer : { ...answer, warning };
+  };
+  return { name, summary, fields: of, answers, run: perform };
 }
 
 async function enqueue(services: ActionServices, body: ValuesOf<typeof ENQUEUE>): Promise<Outcome<unknown> | Absent> {
   const { engine, defaults } = services;
   const { runAt, delay, expires, priority, order, agent } = body;
+  requireFreeName(body.action, "enqueue");
   const action = createAction<unknown, unknown>(definitionOf(body), services);
   try {
     const { key } = await action.enqueue(body.input, {

@@ -184,6 +184,25 @@ eachStore("work taken from outside", (open) => {
     expect(await second).toEqual({ work: [] });
   });
 
+  it("D7: of takes that wait for the same only the first looks, and each gets its work when it is there", async () => {
+    const { ask, store } = start();
+    const lease = store.lease.bind(store);
+    let looks = 0;
+    store.lease = (query) => {
+      looks += 1;
+      return lease(query);
+    };
+    const waiting = Array.from({ length: 30 }, () => take(ask, { wait: "60s" }));
+    await until(() => looks >= 30, "each has looked once");
+    await new Promise((done) => setTimeout(done, 600));
+    // Ten times as many, if each looked for itself.
+    expect(looks).toBeLessThan(60);
+    const parts = Array.from({ length: 30 }, (_, at) => [`m-${at}`]);
+    for (const one of parts) await ask("enqueue", { ...MAIL, parts: one });
+    const taken = (await Promise.all(waiting)).flat();
+    expect(new Set(taken.map(({ key }: Answer) => key)).size).toBe(30);
+  });
+
   it("D7: work that was leased for a caller who has left is given back", async () => {
     const { ask, record } = start();
     const { key } = await ask("enqueue", MAIL);

@@ -14,8 +14,8 @@ import { giveBack, holdOf, leasedTurn, leaveToOthers, parkLeased, staleSince } f
 import { isInputMissing, missingInput } from "../engine/missing-input.ts";
 import { onlyOf } from "../engine/tenancy.ts";
 import { lookAgainAt, swapsOf, turnOf } from "../engine/turn.ts";
-import { workNews } from "../engine/work-news.ts";
 import { attemptIn, type Caller, type ClaimedAttempt, type ClaimRequest, holderOf } from "./attempts.ts";
+import { WaitingTakes } from "./waiting-takes.ts";
 
 export interface TakeRequest {
   readonly actions: readonly string[];
@@ -32,12 +32,12 @@ export interface TakeRequest {
 
 // Work that turns out to be stale, unreadable or not the first of its order, before it is said that there is none.
 const MOST_PASSED_OVER = 100;
-const POLL_MS = 250;
 const PAGE = 200;
 const MOST_PAGES = 10;
 
 export class Work {
   readonly #services: ActionServices;
+  readonly #waiting = new WaitingTakes();
 
   constructor(services: ActionServices) {
     this.#services = services;
@@ -56,19 +56,16 @@ export class Work {
       if (before.length > 0) return before;
     }
     const until = clock.monotonic() + durationMs(request.wait ?? 0, "take: wait");
-    for (;;) {
-      const taken = caller.signal.aborted ? [] : await engine.during(() => this.#takeNow(taking, caller));
-      const leftMs = until - clock.monotonic();
-      if (taken.length > 0 || leftMs <= 0 || caller.signal.aborted || underWay.closed)
-        return taken.map(({ attempt }) => attempt);
-      await workNews(
-        engine.services,
-        { actions: taking.actions, tenant: taking.tenant },
-        Math.min(leftMs, POLL_MS),
-        caller.signal,
-      );
-      if (underWay.closed) return [];
+    const look = () => engine.during(() => this.#takeNow(taking, caller));
+    const leftMs = () => until - clock.monotonic();
+    const { signal } = caller;
+    let taken = signal.aborted ? [] : await look();
+    if (taken.length === 0 && leftMs() > 0 && !signal.aborted && !underWay.closed) {
+      const { actions, tenant, policy } = taking;
+      const line = JSON.stringify([[...actions].sort(), tenant ?? null, policy.doubt]);
+      taken = await this.#waiting.wait(engine.services, { actions, tenant, line }, { leftMs, look, signal });
     }
+    return taken.map(({ attempt }) => attempt);
   }
 
   #takingOf(given: TakeRequest, holder: string): Taking {

@@ -38,6 +38,7 @@ describe("options", () => {
     [{ url: "postgres://a/b", schema: "" }, /schema is an empty string.*may not be set/],
     [{ url: "postgres://a/b", timeout: "soon" }, /not a duration/],
     [{ url: "postgres://a/b", rls: true }, /rls needs tenant/],
+    [{ url: "postgres://a/b", rls: true, tenant: "" }, /rls needs tenant/],
     [{ pool: {} as pg.Pool }, /not a Pool of pg/],
     [{ client: new pg.Pool() as unknown as pg.Client }, /A Pool goes into pool/],
     [{ sql: {} as postgres.Sql }, /not the sql of postgres.js/],

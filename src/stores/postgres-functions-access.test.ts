@@ -322,4 +322,22 @@ describe("D6: tenants behind row-level security", () => {
     expect(await call("SELECT count(DISTINCT tenant)::int FROM @.intents")).toBe(2);
     expect(await call("SELECT @.sweep()")).toMatchObject({ removed: 0 });
   });
+
+  it("D6: the empty setting that an ended transaction leaves behind is no tenant", async () => {
+    const { name, as } = await role();
+    const { schema, call } = await sqlLedger(place, ["--rls", "--grant", name]);
+    await call("SELECT @.enqueue('q', '[1]')");
+    await call("SELECT @.claim('a', '[1]')");
+    const left = "SELECT set_config('nevertwice.tenant', '', true)";
+    for (const one of [
+      "claim('a', '[2]')",
+      "try_claim('a', '[2]')",
+      "enqueue('q', '[2]')",
+      "status('a', '[1]')",
+      "take('{q}')",
+    ])
+      await expect(as(`SELECT ${schema}.${one}`, left), one).rejects.toThrow(/names no tenant/);
+    expect((await as(`SELECT * FROM ${schema}.intents`, left)).rows).toEqual([]);
+    expect((await as(`SELECT * FROM ${schema}.records`, left)).rows).toEqual([]);
+  });
 });

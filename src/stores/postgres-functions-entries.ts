@@ -65,6 +65,7 @@ BEGIN
   END IF;
   agent := @._agent(agent);
   secret := @._secret();
+  PERFORM @._free_name(action);
   id := @._intent(tenant, action, version, scope, parts, secret);
   print := @._print(payload, free, secret);
   terms := @._with(CASE WHEN until IS NOT NULL THEN json_build_object('notAfter', until) END, 'priority', CASE WHEN priority > 0 THEN to_json(priority) END);
@@ -166,6 +167,7 @@ BEGIN
   END IF;
   agent := @._agent(agent);
   secret := @._secret();
+  PERFORM @._free_name(action);
   id := @._intent(tenant, action, version, scope, parts, secret);
   print := @._print(payload, free, secret);
   FOR turn IN 1..5 LOOP

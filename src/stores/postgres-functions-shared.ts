@@ -1,5 +1,6 @@
 /** What the SQL functions share: which ledger, tenant and secret a call is about, and how an attempt is settled. `@.` is the schema. */
 import { LONGEST_AGENT } from "../core/agent-name.ts";
+import { OWN_NAMES } from "../core/entry-name.ts";
 import { CONTROLS, SPACES } from "./postgres-functions-provider-id.ts";
 
 const RESULT_BYTES = 1_048_576;
@@ -24,7 +25,7 @@ END`,
   `FUNCTION @._tenant(given text) RETURNS text LANGUAGE plpgsql AS
 DECLARE
   caller text := coalesce(nullif(current_setting('role', true), 'none'), session_user::text);
-  named text := current_setting('nevertwice.tenant', true);
+  named text := nullif(current_setting('nevertwice.tenant', true), '');
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = '@.records'::regclass AND p.polname = 'nevertwice_tenant')
     OR EXISTS (SELECT FROM pg_roles o WHERE o.rolname = caller AND (o.rolsuper OR o.rolbypassrls))
@@ -69,6 +70,13 @@ END`,
   // Written by a program with encrypt.
   `FUNCTION @._sealed(r @.records) RETURNS boolean LANGUAGE sql AS
 SELECT coalesce(left((r).input, 6) = 'ntseal', false) OR (r).doc ~ '^(\\[")?[0-9a-f]{8}[.]'`,
+
+  `FUNCTION @._free_name(action text) RETURNS void LANGUAGE plpgsql AS
+BEGIN
+  IF action ~ '^(${OWN_NAMES.map((one) => one.replace(".", "[.]")).join("|")})' THEN
+    PERFORM @._fail('INVALID_KEY', format('action: %s: names that begin so are the ledger''s own (notes, runs, sequences, jobs), and records of yours would be taken for them. Nothing was changed. Choose another name.', quote_literal(action)));
+  END IF;
+END`,
 
   // Whether a worker in SQL may have the row. What belongs to an order is left to the library, which keeps the order; what is
   // sealed, to those who have the key; what cannot be read, to a person: it must not stop the rows behind it.
@@ -117,6 +125,9 @@ BEGIN
   IF outcome = 'done' THEN
     -- A fact about success is welcome late and from any attempt, and told twice it is the same fact.
     IF r.state = 'confirmed' THEN
+      IF @._json(r.result) <> result THEN
+        RAISE WARNING USING MESSAGE = format('duplicate_detected: %s: a second attempt reports success with another result: the effect may have happened twice. The first result stays. See: nevertwice show %s', r.action, @._key_text(r.key)), DETAIL = 'DUPLICATE_DETECTED';
+      END IF;
       RETURN @._outcome(r, at);
     END IF;
     IF r.fence < 1 OR fence < 1 OR fence > r.fence THEN

@@ -35,6 +35,25 @@ function mailer(nt: Nevertwice, sent: Mail[] = []) {
 }
 
 describe("D6: enqueue", () => {
+  it("D6: names of the ledger's own are refused, and a second success with another result is a warning", async () => {
+    const ledger = await ledgerWith();
+    for (const name of ["nevertwice.line", "run:x", "job-plan:x"]) {
+      await expect(ledger.call(`SELECT @.claim('${name}', '[1]')`)).rejects.toThrow(/the ledger's own/);
+      await expect(ledger.call(`SELECT @.enqueue('${name}', '[1]')`)).rejects.toThrow(/the ledger's own/);
+    }
+    await ledger.call("SELECT @.claim('a', '[1]')");
+    await ledger.call(`SELECT @.settle_claim('a', '[1]', 'done', '{"id":1}')`);
+    const client = await connect(database.url);
+    const notices: string[] = [];
+    client.on("notice", ({ message = "" }) => notices.push(message));
+    const settle = (id: number) =>
+      client.query(`SELECT ${ledger.schema}.settle_claim('a', '[1]', 'done', '{"id":${id}}') AS it`);
+    await settle(1);
+    expect(notices).toEqual([]);
+    expect((await settle(2)).rows[0].it).toMatchObject({ status: "done", result: { id: 1 } });
+    expect(notices).toEqual([expect.stringMatching(/^duplicate_detected: a: a second attempt/)]);
+  });
+
   it("D6: a worker of the library runs what SQL enqueued, once, and a call finds the result", async () => {
     const ledger = await ledgerWith();
     const nt = program(ledger);

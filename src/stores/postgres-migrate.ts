@@ -23,6 +23,8 @@ export interface Found {
   /** Null: there is no ledger yet. */
   readonly state: SchemaState | null;
   readonly rls: boolean;
+  /** Its policies are those of an earlier release, which took an empty setting for a tenant. */
+  readonly oldPolicies: boolean;
   readonly standby: boolean;
   readonly clock: Observation;
 }
@@ -37,15 +39,18 @@ export async function look(connection: Connection, schema: string): Promise<Foun
        (SELECT c.relrowsecurity AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'nevertwice_tenant')
         FROM pg_class c WHERE c.oid = to_regclass($1::text))::text AS c2,
        (SELECT count(*) = 2 FROM pg_attribute a
-        WHERE a.attrelid = to_regclass($2::text) AND a.attname IN ('name', 'value') AND NOT a.attisdropped)::text AS c3`,
-    [`${quoteName(schema)}.records`, `${quoteName(schema)}.meta`],
+        WHERE a.attrelid = to_regclass($2::text) AND a.attname IN ('name', 'value') AND NOT a.attisdropped)::text AS c3,
+       EXISTS (SELECT FROM pg_policy p WHERE p.polrelid IN (to_regclass($1::text), to_regclass($3::text)) AND p.polname = 'nevertwice_tenant'
+         AND pg_get_expr(p.polqual, p.polrelid) NOT ILIKE '%nullif%')::text AS c4`,
+    [`${quoteName(schema)}.records`, `${quoteName(schema)}.meta`, `${quoteName(schema)}.watch`],
   );
   const clock = { askedAt, answeredAt: performance.now(), serverMs: Number(row?.c0) };
-  const { c1, c2, c3 } = row as Row;
+  const { c1, c2, c3, c4 } = row as Row;
   return {
     clock,
     standby: c1 === "true",
     rls: c2 === "true",
+    oldPolicies: c4 === "true",
     state: c3 === "true" ? await readState(connection, schema) : null,
   };
 }
@@ -70,11 +75,16 @@ export interface MigrateOptions {
 }
 
 /** What `migrate` would run now; empty: the schema is up to date. */
-export function pending({ state, rls }: Found, options: MigrateOptions): string[] {
+export function pending(found: Found, options: MigrateOptions): string[] {
+  const { state } = found;
   if (state !== null) isServed(state, options.where);
   const from = state?.version ?? 0;
   const statements = from >= SCHEMA_VERSION ? [] : migrationSql(options.schema, from);
-  return options.rls && !rls ? [...statements, ...rlsSql(options.schema)] : statements;
+  return options.rls && lacksPolicies(found) ? [...statements, ...rlsSql(options.schema)] : statements;
+}
+
+export function lacksPolicies({ rls, oldPolicies }: Found): boolean {
+  return !rls || oldPolicies;
 }
 
 /**

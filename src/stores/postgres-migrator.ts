@@ -2,7 +2,7 @@
 import { openDriver } from "./postgres-driver.ts";
 import { storeError } from "./postgres-errors.ts";
 import { dropFunctionsSql, functionsSql } from "./postgres-functions.ts";
-import { look, migrate, pending, whoseItIs } from "./postgres-migrate.ts";
+import { lacksPolicies, look, migrate, pending, whoseItIs } from "./postgres-migrate.ts";
 import { checkOptions } from "./postgres-options.ts";
 import { accessSql, quoteName, quoteText, rlsSql, SCHEMA_VERSION } from "./postgres-schema.ts";
 import { migrationScript } from "./postgres-script.ts";
@@ -64,7 +64,7 @@ export async function performMigration(options: MigrationOptions): Promise<Migra
       await driver.query(check);
       const found = await look(driver, schema);
       const lacks = pending(found, where).length > 0 || grants.length > 0;
-      const more = [...(rls && !found.rls ? rlsSql(schema) : []), ...grants];
+      const more = [...(rls && lacksPolicies(found) ? rlsSql(schema) : []), ...grants];
       const script = migrationScript({ schema, from: found.state?.version ?? 0, check, more });
       return { store, schema, version, statements: lacks ? [script] : [], ran: false };
     }

@@ -59,7 +59,7 @@ export function checkOptions(options: PostgresStoreOptions): Settings {
     );
   }
   checkClients(options);
-  // "" is a tenant here: row-level security then shows the records that have none.
+  // "" is a tenant here: the records that have none. Not with rls, where an empty setting names no tenant.
   if (tenant === undefined) requireGiven("postgresStore", options, ["tenant"]);
   // By default another ledger would be used, or rows of all tenants shown.
   requireGiven("postgresStore", options, ["schema", "rls"]);
@@ -70,7 +70,7 @@ export function checkOptions(options: PostgresStoreOptions): Settings {
   if (migrate !== "auto" && migrate !== "manual")
     throw wrong(`migrate is ${JSON.stringify(migrate)}; it takes "auto" or "manual"`);
   if (tenant !== undefined && typeof tenant !== "string") throw wrong("tenant takes a string");
-  if (rls && tenant === undefined)
+  if (rls && (tenant === undefined || tenant === ""))
     throw wrong(
       "rls needs tenant: row-level security shows a connection the rows of the tenant it names, and no others",
     );

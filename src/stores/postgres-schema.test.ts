@@ -79,8 +79,23 @@ describe("migrations", () => {
     const { url } = await freshDatabase();
     const { out } = await cli.run(["migrate", "--dump-sql", "--schema", 'odd "name"', "--rls"]);
     await (await connection(url)).query(out);
-    const store = open({ url, schema: 'odd "name"', migrate: "manual", tenant: "", rls: true });
+    const store = open({ url, schema: 'odd "name"', migrate: "manual", tenant: "a", rls: true });
     expect(await store.read(["x"])).toEqual([null]);
+  });
+
+  it("migrate --rls replaces policies that took an empty setting for a tenant", async () => {
+    const { url } = await freshDatabase();
+    await cli.run(["migrate", "--store", url, "--rls"]);
+    const admin = await connection(url);
+    const old = "tenant = current_setting('nevertwice.tenant', true)";
+    await admin.query(`ALTER POLICY nevertwice_tenant ON nevertwice.records USING (${old}) WITH CHECK (${old})`);
+    await cli.run(["migrate", "--store", url, "--rls"]);
+    const { rows } = await admin.query(
+      "SELECT qual, with_check FROM pg_policies WHERE policyname = 'nevertwice_tenant'",
+    );
+    expect(rows).toHaveLength(2);
+    for (const { qual, with_check } of rows) for (const one of [qual, with_check]) expect(one).toMatch(/nullif/i);
+    expect((await cli.run(["migrate", "--store", url, "--rls"])).out).toMatch(/up to date|nothing/i);
   });
 
   it("a separate migrator role: the program's own needs no right to create", async () => {

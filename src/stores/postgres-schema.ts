@@ -136,12 +136,13 @@ export function versionSql(schema: string, from: number, migrations: readonly Mi
 
 /**
  * Row-level security: a role that is not the table's owner sees and writes only rows of the tenant its transaction
- * names. Where none is named, nothing: a forgotten setting must not show everything.
+ * names. Where none is named, nothing: a forgotten setting must not show everything. Empty is none: it is what PostgreSQL
+ * leaves in the session when a transaction that named a tenant has ended.
  */
 export function rlsSql(schema: string): string[] {
   const [records, watch] = [`${quoteName(schema)}.records`, `${quoteName(schema)}.watch`];
-  const own = "tenant = current_setting('nevertwice.tenant', true)";
-  const ownMark = "name = 'tenant:' || current_setting('nevertwice.tenant', true)";
+  const named = "nullif(current_setting('nevertwice.tenant', true), '')";
+  const [own, ownMark] = [`tenant = ${named}`, `name = 'tenant:' || ${named}`];
   return [
     `ALTER TABLE ${records} ENABLE ROW LEVEL SECURITY`,
     `DROP POLICY IF EXISTS nevertwice_tenant ON ${records}`,

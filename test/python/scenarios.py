@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import ctypes
+import datetime
+import functools
 import json
 import os
 import signal
@@ -769,6 +771,188 @@ def suspended(id, lease):
         print(json.dumps({"event": "done"}), flush=True)
     except LeaseLost as error:
         print(json.dumps({"event": "lost", "message": str(error)}), flush=True)
+
+
+# ---- what would be recorded as done without having run ---------------------------------------------------------------
+
+
+@scenario
+def an_async_function_or_a_generator_is_refused_before_the_claim():
+    async def asends(*_):
+        send(id)
+
+    def yields(*_):
+        yield send(id)
+
+    async def ayields(*_):
+        yield send(id)
+
+    class Tool:
+        async def __call__(self, attempt):
+            send(id)
+
+    for effect in (asends, yields, ayields, Tool(), functools.partial(asends), functools.partial(yields)):
+        id = fresh()
+        with raises(Misuse, "Nothing was claimed"):
+            nt.call("send", [id], effect)
+        nt.enqueue(f"lazy-{id}", [id], {})
+        with raises(Misuse, "Nothing was claimed"):
+            nt.work({f"lazy-{id}": effect}, once=True)
+        assert status(id) == "absent" and status(id, f"lazy-{id}") == "queued"
+    for effect in (yields, ayields):
+        with raises(Misuse, "generator"):
+            nt.action("send", key=["x"])(effect)
+        with raises(Misuse, "generator"):
+            asyncio.run(nt.acall("send", [id], effect))
+        with raises(Misuse, "generator"):
+            asyncio.run(nt.awork({"send": effect}, once=True))
+    assert status(id) == "absent" and effects(id) == 0
+
+
+@scenario
+def a_callable_object_with_an_async_call_is_awaited():
+    class Tool:
+        async def __call__(self, id):
+            return send(id)
+
+    id = fresh()
+    tool = nt.action("send", key=["id"])(Tool())
+    assert [asyncio.run(tool(id)) for _ in range(2)] == [f"{id}#1"] * 2
+    assert effects(id) == 1
+
+
+@scenario
+def a_result_that_has_yet_to_run_is_never_done():
+    async def later():
+        send(id)
+
+    def generator():
+        yield send(id)
+
+    async def agenerator():
+        yield send(id)
+
+    for make in (later, generator, agenerator, lambda: map(send, [id]), lambda: functools.partial(later)()):
+        id = fresh()
+        with raises(Misuse, "not recorded as done", "held as unknown"):
+            nt.call("send", [id], lambda attempt: make())
+        assert status(id) == "unknown" and effects(id) == 0
+        id = fresh()
+        with raises(Misuse, "held as unknown"):
+            with nt.once("send", [id]) as attempt:
+                if attempt.run:
+                    attempt.result = make()
+        assert status(id) == "unknown"
+        action, failed = f"lazy-{id}", []
+        nt.enqueue(action, [id], {})
+        assert nt.work({action: lambda input: make()}, once=True, on_error=lambda attempt, error: failed.append(error)) == 1
+        assert isinstance(failed[0], Misuse) and status(id, action) == "unknown"
+        called = nt.action("send", key=["x"])(functools.partial(lambda y, x: make(), 1))
+        id = fresh()
+        with raises(Misuse):
+            called(x=id)
+        assert status(id) == "unknown" and effects(id) == 0
+
+
+@scenario
+def a_block_that_never_looks_is_reported_every_time():
+    id = fresh()
+    for turn in range(3):
+        with raises(Misuse, "if attempt.run", "done again" if turn else "recorded"):
+            with nt.once("send", [id]):
+                pass
+    with raises(KeyError):
+        with nt.once("send", [id]):
+            raise KeyError("what the block raises comes first")
+
+
+@scenario
+def wrong_options_and_arguments_are_refused_before_the_claim():
+    id = fresh()
+    for timeout in ("1s", 0, -1, True, float("nan")):
+        with raises(InvalidInput, "timeout"):
+            nt.call("send", [id], lambda attempt: send(id), timeout=timeout)
+        with raises(InvalidInput, "timeout"):
+            nt.take(["send"], wait=0, timeout=timeout)
+    with raises(Misuse, "effect(attempt)"):
+        nt.call("send", [id], lambda: send(id))
+    with raises(Misuse, "cannot be called"):
+        nt.call("send", [id], None)
+    action = f"arity-{id}"
+    nt.enqueue(action, [id], {})
+    for handler in (lambda: 1, lambda a, b: 1, lambda attempt: 1, None):
+        with raises(Misuse, "Nothing was claimed"):
+            nt.work({action: handler}, once=True)
+        with raises(Misuse, "Nothing was claimed"):
+            asyncio.run(nt.awork({action: handler}, once=True))
+
+    @nt.action("send", key=["id"])
+    def called(id, body):
+        send(id)
+
+    with raises(TypeError, "body"):
+        called(id)
+    assert status(id) == "absent" and status(id, action) == "queued" and effects(id) == 0
+
+
+# ---- a settlement is never lost for what comes with it ---------------------------------------------------------------
+
+
+class Unprintable(NotSent):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@scenario
+def an_error_that_cannot_be_stored_is_cleaned_and_settled():
+    named = type("E" * 500, (Refused,), {})
+    for raised in (Refused("nul \0 inside"), Refused("lone \ud800"), Refused("x" * 100_000), Refused(""), Refused("  "), named("long name"), Unprintable()):
+        id = fresh()
+        with raises(type(raised)):
+            with nt.once("send", [id]) as attempt:
+                if attempt.run:
+                    raise raised
+        assert status(id) == "failed", (raised.args, nt.status("send", [id]))
+
+
+@scenario
+def retry_after_is_taken_in_the_forms_that_occur():
+    soon, later = 0, 100_000
+    date = "Wed, 21 Oct 2099 07:28:00 GMT"
+    given = {"120": later, "  120 ": later, "2m": later, 120_000: later, datetime.timedelta(minutes=2): later, date: later,
+             -5: soon, "soon": soon, "": soon, True: soon, float("nan"): soon, float("inf"): soon, ("x",): soon, "-1": soon}  # fmt: skip
+    for retry_after, at_least in given.items():
+        id = fresh()
+        with raises(NotSent):
+            with nt.once("send", [id], retry={"attempts": 5, "backoff": "1ms"}) as attempt:
+                if attempt.run:
+                    raise NotSent("busy", retry_after=retry_after)
+        outcome = nt.status("send", [id])
+        assert outcome["status"] == "failed", outcome
+        pause = outcome["retryAt"] - time.time() * 1000
+        assert (pause > at_least) == (at_least > 0), (retry_after, pause)
+
+
+@scenario
+def a_result_that_cannot_be_written_is_done_with_a_warning():
+    circular, deep = [], []
+    circular.append(circular)
+    for _ in range(2_000):
+        deep = [deep]
+    for result in (circular, deep, float("nan"), 10**5000, object(), {1: 2}, "x" * 1_200_000, "x" * 3_000_000):
+        id = fresh()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            nt.call("send", [id], lambda attempt: (send(id), result)[1])
+        assert status(id) == "done" and effects(id) == 1
+        said = [str(one.message) for one in seen if one.category is ResultNotStored]
+        assert len(said) == 1 and "Nothing was" not in said[0], (str(result)[:20] if result is not circular else "", said)
+    id = fresh()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with raises(ResultNotStored):
+            nt.call("send", [id], lambda attempt: object())
+    assert status(id) == "done"
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ import { type Listen, serveHttp } from "../../serve/http-service.ts";
 import type { Command, Context } from "../command.ts";
 import { asUsage, EXIT, ProblemError, UsageError } from "../exit.ts";
 import { openLedger } from "../ledger.ts";
-import { ACTING_FLAGS } from "../outside.ts";
+import { ACTING_FLAGS, reportDuplicates } from "../outside.ts";
+import { checkLedger } from "../secret-check.ts";
 import { ledgerOptions } from "../secret-flags.ts";
 import { oneLine } from "../text.ts";
 import { tokenIn } from "../token-file.ts";
@@ -75,6 +76,9 @@ async function run(context: Context): Promise<number> {
     const asked = new Promise<void>((end) => {
       io.onInterrupt?.(end);
     });
+    reportDuplicates(servicesOf(nt), note);
+    // A ledger that cannot be used is said now, and not by every answer.
+    await checkLedger(servicesOf(nt), { noSecret: args.on("no-secret") });
     const allowHosts = args.all("allow-host");
     const service = await serveHttp({ services: servicesOf(nt), token, listen, allowHosts, note }).catch(notListening);
     // Written as it is: a note would have its secrets taken out.
