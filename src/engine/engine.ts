@@ -16,7 +16,7 @@ import { type Call, hasFormer, type Outside, queueAgainOf, rekeyed } from "./cal
 import { claimOf } from "./claim.ts";
 import { Drive, type Driven, type Finish } from "./drive.ts";
 import { rememberedError, withCause, withStoredCause } from "./error-memory.ts";
-import { about, by } from "./events.ts";
+import { about, unknownEvent } from "./events.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
 import { aliasSwapsOf, asFirstRecorded, followKey, type Located, locate, peek, whereItIs } from "./formerly.ts";
@@ -379,7 +379,7 @@ export class Engine {
         return this.#resend(call, stored as Stored, step.permit, fresh, budget);
       case "lapse": {
         const applied = await this.services.ledger.apply(stored, { type: "lapse" });
-        if (applied.ok) this.#emitUnknown(applied.stored.record);
+        if (applied.ok) this.services.events.emit(unknownEvent(applied.stored.record));
         return { stored: applied.stored, fresh };
       }
       case "probe":
@@ -524,11 +524,6 @@ export class Engine {
   #conflict(call: Call, differs: readonly string[]): Outcome<unknown> {
     this.services.events.emit({ type: "conflict", ...about(call), differs });
     return { status: "conflict", key: call.key, differs };
-  }
-
-  #emitUnknown(record: LedgerRecord): void {
-    const { action, key, attempt, why } = record;
-    this.services.events.emit({ type: "unknown", action, key, ...by(record), attempt, why: why ?? "" });
   }
 }
 

@@ -1,4 +1,5 @@
 /** What the engine tells those who watch. No event carries an input, a result or a key part (K6). */
+import type { LedgerRecord } from "../core/record.ts";
 import { redact } from "../core/redact.ts";
 import { outside } from "./context.ts";
 
@@ -88,6 +89,11 @@ export type EngineEvent =
   /** A record that cannot be read was met; said once for each. It guards its key still: calls for it are refused. */
   | { readonly type: "damaged"; readonly key: string; readonly message: string }
   | { readonly type: "warning"; readonly code: string; readonly action: string; readonly message: string };
+
+export function unknownEvent(record: LedgerRecord): EngineEvent {
+  const { action, key, attempt, why } = record;
+  return { type: "unknown", action, key, ...by(record), attempt, why: why ?? "" };
+}
 
 /** Work was added, or will have been when the caller's transaction commits: worth a look, now and for a while. */
 export function isEnqueued(event: EngineEvent): event is Extract<EngineEvent, { action: string }> {
