@@ -691,6 +691,28 @@ describe("D8: redis-set-nx", () => {
 });
 
 describe("D8: --from", () => {
+  it("an empty table with other columns, and bytes in a key, are refused; an error names the key of its row", async () => {
+    const cli = cliLedger();
+    const db = new DatabaseSync(join(cli.folder, "app.db"));
+    onTestFinished(() => db.close());
+    const load = (...flags: string[]) => cli.run(["import", "--from", "sqlite:app.db", ...flags]);
+    db.exec("CREATE TABLE agent_actions (id INTEGER, idempotency_key, action_type TEXT, created_at TEXT)");
+    const empty = await load("--as", "s1-actions");
+    expect([empty.code, empty.err]).toEqual([2, expect.stringContaining("agent_actions has no column status")]);
+    db.exec("ALTER TABLE agent_actions ADD COLUMN status TEXT");
+    db.exec("INSERT INTO agent_actions VALUES (1, x'00ff', 'send', '2026-01-01T00:00:00Z', 'completed')");
+    const bytes = await load("--as", "s1-actions");
+    expect([bytes.code, bytes.err]).toEqual([1, expect.stringMatching(/the column idempotency_key .* has bytes/)]);
+    db.exec("UPDATE agent_actions SET idempotency_key = 'order-7', status = 'odd'");
+    const odd = await load("--as", "s1-actions");
+    expect([odd.code, odd.err]).toEqual([
+      1,
+      expect.stringMatching(
+        /row 1: .*It is the row with idempotency_key "order-7", counted in the order of created_at/,
+      ),
+    ]);
+  });
+
   it("a table of any form, by the flags of a file; numbers as drivers give them", async () => {
     const { cli, load, sql } = await postgres(
       "CREATE TABLE sends (lead_id BIGINT, seq INT, status TEXT, sent_at TIMESTAMPTZ, message_id TEXT)",
@@ -730,7 +752,11 @@ describe("D8: --from", () => {
     [["--as", "s0-dedupe"], 2, /--from has no table agent_action_dedupe\. There are: sends\. Name it with --table/],
     [["--table", "sends"], 2, /import needs --action <name>/],
     [["--action", "x"], 2, /--from needs --table <name>/],
-    [["--as", "s0-dedupe", "--table", "sends"], 2, /has a column idempotency_key, and this row has none/],
+    [
+      ["--as", "s0-dedupe", "--table", "sends"],
+      2,
+      /the table sends has no column idempotency_key, which is needed\. The columns are: id/,
+    ],
     [["--as", "s0-dedup", "--table", "sends"], 2, /Did you mean s0-dedupe/],
     [["--as", "s0-dedupe", "--fields", "a"], 2, /--fields and --as do not go together/],
     [["--as", "s0-dedupe", "--sequence", "a"], 2, /--sequence is for --as s1-drip/],

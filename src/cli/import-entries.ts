@@ -52,12 +52,12 @@ export function keepMsOf({ args }: Context): number | null {
   return keep === undefined || keep === "forever" ? null : asUsage(() => durationMs(keep as Duration, "--keep"));
 }
 
-/** What is wrong with a row, with its place. */
-export function atPlace(error: unknown, { name, unit }: SourceFile, place: number): unknown {
+/** What is wrong with a row, with its place. `which`: how else it can be found. */
+export function atPlace(error: unknown, { name, unit }: SourceFile, place: number, which = ""): unknown {
   // CONFIG is about what the flags say, such as the name of the action.
   const isFlag = error instanceof UsageError || (isNevertwiceError(error) && error.code === "CONFIG");
   if (!isFlag && !(error instanceof ProblemError) && !isNevertwiceError(error)) return error;
-  const message = `${name}, ${unit} ${place}: ${error.message} Nothing was imported.`;
+  const message = `${name}, ${unit} ${place}: ${error.message} Nothing was imported.${which}`;
   return isFlag ? new UsageError(message, { cause: error }) : new ProblemError(message, { cause: error });
 }
 

@@ -11,7 +11,15 @@ import { ProblemError, UsageError } from "./exit.ts";
 import { atPlace, type Entry, type EntrySource, keepMsOf } from "./import-entries.ts";
 import type { SourceFile } from "./import-file.ts";
 import { PresetRow } from "./import-preset-row.ts";
-import { isPresetColumn, PRESETS, type Preset, type PresetFlags, type Reading } from "./import-presets.ts";
+import {
+  isPresetColumn,
+  KEY_COLUMNS,
+  PRESETS,
+  type Preset,
+  type PresetFlags,
+  type Reading,
+  renamed,
+} from "./import-presets.ts";
 import { columnsOf, type PlacedRow, type Row } from "./import-row.ts";
 import { type End, type Statuses, statusesWith, statusMap } from "./import-status.ts";
 import { refuseUnexplained } from "./import-status-column.ts";
@@ -111,7 +119,7 @@ export class PresetEntries implements EntrySource {
       refuseUnexplained(row, this.#explained(row));
       return readings;
     } catch (error) {
-      throw atPlace(error, this.#source, place);
+      throw atPlace(error, this.#source, place, this.#which(row));
     }
   }
 
@@ -121,14 +129,20 @@ export class PresetEntries implements EntrySource {
     return [...own, ...this.#ignored, ...[key, actionColumn, status, time].filter((one) => one !== undefined)];
   }
 
-  /** The key and the status may have another name. */
   #renamed(column: string): string {
-    const { key, status } = this.#flags;
-    if (column === "status") return status ?? column;
-    return (["idempotency_key", "key", "event_id", "subscriber_id"].includes(column) ? key : undefined) ?? column;
+    return renamed(column, this.#flags.key, this.#flags.status);
   }
 
-  async #entry({ place, breaks }: PlacedRow, reading: Reading): Promise<Entry> {
+  /** How the row can be found in its table, whose rows have no numbers. */
+  #which(row: Row): string {
+    const column = KEY_COLUMNS.map((name) => this.#renamed(name)).find((name) => Object.hasOwn(row, name));
+    if (this.#source.unit !== "row" || column === undefined) return "";
+    const { order } = this.#preset;
+    const by = order.length === 0 ? "" : `, counted in the order of ${order.join(", ")}`;
+    return ` It is the row with ${oneLine(column)} ${oneLine(JSON.stringify(row[column])).slice(0, 100)}${by}.`;
+  }
+
+  async #entry({ row, place, breaks }: PlacedRow, reading: Reading): Promise<Entry> {
     const { action, as, word, at, input, keepMs } = reading;
     try {
       if (input !== undefined && as !== "done") requireFitting(input);
@@ -147,7 +161,7 @@ export class PresetEntries implements EntrySource {
       const end = { as, word, place, at, ...(input !== undefined && as !== "done" && { input: digestOf(input) }) };
       return { place, action, intent, end, past, breaks };
     } catch (error) {
-      throw atPlace(error, this.#source, place);
+      throw atPlace(error, this.#source, place, this.#which(row));
     }
   }
 }

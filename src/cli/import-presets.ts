@@ -63,6 +63,14 @@ export interface Preset {
   read(row: PresetRow, flags: PresetFlags): readonly Reading[];
 }
 
+export const KEY_COLUMNS: readonly string[] = ["idempotency_key", "key", "event_id", "subscriber_id"];
+
+/** The key and the status may have another name. */
+export function renamed(column: string, key: string | undefined, status: string | undefined): string {
+  if (column === "status") return status ?? column;
+  return (KEY_COLUMNS.includes(column) ? key : undefined) ?? column;
+}
+
 type Named = Pick<Reading, "action" | "parts">;
 
 function byColumns(row: PresetRow, flags: PresetFlags, key: string, action: string): Named {

@@ -5,7 +5,7 @@ import { wallNow } from "../engine/real-timers.ts";
 import type { Context } from "./command.ts";
 import { UsageError } from "./exit.ts";
 import { openSource, type SourceFile } from "./import-file.ts";
-import type { Preset } from "./import-presets.ts";
+import { KEY_COLUMNS, type Preset, renamed } from "./import-presets.ts";
 import { matchOf, redisSource } from "./import-redis.ts";
 import { spooled } from "./import-spool.ts";
 import { postgresRows, sqliteRows, type TableQuery } from "./import-table.ts";
@@ -85,7 +85,16 @@ async function fromDatabase(context: Context, preset: Preset | null, from: strin
 }
 
 function query(context: Context, preset: Preset | null): TableQuery {
-  return { table: tableName(context.args.text("table"), preset), order: preset?.order ?? [] };
+  const { args } = context;
+  const named = ["key", "action-column", "status-column", "time-column"].flatMap((flag) => args.text(flag) ?? []);
+  const ofPattern = preset?.needs.map((column) => renamed(column, args.text("key"), args.text("status-column"))) ?? [];
+  const own = args.text("key");
+  return {
+    table: tableName(args.text("table"), preset),
+    order: preset?.order ?? [],
+    needs: [...ofPattern, ...named, ...args.list("fields")],
+    keys: [...(own === undefined ? KEY_COLUMNS : [own]), ...args.list("fields")],
+  };
 }
 
 function tableName(given: string | undefined, preset: Preset | null): string {

@@ -2,10 +2,10 @@
  * Rows of a database, read once and kept in a temporary file while they are imported: the import reads them three times, and
  * they must be the same each time. A transaction that is open for as long as that would hold up the database's own cleaning.
  */
-import { createReadStream } from "node:fs";
 import { type FileHandle, mkdtemp, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { StringDecoder } from "node:string_decoder";
 import { rowsOfLines, type SourceFile } from "./import-file.ts";
 
 const WRITE_BYTES = 256 * 1024;
@@ -45,6 +45,17 @@ async function writeAll(file: FileHandle, lines: AsyncIterable<string>): Promise
   await flush();
 }
 
-function textOf({ fd }: FileHandle): AsyncIterable<string> {
-  return createReadStream("", { fd, start: 0, autoClose: false, encoding: "utf8" }) as AsyncIterable<string>;
+const READ_BYTES = 64 * 1024;
+
+/** Not a stream of the descriptor: ended before its end, as by a bad row, it would close the file under its owner. */
+async function* textOf(file: FileHandle): AsyncIterable<string> {
+  const decoder = new StringDecoder();
+  const buffer = Buffer.alloc(READ_BYTES);
+  for (let at = 0; ; ) {
+    const { bytesRead } = await file.read(buffer, 0, READ_BYTES, at);
+    if (bytesRead === 0) break;
+    at += bytesRead;
+    yield decoder.write(buffer.subarray(0, bytesRead));
+  }
+  yield decoder.end();
 }

@@ -12,6 +12,10 @@ export interface TableQuery {
   readonly table: string;
   /** Rows come in the order of these columns, as far as the table has them. */
   readonly order: readonly string[];
+  /** Columns that are read, checked also where the table has no rows. */
+  readonly needs: readonly string[];
+  /** Columns that are part of the key: bytes in them are no text that a program has. */
+  readonly keys: readonly string[];
 }
 
 const ROWS_A_FETCH = 1_000;
@@ -89,7 +93,8 @@ export async function* postgresRows(address: string, query: TableQuery): AsyncIt
   }
 }
 
-async function* reading(connection: Connection, { table, order }: TableQuery): AsyncIterable<string> {
+async function* reading(connection: Connection, query: TableQuery): AsyncIterable<string> {
+  const { table, order, keys } = query;
   const ask = (text: string) => reached(() => connection.query(text));
   await ask("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
   await ask(
@@ -97,9 +102,15 @@ async function* reading(connection: Connection, { table, order }: TableQuery): A
   );
   const relation = table.split(".").map(quoted).join(".");
   const columns = (await ask(
-    `SELECT attname AS name, atttypid IN (20, 1700) AS long FROM pg_attribute WHERE attrelid = to_regclass(${literal(relation)}) AND attnum > 0 AND NOT attisdropped ORDER BY attnum`,
-  )) as readonly { readonly name: string; readonly long: boolean }[];
+    `SELECT attname AS name, atttypid IN (20, 1700) AS long, atttypid = 17 AS bytes FROM pg_attribute WHERE attrelid = to_regclass(${literal(relation)}) AND attnum > 0 AND NOT attisdropped ORDER BY attnum`,
+  )) as readonly { readonly name: string; readonly long: boolean; readonly bytes: boolean }[];
   if (columns.length === 0) throw await noTable(table, ask);
+  requireColumns(
+    query,
+    columns.map(({ name }) => name),
+  );
+  const bytes = columns.find((column) => column.bytes && keys.includes(column.name));
+  if (bytes !== undefined) throw bytesInKey(table, bytes.name);
   // As drivers give them to a program: bigint and numeric are text, because JavaScript cannot hold all of them.
   const list = columns.map(({ name, long }) => (long ? `${quoted(name)}::text AS ${quoted(name)}` : quoted(name)));
   const by = orderBy(
@@ -115,6 +126,20 @@ async function* reading(connection: Connection, { table, order }: TableQuery): A
     if (rows.length < ROWS_A_FETCH) break;
   }
   await ask("COMMIT");
+}
+
+function requireColumns({ table, needs }: TableQuery, columns: readonly string[]): void {
+  const missing = needs.find((column) => !columns.includes(column));
+  if (missing === undefined) return;
+  throw new UsageError(
+    `the table ${oneLine(table)} has no column ${oneLine(missing)}, which is needed. The columns are: ${columns.map(oneLine).join(", ")}. Nothing was imported.`,
+  );
+}
+
+function bytesInKey(table: string, column: string): ProblemError {
+  return new ProblemError(
+    `the column ${oneLine(column)} of ${oneLine(table)} has bytes (BLOB, bytea) in it, and a key is text: the calls of your program would not find them. Nothing was imported. Import from a view that has the key as your program writes it.`,
+  );
 }
 
 function orderBy(order: readonly string[], columns: readonly string[]): string {
@@ -183,7 +208,8 @@ interface ReadOnlyDatabase {
   close(): void;
 }
 
-export async function* sqliteRows(path: string, { table, order }: TableQuery): AsyncIterable<string> {
+export async function* sqliteRows(path: string, query: TableQuery): AsyncIterable<string> {
+  const { table, order, keys } = query;
   if (!existsSync(path)) throw new UsageError(`--from: there is no file ${oneLine(path)}.`);
   const { file } = loadDriver("--from sqlite:");
   const { DatabaseSync } = requireFile(file) as {
@@ -196,15 +222,22 @@ export async function* sqliteRows(path: string, { table, order }: TableQuery): A
       return db.prepare("SELECT name FROM pragma_table_info(?) ORDER BY cid").all(table) as { name: string }[];
     });
     if (columns.length === 0) throw missingTable(table, tablesOf(db));
-    const by = orderBy(
-      order,
-      columns.map(({ name }) => name),
-    );
+    const names = columns.map(({ name }) => name);
+    requireColumns(query, names);
+    for (const key of keys.filter((name) => names.includes(name))) {
+      const found = db.prepare(`SELECT 1 FROM ${quoted(table)} WHERE typeof(${quoted(key)}) = 'blob' LIMIT 1`).all();
+      if (found.length > 0) throw bytesInKey(table, key);
+    }
+    const by = orderBy(order, names);
     const statement = db.prepare(`SELECT * FROM ${quoted(table)}${by}`);
     statement.setReadBigInts(true);
     for (const row of statement.iterate()) yield JSON.stringify(row, asJson);
     db.exec("COMMIT");
   } catch (error) {
+    // Statements that were not read to their end would keep the lock beyond close().
+    try {
+      db.exec("ROLLBACK");
+    } catch {}
     throw await reached(() => Promise.reject(error)).catch((known: unknown) => known);
   } finally {
     db.close();
