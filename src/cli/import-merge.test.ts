@@ -20,6 +20,14 @@ const load = (rows: readonly object[], ...flags: string[]) => {
 
 const s = (status: string, more: object = {}) => ({ status, ...more });
 
+it("a row that says failed, of a record that says confirmed: reported, and left as it is", async () => {
+  await load([s("done")]);
+  const { out, code } = await load([s("failed")]);
+  expect(out).toContain("1 row says failed, its record says confirmed; left as it is.");
+  expect(code).toBe(0);
+  expect((await load([s("failed")], "--json")).json).toMatchObject({ known: 1, confirmedAgainst: 1 });
+});
+
 describe("rows of one key", () => {
   it.each([
     ["a retry that worked", [s("failed"), s("sent")], { confirmed: 1 }],

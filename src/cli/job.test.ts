@@ -248,7 +248,7 @@ describe("nevertwice run", () => {
     [["--job", "x", "--per", "day", "--result-file", "", ...sh("true")], /--result-file is blank/],
     [["--job", "x", "--per", "day"], /run needs a command after --: nevertwice run --job/],
     [["--job", "x", ...sh("true")], /run needs one of --per <window>, --cron <expression> and --slot <text>/],
-    [["--job", "x", "--per", "fortnight", ...sh("true")], /per is "fortnight"; it takes day, week, month, hour/],
+    [["--job", "x", "--per", "fortnight", ...sh("true")], /--per fortnight: it takes day, week, month, hour/],
     [["--job", "x", "--per", "day", "--tz", "Mars/Base", ...sh("true")], /Mars\/Base/],
     [["--job", "x", "--cron", "99 * * * *", ...sh("true")], /"99 \* \* \* \*" in the zone "UTC" is not a schedule/],
     [

@@ -28,6 +28,13 @@ describe("help", () => {
   });
 });
 
+it("a command that is not found is said once", async () => {
+  const { code, err } = await ledger.run(["run", "--job", "j", "--per", "day", "--", "nosuchcmd"]);
+  expect(code).toBe(127);
+  expect(err.match(/nosuchcmd: command not found/g)).toHaveLength(1);
+  expect(err).toContain("the command did not begin");
+});
+
 describe("a wrong command line exits 2 and says what was meant", () => {
   const K = "nt1_abcdefgh";
   const wrong: [argv: string[], message: RegExp][] = [
