@@ -35,7 +35,9 @@ eachStore("close() while the store is down", (open) => {
     });
     // The first tries have failed.
     let reads = 0;
-    faults.beforeRead = () => void (reads += 1);
+    faults.beforeRead = () => {
+      reads += 1;
+    };
     await new Promise((done) => setTimeout(done, 300));
     expect([isClosed, reads]).toEqual([false, 0]);
     faults.down = false;
