@@ -46,7 +46,7 @@ it("values of variables and flags are in no name, scope or file of the ledger", 
   const store = sqliteStore({ path: ledger });
   const { items } = await store.list({ limit: 10 });
   await store.close();
-  expect(items.map(({ record }) => record.action)).toEqual(["mail-server/send"]);
+  expect(items.map(({ record }) => record.action)).toEqual(["nevertwice.key", "mail-server/send"]);
   expect(JSON.stringify(items)).not.toContain("hunter2");
   expect(readFileSync(ledger).toString("latin1")).not.toContain("hunter2");
 });

@@ -135,6 +135,6 @@ eachStore("A6: from a provider's id to the intent", (open) => {
   it("refuses options that are none", async () => {
     const { nt } = open();
     await expect(nt.find({ providerId: "a", resultId: "b" } as never)).rejects.toThrow(/resultId/);
-    await expect(nt.find(undefined as never)).rejects.toThrow(/find\(\): providerId is undefined/);
+    await expect(nt.find(undefined as never)).rejects.toThrow(/find\(\) takes an object: find\(\{ providerId/);
   });
 });

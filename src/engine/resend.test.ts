@@ -81,7 +81,7 @@ eachStore("resend", (open) => {
   it.each([
     [{ after: 0 }, /after is 0; it takes a whole number from 1 on/],
     [{ after: 1.5 }, /after is 1\.5/],
-    [{ after: "1" as never }, /after is 1;/],
+    [{ after: "1" as never }, /after is the text "1"; it takes a whole number/],
     [{ version: 1 }, /version is 1; it takes a whole number from 2 on/],
     [{ after: 1, version: 3 }, /after is 1 and version is 3, which are two different resends/],
     [{ after: undefined as never }, /after/],

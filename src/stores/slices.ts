@@ -25,6 +25,27 @@ export function nextTurn(): Promise<void> {
   return new Promise((done) => setImmediate(done));
 }
 
+// A timer is this late at most, as one would be behind a slow function of the program's own.
+const LOOP_SHARE_MS = 25;
+
+/**
+ * How long work has been done on the event loop since it last turned. A store that answers at once lets a row of awaited
+ * calls go on without a turn, and no timer, heartbeat or request of the program would come in before its end.
+ */
+export class LoopShare {
+  #since: number | null = null;
+
+  /** True: wait for the next turn first. */
+  isSpent(now: number): boolean {
+    if (this.#since !== null) return now - this.#since > LOOP_SHARE_MS;
+    this.#since = now;
+    setImmediate(() => {
+      this.#since = null;
+    });
+    return false;
+  }
+}
+
 /**
  * Goes round all rows, a part at a time. Each tenant has a position of its own: with one for all, what one tenant's sweep
  * has passed another's would not look at.

@@ -281,6 +281,19 @@ describe("F46 schema", () => {
 });
 
 describe("sqliteStore", () => {
+  it.each(["write", "read"])("a long row of awaited %ss lets timers fire", async (what) => {
+    const { store } = open();
+    let fired = false;
+    setTimeout(() => {
+      fired = true;
+    }, 1);
+    for (let i = 0; !fired; i += 1) {
+      expect(i, "calls without a turn of the event loop").toBeLessThan(100_000);
+      if (what === "read") await store.read(["nt1_none"]);
+      else await store.write([{ record: sampleRecord({ key: `nt1_${i}` }), expected: null }]);
+    }
+  });
+
   it("says what is wrong with its options", () => {
     expect(() => sqliteStore({})).toThrow(/either path .* or database/);
     expect(() => sqliteStore({ path: "a.db", database: {} as SqliteHandle })).toThrow(/either path .* or database/);

@@ -26,7 +26,7 @@ import type {
   TransactionView,
 } from "../core/store.ts";
 import { setTimeout } from "../engine/real-timers.ts";
-import { nextTurn } from "./slices.ts";
+import { LoopShare, nextTurn } from "./slices.ts";
 import { type Conflicts, packBatch, resultsOf, versionsOf } from "./sqlite-batch.ts";
 import { isBusy, isSqliteHandle, isTransactionOpen, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import { checkpointQuietly, firstValue, ledgerPath, type OpenedFile, openFile, storeError } from "./sqlite-file.ts";
@@ -116,6 +116,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   #reader: SqliteThread | null = null;
   #look: SqliteLook | null = null;
   readonly #survey: SqliteSurvey;
+  readonly #share = new LoopShare();
   #closed = false;
   #offLoopUntil = 0;
   #commitMs = 0;
@@ -147,11 +148,13 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   }
 
   async read(keys: readonly string[]): Promise<(Stored | null)[]> {
+    if (this.#share.isSpent(performance.now())) await nextTurn();
     return this.#committed(({ ledger }) => ledger.read(keys));
   }
 
   async write(puts: readonly Put[]): Promise<PutResult[]> {
     if (puts.length === 0) return [];
+    if (this.#share.isSpent(performance.now())) await nextTurn();
     // What has just been tried on the loop, and met a lock there, is not tried there again.
     const here = puts === this.#declined ? null : this.writeNow(puts);
     this.#declined = null;
@@ -160,7 +163,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
 
   writeNow(puts: readonly Put[]): PutResult[] | null {
     const now = performance.now();
-    if (!this.#mayCommitHere(puts, now)) return null;
+    if (this.#share.isSpent(now) || !this.#mayCommitHere(puts, now)) return null;
     const settled = this.#commitHere(puts.map(encodePut), now);
     if (settled !== null) return this.#decoded(settled);
     this.#declined = puts;

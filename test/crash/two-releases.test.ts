@@ -19,7 +19,7 @@ const RELEASE = fileURLToPath(new URL("./release.mjs", import.meta.url));
 const LEADS = 60;
 const MAX_LIFE_MS = 500;
 const KILLS = 24;
-const ROUND_MS = 60_000;
+const ROUND_MS = 100_000;
 const DEPLOYS = [
   ["old", "new", "old", "new"],
   ["new", "later", "new", "later"],
@@ -49,12 +49,18 @@ function leadOf({ input }: LedgerRecord): string {
   return (JSON.parse((input as { json: string }).json) as { lead: string }).lead;
 }
 
-/** Processes of the releases, each killed after a while and started again; after so many kills they live to see everything settled. */
+/**
+ * Processes of the releases, each killed after a while and started again; after so many kills they live to see everything
+ * settled. Where all is settled before, there is more to do.
+ */
 async function deploy(
   releases: readonly string[],
-  order: { readonly ledger: string; readonly effects: string; readonly leads: readonly string[] },
+  order: { readonly ledger: string; readonly effects: string; readonly round: number },
   random: () => number,
-): Promise<{ kills: number; said: { event: string }[] }> {
+): Promise<{ kills: number; said: { event: string }[]; all: string[] }> {
+  const all: string[] = [];
+  const more = () => all.push(...Array.from({ length: LEADS }, (_, i) => `lead-${order.round}-${all.length + i}`));
+  more();
   const said: { event: string }[] = [];
   const end = Date.now() + ROUND_MS;
   let [kills, over] = [0, false];
@@ -67,7 +73,7 @@ async function deploy(
   });
   const lane = async (release: string) => {
     while (!over && Date.now() < end) {
-      const leads = [...order.leads].sort(() => random() - 0.5);
+      const leads = [...all].sort(() => random() - 0.5);
       const one = startProgram(RELEASE, { ...order, release, leads });
       const opened = await one.event("opened").catch(() => null);
       const settled = one.event("settled").then(
@@ -76,8 +82,10 @@ async function deploy(
       );
       const lifeMs = kills < KILLS ? random() * MAX_LIFE_MS : ROUND_MS;
       const life = new Promise<boolean>((done) => setTimeout(() => done(false), lifeMs).unref());
-      if (opened !== null && (await Promise.race([settled, life, isOver]))) finish();
-      else {
+      if (opened !== null && (await Promise.race([settled, life, isOver]))) {
+        if (kills < KILLS && leads.length === all.length) more();
+        else if (leads.length === all.length) finish();
+      } else {
         kills += 1;
         await one.kill();
       }
@@ -87,7 +95,7 @@ async function deploy(
   };
   await Promise.all(releases.map(lane));
   expect(over, "some intent is never settled").toBe(true);
-  return { kills, said };
+  return { kills, said, all };
 }
 
 const { url } = await freshDatabase();
@@ -104,8 +112,7 @@ it.each(Object.entries(LEDGERS))(
       const ledger = newLedger();
       const effects = `${temporaryFolder()}/effects`;
       writeFileSync(effects, "");
-      const leads = Array.from({ length: LEADS }, (_, i) => `lead-${round}-${i}`);
-      const { kills, said } = await deploy(releases, { ledger, effects, leads }, random);
+      const { kills, said, all: leads } = await deploy(releases, { ledger, effects, round }, random);
       const lines = readFileSync(effects, "utf8").split("\n").filter(Boolean);
       const twice = leads.filter((lead) => lines.filter((one) => one === lead).length > 1);
       expect(twice).toEqual([]);

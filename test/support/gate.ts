@@ -17,8 +17,12 @@ export function gate<T = void>(): Gate<T> {
 }
 
 /** Waits until the condition holds, or fails after a generous while. */
-export async function until(condition: () => boolean | Promise<boolean>, what = "the condition"): Promise<void> {
-  const end = performance.now() + 20_000;
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  what = "the condition",
+  mostMs = 20_000,
+): Promise<void> {
+  const end = performance.now() + mostMs;
   while (!(await condition())) {
     if (performance.now() > end) throw new Error(`${what} did not come about`);
     await new Promise((done) => setTimeout(done, 2));

@@ -71,7 +71,7 @@ function eventsOf(step, model) {
 }
 
 /** A session's id has the form of a UUID; the same thread is the same session, resumed when it is there already. */
-function sessionOf(world) {
+async function sessionOf(world) {
   const home = process.env.AGENT_HOME ?? join(tmpdir(), `nevertwice-claude-${new URL(world.url).port}`);
   const hex = createHash("sha256").update(world.thread).digest("hex");
   const id = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
@@ -79,15 +79,19 @@ function sessionOf(world) {
   mkdirSync(home, { recursive: true });
   const known = existsSync(marker);
   writeFileSync(marker, "");
-  return { home, ...(known ? { resume: id } : { sessionId: id }) };
+  return { home, ...(known && (await isWrittenDown(home, id)) ? { resume: id } : { sessionId: id }) };
 }
 
-/** The command outlives a killed program for a moment, and writes the conversation down meanwhile: resumed before, it is not found. */
-async function writtenDown({ home, resume }) {
+/**
+ * The command may outlive its program for a moment, and writes the conversation down meanwhile: resumed before, it is not
+ * found. Killed before it could, it has left none, and the session begins anew.
+ */
+async function isWrittenDown(home, id) {
   const folder = join(home, "projects");
   const found = () =>
-    existsSync(folder) && readdirSync(folder, { recursive: true }).some((file) => file.endsWith(`${resume}.jsonl`));
-  for (let look = 0; look < 1_000 && !found(); look += 1) await new Promise((done) => setTimeout(done, 10));
+    existsSync(folder) && readdirSync(folder, { recursive: true }).some((file) => file.endsWith(`${id}.jsonl`));
+  for (let look = 0; look < 300 && !found(); look += 1) await new Promise((done) => setTimeout(done, 10));
+  return found();
 }
 
 function following(signal) {
@@ -104,8 +108,7 @@ export async function run(world, steps) {
     content: [{ type: "text", text: JSON.stringify(await deliver(world, mail)) }],
   }));
   const server = { name: "mail", tools: [send] };
-  const { home, ...session } = sessionOf(world);
-  if (session.resume !== undefined) await writtenDown({ home, resume: session.resume });
+  const { home, ...session } = await sessionOf(world);
   const env = {
     ...process.env,
     HOME: home,
