@@ -109,7 +109,9 @@ class Execution implements Watcher<unknown>, Applying {
         if ("end" in prepared) return this.#ended(prepared.end);
         draft = prepared.draft;
       }
-      if (!this.#hasRoom() && !(await this.#pulse.renew())) return this.#ended(await this.#tooLate());
+      if (!this.#hasRoom() && !(await this.#pulse.renew())) {
+        return this.#ended(await (prepare === undefined && this.#record.queued ? this.#notBegun() : this.#tooLate()));
+      }
       this.#pulse.limit(policy.timeoutMs);
       this.#effect(draft);
       return null;
@@ -179,12 +181,18 @@ class Execution implements Watcher<unknown>, Applying {
    */
   async #tooLate(): Promise<End> {
     this.#leaseLost();
-    return this.#notSent(
-      new NevertwiceError("LEASE_LOST", "the process stood still past its lease; nothing was sent.", {
-        key: this.#call.key,
-      }),
-      null,
-    );
+    return this.#notSent(this.#stoodStill(), null);
+  }
+
+  /** None of the action's code has run: that says nothing about it, so a worker's work is due again at once, uncounted. */
+  async #notBegun(): Promise<End> {
+    this.#leaseLost();
+    return this.#putOff(this.#stoodStill(), { until: this.#services.ledger.instant().now, yieldsPlace: false });
+  }
+
+  #stoodStill(): NevertwiceError {
+    const { key } = this.#call;
+    return new NevertwiceError("LEASE_LOST", "the process stood still past its lease; nothing was sent.", { key });
   }
 
   #effect(draft: unknown, at = this.#services.ledger.instant()): void {

@@ -62,6 +62,27 @@ eachStore("unbegun work", (open) => {
     expect(seen).toEqual(Array(5).fill("sent"));
   });
 
+  it("a process that stood still between the mark and the effect gives it back: due at once, and not counted as a try", async () => {
+    let stalls = 1;
+    const wrote = (puts: readonly Put[]) => {
+      if (stalls === 0 || !puts.some(({ record }) => record.state === "sent")) return;
+      stalls -= 1;
+      clock.advance(1_000);
+    };
+    const { nt, clock, record } = open({ wrap: on({ wrote }) });
+    const sent: string[] = [];
+    const send = nt.action("mail", {
+      key: ["to"],
+      lease: "500ms",
+      timeout: "400ms",
+      run: async ({ to }: Mail) => void sent.push(to),
+    });
+    await send.enqueue({ to: "ann" });
+    await nt.worker().drain();
+    expect(sent).toEqual(["ann"]);
+    expect(await record(await send.keyOf({ to: "ann" }))).toMatchObject({ state: "confirmed", tries: 1, history: [] });
+  });
+
   it("ten ordered records leased and one begun: were the worker gone, nine are not sent", async () => {
     const { nt, store } = open();
     const { opened, open: release } = gate();

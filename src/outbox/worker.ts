@@ -392,6 +392,7 @@ class OutboxWorker implements Worker {
         break;
       case "retry":
         this.#counts.retried += 1;
+        if (this.#isDue(ending.at)) this.#postponed.add(record.key, ending.at);
         this.#lookAgainAt(ending.at);
         break;
       case "failed":
@@ -404,7 +405,7 @@ class OutboxWorker implements Worker {
         break;
       case "given-back":
         this.#counts.givenBack += 1;
-        if (ending.soon) this.#postponed.add(record.key, ending.at);
+        if (ending.soon || this.#isDue(ending.at)) this.#postponed.add(record.key, ending.at);
         this.#lookAgainAt(ending.at);
         break;
       case "moved":
@@ -414,6 +415,10 @@ class OutboxWorker implements Worker {
       const why = ending.as === "failed" ? { why: ending.why } : {};
       this.#emit({ type: "finished", action, key: record.key, as: ending.as, ...why });
     }
+  }
+
+  #isDue(at: number): boolean {
+    return at <= this.#engine.services.ledger.instant().now;
   }
 
   #over(): void {

@@ -72,7 +72,13 @@ export class Wakes {
 
   /** How waiters are woken, as soon as it is known. */
   async described(): Promise<string> {
-    await this.#started;
+    // The listening connection keeps no program alive, and nothing else may be open while this is waited for.
+    const awake = setInterval(() => {}, PROBE_MS);
+    try {
+      await this.#started;
+    } finally {
+      clearInterval(awake);
+    }
     return this.active ? "LISTEN/NOTIFY" : `polling: ${this.#whyNot}`;
   }
 
