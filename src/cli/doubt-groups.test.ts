@@ -1,13 +1,14 @@
 /** Doubts with the same error: put together by ls --doubt, settled in one decision by resolve --group. */
 import { join } from "node:path";
-import { NevertwiceError, nevertwice, type Store } from "nevertwice";
+import { type LedgerRecord, NevertwiceError, nevertwice, type Store } from "nevertwice";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { flushableRedisDb, freshDatabase } from "../../test/services/addresses.ts";
 import { CliLedger, keyLike } from "../../test/support/cli.ts";
 import { temporaryFolder } from "../../test/support/each-store.ts";
+import { kindOfDoubt, shapeOf } from "../core/doubt-cause.ts";
+import type { Put } from "../core/store.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { sampleRecord } from "../testing/index.ts";
-import { kindOfDoubt, shapeOf } from "./doubt-groups.ts";
 import { settleGroup } from "./resolve-group.ts";
 
 let ledger: CliLedger;
@@ -253,7 +254,8 @@ describe("resolve --group", () => {
           const own = Reflect.get(target, name) as unknown;
           if (typeof own !== "function") return own;
           return async (...args: unknown[]) => {
-            const error = name === "read" ? fails(args[0] as readonly string[]) : null;
+            const keys = name === "write" ? (args[0] as readonly Put[]).map(({ record }) => record.key) : [];
+            const error = name === "write" ? fails(keys) : null;
             if (error !== null) throw error;
             return own.apply(target, args);
           };
@@ -263,22 +265,34 @@ describe("resolve --group", () => {
     const doubt = (n: number) =>
       sampleRecord({ key: keyLike(`doubt0${n}`), state: "unknown", attempt: 1, createdAt: n, error });
     const { id } = kindOfDoubt(doubt(1));
-    const decision = { id, as: "not-done", before: Number.POSITIVE_INFINITY, isDated: false } as const;
-    const wanted = { ...decision, limit: Number.POSITIVE_INFINITY, signature: { by: "me", reason: "r" } };
+    const wanted = {
+      id,
+      as: "not-done",
+      fits: (record: LedgerRecord) => kindOfDoubt(record).id === id,
+      since: Number.NEGATIVE_INFINITY,
+      before: Number.POSITIVE_INFINITY,
+      limit: undefined,
+      signature: { by: "me", reason: "r" },
+    } as const;
     const filled = async () => {
       const store = memoryStore();
       for (const n of [1, 2, 3]) await store.write([{ record: doubt(n), expected: null }]);
       return store;
     };
     const [first, second, third] = [1, 2, 3].map((n) => keyLike(`doubt0${n}`));
-    // Read together with others, one damaged row spoils the whole read.
+    // Written together with others, one damaged row spoils the whole write.
     const damaged = failing(await filled(), (keys) => (keys.includes(second as string) ? new Error("damaged") : null));
-    const { settled, refused, stopped } = await settleGroup(damaged, { order: "oldest" }, wanted);
-    expect(settled.map(({ record }) => record.key)).toEqual([first, third]);
-    expect(refused).toMatchObject([{ stored: { record: { key: second } } }]);
+    const { settled, refused, stopped } = await settleGroup(damaged, { order: "oldest" }, wanted, {
+      named: true,
+    });
+    expect(settled.map(({ key }) => key)).toEqual([first, third]);
+    expect(refused).toMatchObject([{ key: second }]);
     expect(stopped).toBeNull();
     const gone = failing(await filled(), () => new NevertwiceError("STORE_UNAVAILABLE", "down"));
-    expect(await settleGroup(gone, { order: "oldest" }, wanted)).toMatchObject({ settled: [], stopped: "down" });
+    expect(await settleGroup(gone, { order: "oldest" }, wanted)).toMatchObject({
+      count: 0,
+      stopped: expect.stringContaining("did not answer"),
+    });
   });
 
   it("says what is missing or wrong", async () => {

@@ -1,8 +1,8 @@
 /** What doctor looks at: each check is fine, worth a note, or a problem that somebody has to deal with. */
+import { doubtBegan } from "../core/doubt-cause.ts";
 import { messageOf } from "../core/errors.ts";
 import { type InspectQuery, instantOf, type LedgerStats, type Store, type StoreTraits } from "../core/store.ts";
 import { hasDriver } from "../stores/sqlite-driver.ts";
-import { doubtBegan } from "./doubt-groups.ts";
 import { age, plural } from "./format.ts";
 import { nextByItself } from "./next-by-itself.ts";
 import { oneLine } from "./text.ts";
