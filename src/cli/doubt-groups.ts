@@ -40,9 +40,12 @@ export class DoubtGroups {
     });
   }
 
-  /** The largest first. */
+  /** The largest first; of the same size always in the same order. */
   list(): DoubtGroup[] {
-    return [...this.#groups.values()].sort((a, b) => b.count - a.count);
+    const order = (a: string, b: string) => (a < b ? -1 : Number(a > b));
+    return [...this.#groups.values()].sort(
+      (a, b) => b.count - a.count || order(a.action, b.action) || order(a.error, b.error),
+    );
   }
 }
 
@@ -55,14 +58,15 @@ export interface Grouped {
   readonly all: boolean;
 }
 
-/** `most`: about so many doubts are read. */
+/** `most`: about so many doubts are read. `skips`: which records are no decision of anybody's, and not counted. */
 export async function groupDoubts(
   store: Store,
   query: DoubtQuery,
   {
     most = Number.POSITIVE_INFINITY,
     progress = () => {},
-  }: { most?: number; progress?: (counted: number) => void } = {},
+    skips = () => false,
+  }: { most?: number; progress?: (counted: number) => void; skips?: (record: LedgerRecord) => boolean } = {},
 ): Promise<Grouped> {
   const groups = new DoubtGroups();
   let all = true;
@@ -71,7 +75,7 @@ export async function groupDoubts(
       all = items.length === 0;
       if (!all) break;
     }
-    for (const { record } of items) groups.add(record);
+    for (const { record } of items) if (!skips(record)) groups.add(record);
     progress(groups.counted);
   }
   return { groups: groups.list(), counted: groups.counted, beyond: groups.beyond, all };

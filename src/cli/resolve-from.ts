@@ -59,6 +59,9 @@ export async function resolveFrom(context: Context, refuseClearText: RefuseClear
   return applying.finish(file.name);
 }
 
+// File systems keep the time of the last tick, some only even seconds.
+const TIMESTAMP_SLACK_MS = 2_000;
+
 class DecisionFile {
   readonly name: string;
   readonly #path: string;
@@ -84,7 +87,7 @@ class DecisionFile {
     const { now } = instantOf(store);
     // On the ledger's clock, which may be another host's.
     const written = this.#writtenAt + (now - Date.now());
-    return Math.min(instantFlag(args, "before") ?? Math.ceil(written) + 1, now + 1);
+    return Math.min(instantFlag(args, "before") ?? written + TIMESTAMP_SLACK_MS, now + 1);
   }
 }
 
@@ -181,7 +184,7 @@ class Applying {
     if (before !== null)
       return `this decision was applied at ${localIso(before)}. The record was tried again, and is in doubt again: decide anew, with another reason`;
     if (doubtBegan(record) >= this.#before)
-      return `the record came into doubt at ${localIso(doubtBegan(record))}, after the decision was made (${localIso(this.#before - 1)}): look at it again. If the decision is about this doubt, say when it was made: --before <time>`;
+      return `the record came into doubt at ${localIso(doubtBegan(record))}, after the decision was made (${localIso(this.#before)}): look at it again. If the decision is about this doubt, say when it was made: --before <time>`;
     try {
       this.#refuseClearText(record, "result" in resolution ? { value: resolution.result } : undefined);
     } catch (error) {

@@ -13,6 +13,7 @@ import { EXIT, ProblemError, UsageError } from "./exit.ts";
 import { age, plural, shellWord, shortKey } from "./format.ts";
 import { instantFlag } from "./instant.ts";
 import { ledgerJson, requireStore } from "./ledger.ts";
+import { nextByItself } from "./next-by-itself.ts";
 import { endProgress, showProgress } from "./progress.ts";
 import { signatureOf } from "./signature.ts";
 import { actionLabel } from "./standing.ts";
@@ -88,7 +89,12 @@ export async function resolveGroup(context: Context, as: As): Promise<number> {
   }
   const given = wantedOf(context, as);
   const store = requireStore(context);
-  const wanted = { ...given, before: Math.min(given.before, instantOf(store).now + 1) };
+  const at = instantOf(store);
+  // Slots and runs that are run again by themselves need no decision: only where their action is named.
+  const needsOne = (record: LedgerRecord) =>
+    args.on("action") || given.id !== null || nextByItself(record, at) === null;
+  const fits = (record: LedgerRecord) => given.fits(record) && needsOne(record);
+  const wanted = { ...given, fits, before: Math.min(given.before, at.now + 1) };
   const progress = (count: number) =>
     showProgress(context.io, `${plural(count, "doubt")} ${wanted.signature ? "settled" : "found"}`);
   const query = queryOf(context);

@@ -85,16 +85,22 @@ function saysSomething(shape: string): boolean {
 
 const MESSAGE_READ = 500;
 
+// "within 480 ms" is no status.
+const MEASURE =
+  /^\s?(?:%|(?:ms|milliseconds?|s|secs?|seconds?|min|minutes?|h|hours?|bytes?|[kmg]i?b|times|attempts|tries|rows|items|records|tokens|characters|chars)\b)/i;
+
 /**
- * Quoted values, addresses, and every word with a digit in it vary from call to call. A lone 4xx or 5xx stays: it is likely
- * an HTTP status, and a 400 and a 500 want different decisions.
+ * Quoted values, addresses, and every word with a digit in it vary from call to call. A lone 4xx or 5xx stays, unless it
+ * counts something: it is likely an HTTP status, and a 400 and a 500 want different decisions.
  */
 export function shapeOf(message: string): string {
   return message
     .slice(0, MESSAGE_READ)
     .replace(/"[^"]*"|`[^`]*`|“[^”]*”|(?<!\w)'[^']*'(?!\w)/g, "…")
     .replace(/\S+@\S+|\b[a-z][a-z0-9+.-]*:\/\/\S+/gi, "…")
-    .replace(/[\w-]*\d[\w-]*/g, (word) => (/^[45]\d\d$/.test(word) ? word : "#"))
+    .replace(/[\w-]*\d[\w-]*/g, (word, at: number, text: string) =>
+      /^[45]\d\d$/.test(word) && !MEASURE.test(text.slice(at + word.length)) ? word : "#",
+    )
     .replace(/\s+/g, " ")
     .trim();
 }

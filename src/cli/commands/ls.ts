@@ -116,7 +116,7 @@ async function run(context: Context): Promise<number> {
 }
 
 function noGroups({ args }: Context) {
-  if (args.on("group")) return { counted: 0, groups: [], beyond: 0 };
+  if (args.on("group")) return { counted: 0, groups: [], beyond: 0, again: 0 };
   return args.on("doubt") && !args.on("cursor") ? { groups: [], allGrouped: true } : {};
 }
 
