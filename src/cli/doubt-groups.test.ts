@@ -59,6 +59,8 @@ describe("the kind of an error", () => {
     ["cannot reach https://a.example/x?y=1", "cannot reach https://b.example/z"],
     ["no answer within 463 ms", "no answer within 1200 ms"],
     ["gave up after 500 attempts", "gave up after 17 attempts"],
+    ["socket hang up (request 409)", "socket hang up (request 7)"],
+    ["no order #512 of account: 404", "no order #9 of account: 7"],
   ])("is the same for %s and %s", (one, other) => {
     expect(shapeOf(one)).toBe(shapeOf(other));
   });
@@ -67,6 +69,8 @@ describe("the kind of an error", () => {
     ["invalid email", "invalid name"],
     ["Request failed with status code 400", "Request failed with status code 500"],
     ["500 Server Error", "400 Server Error"],
+    ["request failed: 500", "request failed: 400"],
+    ["the server answered 503", "the server answered 404"],
     ["don't send", "can't send"],
   ])("differs for %s and %s", (one, other) => {
     expect(shapeOf(one)).not.toBe(shapeOf(other));

@@ -14,6 +14,8 @@ const LOG_MS = 10_000;
 const BAR = 24;
 const SHOWN = 20;
 const IN_BETWEEN = 3;
+// The first input also waits for what starts: a rate of its own would promise hours.
+const LEAST_TO_RECKON = 5;
 
 export class EachView {
   readonly #context: Context;
@@ -45,10 +47,11 @@ export class EachView {
     showProgress(io, this.#bar() + this.#text(progress));
   }
 
-  failed({ status, key, why }: EachFailure<unknown>, line: number): void {
+  failed({ status, key, why, error }: EachFailure<unknown>, line: number): void {
     const of = key === undefined ? "" : ` (${shortKey(key)})`;
     if (status === "failed") this.#fail("failed", line, messageOf(why), `line ${line}${of} failed`);
-    else this.#fail("in doubt", line, messageOf(why), `line ${line}${of} is in doubt`);
+    // The error tells one doubt from another; why it is a doubt is the same for many.
+    else this.#fail("in doubt", line, messageOf(error ?? why), `line ${line}${of} is in doubt`);
   }
 
   broken(line: number, why: string): void {
@@ -104,7 +107,7 @@ export class EachView {
   #text(progress: EachProgress): string {
     const { rate } = progress;
     const left = this.#total === null ? 0 : this.#total - this.#done(progress);
-    const time = rate > 0 && left > 0 ? `, ${age((left / rate) * 1_000)} left` : "";
+    const time = rate > 0 && left > 0 && progress.done >= LEAST_TO_RECKON ? `, ${age((left / rate) * 1_000)} left` : "";
     return `${countsText(progress, this.#broken)}, ${rateText(rate)}${time}`;
   }
 

@@ -42,7 +42,10 @@ export async function resolveFrom(context: Context, refuseClearText: RefuseClear
   const file = new DecisionFile(context);
   const store = requireStore(context);
   const applying = new Applying(context, store, file.decidedBefore(context, store), refuseClearText);
-  const missing = { by: by || "somebody", reason: (args.text("reason") ?? "").trim() || (args.on("yes") ? "" : "…") };
+  const missing = {
+    by: by || "somebody",
+    reason: (args.text("reason") ?? "").trim() || (args.on("yes") ? "" : NO_REASON),
+  };
   try {
     for await (const line of jsonLines(file.chunks())) {
       await applying.take(readDecision(line, missing));
@@ -98,6 +101,8 @@ interface Group {
   count: number;
 }
 
+// Of a line in a dry run, which needs none.
+const NO_REASON = "…";
 const AT_ONCE = 20;
 const MOST_DECIDED = 100_000;
 const MOST_GROUPS = 1_000;
@@ -119,6 +124,7 @@ class Applying {
   readonly #decided = new Map<string, string>();
   #batch: Decision[] = [];
   #lines = 0;
+  #lacksReason = false;
   #settled = 0;
   #unchanged = 0;
   #refusedCount = 0;
@@ -209,6 +215,7 @@ class Applying {
       return;
     }
     this.#settled += 1;
+    this.#lacksReason ||= resolution.reason === NO_REASON;
     const omitted =
       now?.result !== undefined && now.result !== null && "omitted" in now.result ? now.result.omitted : null;
     if (omitted !== null) this.#notes.push({ line, key, why: `settled, but its result was not stored: ${omitted}` });
@@ -275,10 +282,16 @@ class Applying {
     const of = `of ${plural(this.#lines, "decision")} in ${oneLine(name)}`;
     if (this.#dryRun) line(`${this.#settled} ${of} would be applied. Nothing was changed.`);
     else
-      line(this.#settled === 0 ? `Nothing was changed by the ${of.slice(3)}.` : `${this.#settled} ${of} were applied.`);
+      line(
+        this.#settled === 0
+          ? `Nothing was changed by the ${of.slice(3)}.`
+          : `${this.#settled} ${of} ${were(this.#settled)} applied.`,
+      );
     if (this.#unchanged > 0) line(`${this.#unchanged} of them: the record is settled so already, and stays as it is.`);
     if (this.#refusedCount > 0)
-      line(`${this.#refusedCount} of them ${this.#dryRun ? "would not be" : "were not"} applied.`);
+      line(
+        `${this.#refusedCount} of them ${this.#dryRun ? "would not be" : `${were(this.#refusedCount)} not`} applied.`,
+      );
     for (const one of [...refused.slice(0, SHOWN), ...this.#notes.slice(0, SHOWN)])
       note(`line ${one.line}${one.key === undefined ? "" : ` (${oneLine(shortKey(one.key))})`}: ${oneLine(one.why)}`);
     if (this.#refusedCount > SHOWN)
@@ -286,10 +299,13 @@ class Applying {
     if (this.stopped !== null) note(`The rest is as it was: ${oneLine(this.stopped)}`);
     if (!this.#dryRun || this.#settled === 0) return;
     const kept = keptFilters(this.#context, ["tenant", "before", "by", "reason"]);
+    if (this.#lacksReason) kept.push("--reason '…'");
     line("Apply them:");
     line(`  ${suggest(["resolve", `--from ${shellWord(name)}`, ...kept, "--yes"].join(" "))}`);
   }
 }
+
+const were = (count: number) => (count === 1 ? "was" : "were");
 
 /** When this very decision was written down; null: it was not, as far as the history goes back. */
 function appliedAt({ history }: LedgerRecord, { as, by, reason }: Resolution<unknown>): number | null {

@@ -393,7 +393,7 @@ describe("resolve --from", () => {
     const dry = await from(lines);
     expect([dry.code, dry.err]).toEqual([0, ""]);
     expect(dry.out).toContain("2 of 2 decisions in decisions.jsonl would be applied");
-    expect(dry.out).toContain("nevertwice resolve --from decisions.jsonl --yes");
+    expect(dry.out).toContain("nevertwice resolve --from decisions.jsonl --reason '…' --yes");
     const { code, err } = await from(lines, "--yes");
     expect([code, err]).toEqual([1, expect.stringMatching(/line 1 .*reason is missing/)]);
     expect([await stateOf(0), await stateOf(1)]).toEqual(["unknown", "confirmed"]);
@@ -430,7 +430,7 @@ describe("resolve --from", () => {
     });
     const first = await send.attempt({ to: "ada" });
     const decision = { key: first.key, as: "not-done" };
-    expect((await from([decision], ...sign, "--yes")).out).toContain("1 of 1 decision in decisions.jsonl were applied");
+    expect((await from([decision], ...sign, "--yes")).out).toContain("1 of 1 decision in decisions.jsonl was applied");
     expect((await from([decision], ...sign, "--yes")).out).toContain("Nothing was changed by the 1 decision");
     expect(await send.attempt({ to: "ada" })).toMatchObject({ status: "unknown", attempt: 2 });
     const again = await from([decision], ...sign, "--yes");

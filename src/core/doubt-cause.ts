@@ -85,13 +85,19 @@ function saysSomething(shape: string): boolean {
 
 const MESSAGE_READ = 500;
 
-// "within 480 ms" is no status.
+// Neither "within 480 ms" nor "order 480" is a status. In doubt it is one: two causes too many cost less than one too few.
+const NAMED =
+  /\b(?:request|order|account|user|customer|lead|contact|invoice|payment|message|mail|job|task|item|line|row|record|page|batch|port|pid|process|id|no\.?|number|nr\.?)[\s:=#]*$/i;
 const MEASURE =
   /^\s?(?:%|(?:ms|milliseconds?|s|secs?|seconds?|min|minutes?|h|hours?|bytes?|[kmg]i?b|times|attempts|tries|rows|items|records|tokens|characters|chars)\b)/i;
 
+function isStatus(word: string, before: string, after: string): boolean {
+  return /^[45]\d\d$/.test(word) && !NAMED.test(before) && !MEASURE.test(after);
+}
+
 /**
  * Quoted values, addresses, and every word with a digit in it vary from call to call. A lone 4xx or 5xx stays, unless it
- * counts something: it is likely an HTTP status, and a 400 and a 500 want different decisions.
+ * counts or names something: it is likely an HTTP status, and a 400 and a 500 want different decisions.
  */
 export function shapeOf(message: string): string {
   return message
@@ -99,7 +105,7 @@ export function shapeOf(message: string): string {
     .replace(/"[^"]*"|`[^`]*`|“[^”]*”|(?<!\w)'[^']*'(?!\w)/g, "…")
     .replace(/\S+@\S+|\b[a-z][a-z0-9+.-]*:\/\/\S+/gi, "…")
     .replace(/[\w-]*\d[\w-]*/g, (word, at: number, text: string) =>
-      /^[45]\d\d$/.test(word) && !MEASURE.test(text.slice(at + word.length)) ? word : "#",
+      isStatus(word, text.slice(0, at), text.slice(at + word.length)) ? word : "#",
     )
     .replace(/\s+/g, " ")
     .trim();

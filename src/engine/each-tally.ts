@@ -1,6 +1,6 @@
 /** What `each` counts while it runs: the fates of its inputs, how fast they come, and failures in a row. */
 import type { Outcome } from "../core/outcome.ts";
-import { isRemembered } from "./error-memory.ts";
+import { causeOf, isRemembered } from "./error-memory.ts";
 
 export interface EachCounts {
   /** Inputs taken so far whose fate is known. */
@@ -36,6 +36,8 @@ export interface EachTrouble<I> {
 export interface EachFailure<I> extends EachTrouble<I> {
   /** failed: surely did not happen · unknown: may have happened */
   readonly status: "failed" | "unknown";
+  /** Of a doubt: the error that led to it, where there was one. */
+  readonly error?: unknown;
 }
 
 export interface EachReport<I> extends EachCounts {
@@ -91,7 +93,7 @@ export class Tally<I> {
     const failure = this.#failureOf({ index, input, ...("key" in fate && { key: fate.key }) }, fate);
     this.#watch(fate, failure);
     if (failure === null) return null;
-    const { status, ...trouble } = failure;
+    const { status, error: _, ...trouble } = failure;
     this.#counts[status === "failed" ? "failed" : "inDoubt"] += 1;
     const kept = status === "failed" ? this.#failed : this.#doubts;
     if (kept.length < this.#options.keep) kept.push(trouble);
@@ -109,7 +111,7 @@ export class Tally<I> {
       case "conflict":
         return { ...of, status: "failed", why: `conflict: differs in ${fate.differs.join(", ")}` };
       case "unknown":
-        return { ...of, status: "unknown", why: fate.why };
+        return { ...of, status: "unknown", why: fate.why, ...errorBehind(fate) };
       default:
         this.#counts.elsewhere += 1;
         return null;
@@ -122,7 +124,8 @@ export class Tally<I> {
     if (failure === null || !this.#isOfProvider(fate)) return;
     this.#inARow += 1;
     const { stopAfter } = this.#options;
-    if (stopAfter > 0 && this.#inARow >= stopAfter) this.#stopped ??= { inARow: this.#inARow, why: failure.why };
+    if (stopAfter > 0 && this.#inARow >= stopAfter)
+      this.#stopped ??= { inARow: this.#inARow, why: failure.error ?? failure.why };
   }
 
   #isOfProvider(fate: Fate): boolean {
@@ -143,6 +146,11 @@ export class Tally<I> {
     const stopped = complete || this.#stopped === undefined ? {} : { stopped: this.#stopped };
     return { ...this.#counts, complete, ...stopped, failedInputs, inDoubtInputs };
   }
+}
+
+function errorBehind(outcome: object): { readonly error?: unknown } {
+  const error = causeOf(outcome);
+  return error === undefined ? {} : { error };
 }
 
 const WINDOW_MS = 20_000;

@@ -15,6 +15,8 @@ import { oneLine, wrap } from "../text.ts";
 
 // As many as are under way at once, unless told otherwise: a provider that is down has failed all of them.
 const DEFAULT_STOP_AFTER = 20;
+// More than anybody settles one by one.
+const MANY_DOUBTS = 20;
 
 export const each: Command = {
   name: "each",
@@ -191,7 +193,8 @@ class Run {
         line(one);
       line("To go on whatever fails: --stop-after never");
     } else if (!report.complete) line(`Stopped before the end. ${again}`);
-    if (report.inDoubt > 0) line(`Settle the doubts:\n  ${suggest("ls --doubt", this.#store())}`);
+    const listing = report.inDoubt > MANY_DOUBTS ? "ls --doubt --group" : "ls --doubt";
+    if (report.inDoubt > 0) line(`Settle the doubts:\n  ${suggest(listing, this.#store())}`);
   }
 
   #tellBroken(failedFile: FailedFile | null): void {
