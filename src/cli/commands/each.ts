@@ -115,7 +115,9 @@ class Run {
   async go(given: { readonly concurrency?: number; readonly stopAfter: number }): Promise<number> {
     const { io, args } = this.#context;
     const failedFile = FailedFile.open(this.#context);
-    const total = (await this.#stdin.file?.countLines()) ?? null;
+    // Where nobody sees how far it is, the file is read once.
+    const isSeen = io.stderr.isTTY || !args.on("json");
+    const total = isSeen ? ((await this.#stdin.file?.countLines()) ?? null) : null;
     const view = new EachView(this.#context, total);
     const abort = new AbortController();
     const stop = io.onInterrupt?.(() => {
