@@ -35,6 +35,7 @@ import { PAST } from "./engine/past.ts";
 import { Payloads } from "./engine/payloads.ts";
 import { ProviderIds } from "./engine/provider-ids.ts";
 import { Heart } from "./engine/pulse.ts";
+import { type ResolveFilter, type ResolveReport, resolveAll } from "./engine/resolve-all.ts";
 import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all.ts";
 import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
 import { SweepLoop, type SweepWork } from "./engine/sweep-loop.ts";
@@ -58,10 +59,10 @@ export interface NevertwiceOptions {
   readonly store?: string | Store;
   /**
    * Part of every key; a call may name another. Everything else keeps to this tenant's records: workers, queues, sweeps,
-   * retryAll, and what is looked up or settled by key.
+   * retryAll, resolveAll, and what is looked up or settled by key.
    */
   readonly tenant?: string;
-  /** With `tenant`: workers, queues, sweeps, retryAll and lookups by key serve all tenants; calls still carry `tenant`. */
+  /** With `tenant`: workers, queues, sweeps, retryAll, resolveAll and lookups by key serve all tenants; calls still carry `tenant`. */
   readonly tenants?: "all";
   /** Makes keys unguessable (HMAC). Changing it changes every key. */
   readonly secret?: string | Uint8Array;
@@ -113,6 +114,8 @@ export interface Nevertwice {
   find(query: FindQuery): Promise<readonly Found[]>;
   /** Brings a failed record back. */
   retry(target: { readonly key: string }, signature: Signature): Promise<Outcome<unknown> | Absent>;
+  /** One decision about many doubts: those of an action, of a cause, or those that `where` picks. The oldest first. */
+  resolveAll(filter: ResolveFilter, resolution: Omit<Resolution<never>, "result">): Promise<ResolveReport>;
   /** Brings back every failed record, or those that fit; `dryRun` only says which. */
   retryAll(filter: RetryFilter, signature: Signature): Promise<RetryReport>;
   /** Runs what is queued (action.enqueue). Stopped by close(), if not before. */
@@ -419,6 +422,10 @@ class Instance implements Nevertwice {
 
   #targetOf(target: { readonly key: string }, where: string): Target {
     return { key: keyIn(target, where), tenant: this.#defaults.confinedTo ?? "" };
+  }
+
+  resolveAll(filter: ResolveFilter, resolution: Omit<Resolution<never>, "result">): Promise<ResolveReport> {
+    return resolveAll(this.#engine, filter, resolution, this.#defaults.confinedTo);
   }
 
   retryAll(filter: RetryFilter, signature: Signature): Promise<RetryReport> {

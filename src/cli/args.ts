@@ -96,16 +96,15 @@ const OTHER_WORDS = new Map([["provider-id", ["result-id"]]]);
 
 const VERSION: Flag = { takes: "nothing", about: "the version" };
 
-/** All flags of all commands at once, because the command itself may come last. */
+/**
+ * All flags of all commands at once, because the command itself may come last; once it is known, its own flags are what
+ * they are there, since a name may take a value in one command and none in another.
+ */
 function tokens(argv: readonly string[], commands: readonly Command[]) {
   const every: Flags = Object.assign({}, COMMON_FLAGS, ...commands.map(({ flags }) => flags));
-  const options = Object.fromEntries(
-    Object.entries(every).map(([name, { takes }]) => [
-      name,
-      { type: takes === "nothing" ? ("boolean" as const) : ("string" as const) },
-    ]),
-  );
-  const parsed = parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true });
+  const [name] = tokensOf(argv, every).positionals;
+  const own = commands.find((one) => one.name === name)?.flags ?? {};
+  const parsed = tokensOf(argv, { ...every, ...own });
   const given: Given[] = [];
   for (const token of parsed.tokens) {
     if (token.kind !== "option") continue;
@@ -114,6 +113,16 @@ function tokens(argv: readonly string[], commands: readonly Command[]) {
   const dashes = parsed.tokens.find(({ kind }) => kind === "option-terminator");
   const behindDashes = dashes === undefined ? [] : argv.slice(dashes.index + 1);
   return { given, words: parsed.positionals, behindDashes };
+}
+
+function tokensOf(argv: readonly string[], flags: Flags) {
+  const options = Object.fromEntries(
+    Object.entries(flags).map(([name, { takes }]) => [
+      name,
+      { type: takes === "nothing" ? ("boolean" as const) : ("string" as const) },
+    ]),
+  );
+  return parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true });
 }
 
 function named(name: string, commands: readonly Command[]): Command {

@@ -2,6 +2,7 @@
 import type { Readable, Writable } from "node:stream";
 import type { Store } from "../core/store.ts";
 import type { Args } from "./args.ts";
+import type { InputFile } from "./input-file.ts";
 import type { Paint } from "./paint.ts";
 
 export interface Flag {
@@ -49,8 +50,8 @@ export interface Io {
   readonly platform: NodeJS.Platform;
   /** The OS user's name; null where there is none. */
   readonly user: () => string | null;
-  /** What is piped in, and how many bytes that will be where it is known (a file); absent where nothing is. */
-  readonly stdin?: { readonly chunks: AsyncIterable<Uint8Array>; readonly bytes: number | null };
+  /** What is piped in, and the file that it comes from where it is one; absent where nothing is. */
+  readonly stdin?: { readonly chunks: AsyncIterable<Uint8Array>; readonly file: InputFile | null };
   /** Calls back when the program is asked to end (Ctrl-C, SIGTERM); returns the way to stop listening. */
   readonly onInterrupt?: (asked: () => void) => () => void;
   /** For a command that stands between two programs: it takes input, output and signals over. */

@@ -1,13 +1,14 @@
 /** Doubts with the same error: put together by ls --doubt, settled in one decision by resolve --group. */
 import { join } from "node:path";
-import { NevertwiceError, nevertwice, type Store } from "nevertwice";
+import { type LedgerRecord, NevertwiceError, nevertwice, type Store } from "nevertwice";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { flushableRedisDb, freshDatabase } from "../../test/services/addresses.ts";
 import { CliLedger, keyLike } from "../../test/support/cli.ts";
 import { temporaryFolder } from "../../test/support/each-store.ts";
+import { kindOfDoubt, shapeOf } from "../core/doubt-cause.ts";
+import type { Put } from "../core/store.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { sampleRecord } from "../testing/index.ts";
-import { kindOfDoubt, shapeOf } from "./doubt-groups.ts";
 import { settleGroup } from "./resolve-group.ts";
 
 let ledger: CliLedger;
@@ -56,6 +57,10 @@ describe("the kind of an error", () => {
     ["request req_8fA2 failed", "request req_9xB7 failed"],
     ["0c5d5bd8-6e0e-4be7-9df4-0a6d2f9d7c11 is gone", "7d0e13a0-91f1-4c3f-8d61-3f6f0f8a7b22 is gone"],
     ["cannot reach https://a.example/x?y=1", "cannot reach https://b.example/z"],
+    ["no answer within 463 ms", "no answer within 1200 ms"],
+    ["gave up after 500 attempts", "gave up after 17 attempts"],
+    ["socket hang up (request 409)", "socket hang up (request 7)"],
+    ["no order #512 of account: 404", "no order #9 of account: 7"],
   ])("is the same for %s and %s", (one, other) => {
     expect(shapeOf(one)).toBe(shapeOf(other));
   });
@@ -63,6 +68,9 @@ describe("the kind of an error", () => {
   it.each([
     ["invalid email", "invalid name"],
     ["Request failed with status code 400", "Request failed with status code 500"],
+    ["500 Server Error", "400 Server Error"],
+    ["request failed: 500", "request failed: 400"],
+    ["the server answered 503", "the server answered 404"],
     ["don't send", "can't send"],
   ])("differs for %s and %s", (one, other) => {
     expect(shapeOf(one)).not.toBe(shapeOf(other));
@@ -253,7 +261,8 @@ describe("resolve --group", () => {
           const own = Reflect.get(target, name) as unknown;
           if (typeof own !== "function") return own;
           return async (...args: unknown[]) => {
-            const error = name === "read" ? fails(args[0] as readonly string[]) : null;
+            const keys = name === "write" ? (args[0] as readonly Put[]).map(({ record }) => record.key) : [];
+            const error = name === "write" ? fails(keys) : null;
             if (error !== null) throw error;
             return own.apply(target, args);
           };
@@ -263,22 +272,34 @@ describe("resolve --group", () => {
     const doubt = (n: number) =>
       sampleRecord({ key: keyLike(`doubt0${n}`), state: "unknown", attempt: 1, createdAt: n, error });
     const { id } = kindOfDoubt(doubt(1));
-    const decision = { id, as: "not-done", before: Number.POSITIVE_INFINITY, isDated: false } as const;
-    const wanted = { ...decision, limit: Number.POSITIVE_INFINITY, signature: { by: "me", reason: "r" } };
+    const wanted = {
+      id,
+      as: "not-done",
+      fits: (record: LedgerRecord) => kindOfDoubt(record).id === id,
+      since: Number.NEGATIVE_INFINITY,
+      before: Number.POSITIVE_INFINITY,
+      limit: undefined,
+      signature: { by: "me", reason: "r" },
+    } as const;
     const filled = async () => {
       const store = memoryStore();
       for (const n of [1, 2, 3]) await store.write([{ record: doubt(n), expected: null }]);
       return store;
     };
     const [first, second, third] = [1, 2, 3].map((n) => keyLike(`doubt0${n}`));
-    // Read together with others, one damaged row spoils the whole read.
+    // Written together with others, one damaged row spoils the whole write.
     const damaged = failing(await filled(), (keys) => (keys.includes(second as string) ? new Error("damaged") : null));
-    const { settled, refused, stopped } = await settleGroup(damaged, { order: "oldest" }, wanted);
-    expect(settled.map(({ record }) => record.key)).toEqual([first, third]);
-    expect(refused).toMatchObject([{ stored: { record: { key: second } } }]);
+    const { settled, refused, stopped } = await settleGroup(damaged, { order: "oldest" }, wanted, {
+      named: true,
+    });
+    expect(settled.map(({ key }) => key)).toEqual([first, third]);
+    expect(refused).toMatchObject([{ key: second }]);
     expect(stopped).toBeNull();
     const gone = failing(await filled(), () => new NevertwiceError("STORE_UNAVAILABLE", "down"));
-    expect(await settleGroup(gone, { order: "oldest" }, wanted)).toMatchObject({ settled: [], stopped: "down" });
+    expect(await settleGroup(gone, { order: "oldest" }, wanted)).toMatchObject({
+      count: 0,
+      stopped: expect.stringContaining("down"),
+    });
   });
 
   it("says what is missing or wrong", async () => {

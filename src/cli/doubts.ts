@@ -36,18 +36,3 @@ export function splitCursor(cursor: string | undefined): readonly [list: string,
   if (match) return [match[1] as string, match[2] as string];
   throw new UsageError(`--cursor ${oneLine(cursor)} is not the cursor of an earlier page of ls --doubt.`);
 }
-
-const PAGE = 200;
-
-/** All pages. A record may come twice if a sweep writes a silent holder's doubt down in between. */
-export async function* pagesOfDoubts(
-  store: Store,
-  filter: Omit<DoubtFilter, "limit">,
-): AsyncIterable<readonly Stored[]> {
-  let cursor: string | undefined;
-  do {
-    const page: Page = await doubts(store, { ...filter, limit: PAGE }, cursor);
-    yield page.items;
-    cursor = page.cursor ?? undefined;
-  } while (cursor !== undefined);
-}

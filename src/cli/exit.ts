@@ -8,6 +8,8 @@ export const EXIT = {
   problem: 1,
   usage: 2,
   unavailable: 3,
+  /** `each` ended early because so many inputs in a row failed: the rest is begun by the next start. */
+  stopped: 4,
 } as const;
 
 /** `status` answers by its exit code; 14 is an answer of claim and enqueue, which have an input to compare. */

@@ -2,10 +2,9 @@
 import { messageOf } from "../core/errors.ts";
 import { type InspectQuery, instantOf, type LedgerStats, type Store, type StoreTraits } from "../core/store.ts";
 import { hasDriver } from "../stores/sqlite-driver.ts";
-import { doubtBegan } from "./doubt-groups.ts";
 import { age, plural } from "./format.ts";
-import { nextByItself } from "./next-by-itself.ts";
 import { oneLine } from "./text.ts";
+import { oldestDoubt, runAgain, silentHolders } from "./waiting-counts.ts";
 
 export interface Check {
   readonly name: string;
@@ -58,10 +57,8 @@ export function unavailable(error: unknown): Check {
   return { name: "available", value: "no", level: "problem", advice: oneLine(messageOf(error)) };
 }
 
-// Past this a number says no more than "many".
-const SILENT_COUNTED = 1_000;
-// Of those that wait: enough to tell slots that run again from what somebody has to see to.
-const RECORDS_READ = 1_000;
+// More than anybody settles one by one.
+const MANY_DOUBTS = 20;
 
 export async function waiting(
   store: Store,
@@ -70,38 +67,33 @@ export async function waiting(
 ): Promise<Check[]> {
   const own = tenant === undefined ? {} : { tenant };
   const { now } = instantOf(store);
-  const { items } = await store.list({ states: ["sent"], lapsed: true, limit: SILENT_COUNTED, ...own });
-  const silent = items.length;
-  const waitingRecords = await store.list({
-    states: ["unknown", "failed"],
-    limit: RECORDS_READ,
-    order: "oldest",
-    ...own,
-  });
-  const again = waitingRecords.items.filter(({ record }) => nextByItself(record, instantOf(store)) !== null);
-  const slots = { unknown: 0, failed: 0 };
-  for (const { record } of again) slots[record.state as "unknown" | "failed"] += 1;
+  const silent = await silentHolders(store, own);
+  const slots = await runAgain(store, counts, own);
+  const again = slots.unknown + slots.failed;
   const doubts = Math.max(0, counts.states.unknown - slots.unknown);
   const dead = Math.max(0, counts.states.failed - slots.failed);
-  const oldest = waitingRecords.items.find(
-    ({ record }) => record.state === "unknown" && !again.some((one) => one.record === record),
-  );
-  const takeable = Math.max(0, counts.lapsed - silent);
+  const since = doubts === 0 ? null : await oldestDoubt(store, counts, slots, own);
+  const takeable = silent.all ? Math.max(0, counts.lapsed - silent.count) : 0;
+  // Slots that were not read may be among what is counted as doubts and dead letters.
+  const upTo = slots.all ? "" : "up to ";
   return [
     {
       name: "doubts",
-      value:
-        doubts === 0
-          ? "none"
-          : `${doubts}, the oldest for ${age(now - ((oldest === undefined ? counts.oldestUnknownAt : doubtBegan(oldest.record)) ?? now))}`,
+      value: doubts === 0 ? "none" : `${upTo}${doubts}, the oldest for ${age(now - (since ?? now))}`,
       level: doubts === 0 ? "ok" : "problem",
-      ...(doubts > 0 && { advice: "somebody has to decide:", command: suggest("ls --doubt") }),
+      ...(doubts > 0 && {
+        advice: "somebody has to decide:",
+        command: suggest(doubts > MANY_DOUBTS ? "ls --doubt --group" : "ls --doubt"),
+      }),
     },
     {
       name: "silent holders",
-      value: silent === 0 ? "none" : `${plural(silent, "holder")} silent after the send mark`,
-      level: silent === 0 ? "ok" : "problem",
-      ...(silent > 0 && {
+      value:
+        silent.count === 0
+          ? "none"
+          : `${plural(silent.count, "holder")}${silent.all ? "" : " or more"} silent after the send mark`,
+      level: silent.count === 0 ? "ok" : "problem",
+      ...(silent.count > 0 && {
         advice: "no sweep has seen them. Find out why no program sweeps, and sweep:",
         command: suggest("sweep"),
       }),
@@ -115,18 +107,18 @@ export async function waiting(
             level: "note" as const,
           },
         ]),
-    ...(again.length === 0
+    ...(again === 0
       ? []
       : [
           {
             name: "to run again",
-            value: `${plural(again.length, "slot or run", "slots or runs")} not done: the next call of each runs it again`,
+            value: `${plural(again, "slot or run", "slots or runs")}${slots.all ? "" : " or more"} not done: the next call of each runs it again`,
             level: "note" as const,
           },
         ]),
     {
       name: "dead letters",
-      value: dead === 0 ? "none" : String(dead),
+      value: dead === 0 ? "none" : `${upTo}${dead}`,
       level: dead === 0 ? "ok" : "note",
       ...(dead > 0 && { advice: "see which; retry brings one back:", command: suggest("ls --state failed") }),
     },

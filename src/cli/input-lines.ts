@@ -1,27 +1,19 @@
 /** The lines of the inputs of `each`: which line an input came from, and those that are no input. */
 import type { Line } from "./json-lines.ts";
 
-// As many as each() keeps of the inputs that failed, and no more bytes than a few of the longest lines.
+// As many as each() keeps of the inputs that failed.
 const MOST_KEPT = 1_000;
-const MOST_KEPT_BYTES = 16 * 1024 * 1024;
-
-export interface BrokenLine {
-  readonly line: number;
-  readonly why: string;
-  readonly raw: Buffer;
-}
 
 export class InputLines {
-  /** Broken lines, up to a limit. */
-  readonly broken: BrokenLine[] = [];
+  /** The numbers of broken lines, up to a limit. */
+  readonly broken: number[] = [];
   brokenCount = 0;
-  #keptBytes = 0;
   #inputs = 0;
   /** From which input on the line is how far ahead. Only blank and broken lines add to it. */
   readonly #ahead: { readonly from: number; readonly by: number }[] = [];
 
   /** Whether the line is an input. */
-  take({ number, broken, raw = Buffer.alloc(0) }: Line): boolean {
+  take({ number, broken }: Line): boolean {
     if (broken === undefined) {
       const by = number - this.#inputs;
       if (this.#ahead.at(-1)?.by !== by) this.#ahead.push({ from: this.#inputs, by });
@@ -29,10 +21,7 @@ export class InputLines {
       return true;
     }
     this.brokenCount += 1;
-    if (this.broken.length < MOST_KEPT && this.#keptBytes + raw.length <= MOST_KEPT_BYTES) {
-      this.#keptBytes += raw.length;
-      this.broken.push({ line: number, why: broken, raw });
-    }
+    if (this.broken.length < MOST_KEPT) this.broken.push(number);
     return false;
   }
 

@@ -2,6 +2,9 @@
  * Times as text. Only forms that mean one instant are read: "02/10/2026" is in February for some readers and in October for
  * others, and JavaScript's own parser chooses silently.
  */
+import type { Args } from "./args.ts";
+import { UsageError } from "./exit.ts";
+import { oneLine } from "./text.ts";
 
 export interface Instant {
   readonly at: number;
@@ -55,3 +58,13 @@ function ofIso(text: string): Instant | null {
 }
 
 type Six = [number, number, number, number, number, number];
+
+/** Of a flag; only an instant with its zone will do. Undefined: it was not given. */
+export function instantFlag(args: Args, flag: string): number | undefined {
+  const text = args.text(flag);
+  if (text === undefined) return undefined;
+  const found = readInstant(text);
+  if (found?.hasZone) return found.at;
+  const what = found === null ? "is not a time that can be read for certain" : "has no time zone";
+  throw new UsageError(`--${flag} ${oneLine(text)} ${what}. Write it as 2026-01-15T09:00:00Z.`);
+}

@@ -5,8 +5,6 @@ import { decodeText, hasLoneReturns, NotUtf8Error, otherEncoding } from "./forei
 
 export interface Line {
   readonly number: number;
-  /** Bytes read so far, this line included. */
-  readonly bytes: number;
   readonly input?: unknown;
   /** Set where the line is not UTF-8, not JSON, or nested too deeply. */
   readonly broken?: string;
@@ -21,18 +19,16 @@ const NEWLINE = 10;
 
 export async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Line> {
   const lines = new Lines();
-  let bytes = 0;
   let begun = false;
   function* checked(line: Raw): Iterable<Line> {
     // Later a line that cannot be read is that line's error: what came before it has run.
     if (!begun) refuseForeign(line);
-    for (const one of parsed(line, bytes)) {
+    for (const one of parsed(line)) {
       begun ||= one.broken === undefined;
       yield one;
     }
   }
   for await (const chunk of chunks) {
-    bytes += chunk.length;
     for (const line of lines.push(Buffer.from(chunk))) yield* checked(line);
   }
   yield* checked(lines.end());
@@ -97,13 +93,13 @@ function isJson(text: string): boolean {
   }
 }
 
-function* parsed(line: Raw, bytes: number): Iterable<Line> {
+function* parsed(line: Raw): Iterable<Line> {
   const { number } = line;
   try {
     const text = decodeText(line.bytes);
-    if (text.trim() !== "") yield { number, bytes, input: parseForeignJson(text) };
+    if (text.trim() !== "") yield { number, input: parseForeignJson(text) };
   } catch (error) {
     const broken = error instanceof NotUtf8Error ? `it is ${error.message}` : whyNotJson(error);
-    yield { number, bytes, broken, raw: line.bytes };
+    yield { number, broken, raw: line.bytes };
   }
 }

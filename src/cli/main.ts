@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /** The command `nevertwice`. */
-import { fstatSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
 import type { Io, Sink, Streams } from "./command.ts";
+import { inputFile } from "./input-file.ts";
 import { run } from "./run.ts";
 
 function sink(stream: NodeJS.WriteStream): Sink {
@@ -26,15 +26,6 @@ function userName(): string | null {
   }
 }
 
-function sizeOfStdin(): number | null {
-  try {
-    const stat = fstatSync(0);
-    return stat.isFile() ? stat.size : null;
-  } catch {
-    return null;
-  }
-}
-
 /** The proxy outlives its reader, since calls under way are settled first: a closed pipe is no reason to end at once. */
 function takeOver(): Streams {
   process.stdout.removeAllListeners("error");
@@ -55,7 +46,7 @@ const io: Io = {
   home: homedir(),
   platform: process.platform,
   user: userName,
-  ...(process.stdin.isTTY !== true && { stdin: { chunks: process.stdin, bytes: sizeOfStdin() } }),
+  ...(process.stdin.isTTY !== true && { stdin: { chunks: process.stdin, file: inputFile(0) } }),
   onInterrupt(asked) {
     process.on("SIGINT", asked).on("SIGTERM", asked);
     return () => {

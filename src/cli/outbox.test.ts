@@ -174,7 +174,8 @@ describe("each", () => {
     expect(err).toContain("line 4 failed: it is not JSON");
     expect(err).toMatch(/line 2 \(nt1_\w+\) failed: .*no such mailbox/);
     expect(err).toMatch(/line 3 \(nt1_\w+\) is in doubt/);
-    expect(readFileSync(join(ledger.folder, "failed.jsonl"), "utf8")).toBe('{"to":"nobody"}\nnot json\n');
+    const kept = readFileSync(join(ledger.folder, "failed.jsonl"), "utf8").trimEnd().split("\n");
+    expect(kept.toSorted()).toEqual(["not json", '{"to":"nobody"}']);
     expect(err).toMatch(/failed.jsonl also holds 1 line that could not be read, unchanged: correct it/);
   });
 

@@ -1,14 +1,19 @@
-/** `resolve --group`: all doubts with the same error, settled by one decision. Shown first; done with --yes. */
-import { isNevertwiceError, messageOf } from "../core/errors.ts";
-import { instantOf, type Store, type Stored } from "../core/store.ts";
-import { type Nevertwice, nevertwice } from "../nevertwice.ts";
+/** `resolve --all` and `resolve --group`: many doubts, settled by one decision. Shown first; done with --yes. */
+import { doubtBegan, hasCause, kindOfDoubt } from "../core/doubt-cause.ts";
+import { isNevertwiceError } from "../core/errors.ts";
+import type { LedgerRecord } from "../core/record.ts";
+import { instantOf, type Store } from "../core/store.ts";
+import type { DoubtQuery } from "../engine/doubt-pages.ts";
+import { settleDoubts } from "../engine/resolve-all.ts";
+import { nevertwice, servicesOf } from "../nevertwice.ts";
 import type { Context } from "./command.ts";
-import { doubtBegan, kindOfDoubt } from "./doubt-groups.ts";
-import { type DoubtFilter, pagesOfDoubts } from "./doubts.ts";
+import { groupRows, keptFilters } from "./doubt-group-table.ts";
+import { type DoubtGroup, DoubtGroups, groupDoubts } from "./doubt-groups.ts";
 import { EXIT, ProblemError, UsageError } from "./exit.ts";
 import { age, plural, shellWord, shortKey } from "./format.ts";
-import { readInstant } from "./instant.ts";
+import { instantFlag } from "./instant.ts";
 import { ledgerJson, requireStore } from "./ledger.ts";
+import { nextByItself } from "./next-by-itself.ts";
 import { endProgress, showProgress } from "./progress.ts";
 import { signatureOf } from "./signature.ts";
 import { actionLabel } from "./standing.ts";
@@ -16,146 +21,200 @@ import { renderTable } from "./table.ts";
 import { oneLine, wrap } from "./text.ts";
 
 export const GROUP_FLAGS = {
+  all: { takes: "nothing", about: "all doubts that fit --action, --error and the other filters" },
+  error: {
+    takes: "value",
+    value: "cause",
+    about: "with --all: only doubts of this cause, as ls --doubt --group shows it",
+  },
   group: { takes: "value", value: "id", about: "all doubts with this error: the id that ls --doubt shows" },
-  before: { takes: "value", value: "time", about: "with --group: only doubts that began before (default: now)" },
-  limit: { takes: "value", value: "n", about: "with --group: at most this many" },
-  yes: { takes: "nothing", about: "with --group: settle them; without it they are only shown" },
-  action: { takes: "value", value: "name", about: "with --group: only those of this action" },
-  scope: { takes: "value", value: "id", about: "with --group: only those of this run, session or thread" },
+  action: { takes: "value", value: "name", about: "with --all, --group: only those of this action" },
+  agent: { takes: "value", value: "name", about: "with --all, --group: only those whose last attempt this agent made" },
+  scope: { takes: "value", value: "id", about: "with --all, --group: only those of this run, session or thread" },
+  since: { takes: "value", value: "time", about: "with --all, --group: only doubts that began at this time or later" },
+  before: {
+    takes: "value",
+    value: "time",
+    about:
+      "with --all, --group: only doubts that began before (default: now); with --from: when the decisions were made",
+  },
+  limit: { takes: "value", value: "n", about: "with --all, --group: at most this many" },
+  yes: { takes: "nothing", about: "with --all, --group, --from: settle them; without it they are only shown" },
 } as const;
 
 type As = "done" | "not-done" | "failed";
 
-interface Wanted {
-  readonly id: string;
+export interface Wanted {
+  /** Of --group, for messages and the document. */
+  readonly id: string | null;
   readonly as: As;
+  readonly fits: (record: LedgerRecord) => boolean;
   /** Only what had begun when it was decided: the same error may come again meanwhile, and nobody has looked at that. */
   readonly before: number;
-  readonly isDated: boolean;
-  readonly limit: number;
+  readonly since: number;
+  readonly limit: number | undefined;
   /** Null: only shown. */
   readonly signature: { readonly by: string; readonly reason: string } | null;
 }
 
+interface Brief {
+  readonly key: string;
+  readonly action?: string;
+  readonly tenant?: string;
+}
+
 interface Settled {
-  readonly settled: Stored[];
-  readonly refused: { readonly stored: Stored; readonly why: string }[];
+  readonly groups: readonly DoubtGroup[];
+  readonly count: number;
+  /** The first few. */
+  readonly shown: readonly LedgerRecord[];
+  /** All of them, where a document is to name them. */
+  readonly settled: readonly Brief[];
+  /** Settled the same way by somebody else meanwhile. */
+  readonly already: number;
+  readonly refusedCount: number;
+  /** The first of them. */
+  readonly refused: readonly (Brief & { readonly why: string })[];
   /** Why it ended early: the store does not answer any more. */
   readonly stopped: string | null;
 }
 
 export async function resolveGroup(context: Context, as: As): Promise<number> {
   const { args } = context;
-  if (args.operands.length > 0) throw new UsageError("give a key or --group, not both.");
-  for (const flag of ["result", "result-file"]) {
-    if (args.on(flag)) throw new UsageError(`--${flag} is for one record: a group's records have a result each.`);
+  const flag = args.on("all") ? "--all" : "--group";
+  if (args.on("all") && args.on("group")) throw new UsageError("give --all or --group, not both.");
+  if (args.operands.length > 0) throw new UsageError(`give a key or ${flag}, not both.`);
+  for (const one of ["result", "result-file"]) {
+    if (args.on(one)) throw new UsageError(`--${one} is for one record: a group's records have a result each.`);
   }
   const given = wantedOf(context, as);
   const store = requireStore(context);
-  const wanted = { ...given, before: Math.min(given.before, instantOf(store).now + 1) };
+  const at = instantOf(store);
+  // Slots and runs that are run again by themselves need no decision: only where their action is named.
+  const needsOne = (record: LedgerRecord) =>
+    args.on("action") || given.id !== null || nextByItself(record, at) === null;
+  const fits = (record: LedgerRecord) => given.fits(record) && needsOne(record);
+  const wanted = { ...given, fits, before: Math.min(given.before, at.now + 1) };
   const progress = (count: number) =>
     showProgress(context.io, `${plural(count, "doubt")} ${wanted.signature ? "settled" : "found"}`);
-  const done = await settleGroup(store, filterOf(context), wanted, progress).finally(() => endProgress(context.io));
-  if (done.settled.length + done.refused.length === 0 && done.stopped === null) throw nothingThere(context, wanted);
+  const query = queryOf(context);
+  const done = await settleGroup(store, query, wanted, { progress, named: args.on("json") }).finally(() =>
+    endProgress(context.io),
+  );
+  if (done.count + done.already + done.refusedCount === 0 && done.stopped === null)
+    throw wanted.id === null ? await noneOfCause(context, store, query) : nothingThere(context, wanted, wanted.id);
   return finish(context, store, wanted, done);
 }
 
-/** For a plain `resolve`: flags that mean something for a group only. */
+const MANY_ONLY = ["before", "since", "limit", "yes", "action", "scope", "agent", "error"];
+
+/** For a plain `resolve`: flags that mean something for many doubts only. */
 export function refuseGroupFlags({ args }: Context): void {
-  for (const flag of ["before", "limit", "yes", "action", "scope"]) {
-    if (args.on(flag)) throw new UsageError(`--${flag} goes with --group.`);
+  for (const flag of MANY_ONLY) {
+    if (args.on(flag)) throw new UsageError(`--${flag} goes with --group or --all.`);
   }
 }
 
 function wantedOf(context: Context, as: As): Wanted {
   const { args } = context;
+  const chosen = args.on("all") ? causeOf(context) : groupOf(context);
+  const example = `nevertwice resolve ${chosen.flags} --${as} --reason "looked them up in the provider's log" --yes`;
+  const signature = args.on("yes") ? signatureOf(context, example) : null;
+  return {
+    ...chosen,
+    as,
+    before: instantFlag(args, "before") ?? Number.POSITIVE_INFINITY,
+    since: instantFlag(args, "since") ?? Number.NEGATIVE_INFINITY,
+    limit: args.count("limit"),
+    signature,
+  };
+}
+
+function causeOf(context: Context) {
+  const { args } = context;
+  const [action, error] = [args.text("action"), args.text("error")];
+  if (action === undefined && error === undefined)
+    throw new UsageError(
+      `--all needs --action or --error: doubts of different causes want different decisions. See which there are: ${context.suggest("ls --doubt --group")}`,
+    );
+  if (error?.trim() === "") throw new UsageError("--error is empty: the variable it comes from may not be set.");
+  const flags = ["--all", ...keptFilters(context, ["action", "error"])].join(" ");
+  return { id: null, flags, fits: error === undefined ? () => true : hasCause(error) };
+}
+
+function groupOf(context: Context) {
+  const { args } = context;
+  if (args.on("error")) throw new UsageError("--error goes with --all: a --group is of one error already.");
   const id = (args.text("group") ?? "").trim().toLowerCase();
   if (!/^[0-9a-f]{8}$/.test(id)) {
     throw new UsageError(
       `--group ${oneLine(id)}: that is not the id of a group. It has eight characters (0-9, a-f); list them with: ${context.suggest("ls --doubt")}`,
     );
   }
-  const example = `nevertwice resolve --group ${id} --${as} --reason "looked them up in the provider's log" --yes`;
-  const signature = args.on("yes") ? signatureOf(context, example) : null;
-  const limit = args.count("limit") ?? Number.POSITIVE_INFINITY;
-  return { id, as, before: beforeOf(context), isDated: args.on("before"), limit, signature };
+  return { id, flags: `--group ${id}`, fits: (record: LedgerRecord) => kindOfDoubt(record).id === id };
 }
 
-function beforeOf({ args }: Context): number {
-  const text = args.text("before");
-  if (text === undefined) return Number.POSITIVE_INFINITY;
-  const found = readInstant(text);
-  if (found?.hasZone) return found.at;
-  const what = found === null ? "is not a time that can be read for certain" : "has no time zone";
-  throw new UsageError(`--before ${oneLine(text)} ${what}. Write it as 2026-01-15T09:00:00Z.`);
-}
-
-function filterOf({ args }: Context): Omit<DoubtFilter, "limit"> {
-  const [tenant, action, scope] = ["tenant", "action", "scope"].map((flag) => args.text(flag));
+function queryOf({ args }: Context): DoubtQuery {
+  const [tenant, action, scope, agent] = ["tenant", "action", "scope", "agent"].map((flag) => args.text(flag));
   return {
     order: "oldest",
     ...(tenant !== undefined && { tenant }),
     ...(action !== undefined && { action }),
     ...(scope !== undefined && { scope }),
+    ...(agent !== undefined && { agent }),
   };
 }
 
-const AT_ONCE = 20;
 // One answer like this may be about its record alone; so many are about the store.
 const DOWN_IN_A_ROW = 3;
+const SHOWN = 20;
+const MOST_REFUSED = 1_000;
 
-/** Page by page and batch by batch, the oldest first. A store that does not answer ends it; a single refusal does not. */
+/** A store that does not answer ends it; a single refusal does not. What is kept is bounded, unless each is to be `named`. */
 export async function settleGroup(
   store: Store,
-  filter: Omit<DoubtFilter, "limit">,
-  wanted: Wanted,
-  progress: (settled: number) => void = () => {},
+  query: DoubtQuery,
+  { fits, since, before, limit, as, signature }: Wanted,
+  { progress = () => {}, named = false }: { progress?: (settled: number) => void; named?: boolean } = {},
 ): Promise<Settled> {
-  const nt = nevertwice({ store, sweep: false });
-  const done: Settled = { settled: [], refused: [], stopped: null };
-  let inARow = 0;
-  const seen = new Set<string>();
-  for await (const page of pagesOfDoubts(store, filter)) {
-    const fits = page.filter(({ record }) => {
-      const isNew = !seen.has(record.key) && doubtBegan(record) < wanted.before && kindOfDoubt(record).id === wanted.id;
-      if (isNew) seen.add(record.key);
-      return isNew;
-    });
-    while (fits.length > 0) {
-      const batch = fits.splice(0, Math.min(AT_ONCE, wanted.limit - done.settled.length));
-      const answers = await Promise.all(batch.map((stored) => settleOne(nt, stored, wanted)));
-      done.settled.push(...batch.filter((_, i) => answers[i] === null));
-      for (const stored of batch.filter((_, i) => answers[i] !== null)) {
-        // Once more, alone: a record that cannot be read spoils the reading of those beside it.
-        const answer = await settleOne(nt, stored, wanted);
-        if (answer === null) done.settled.push(stored);
-        else done.refused.push({ stored, why: answer.why });
-        inARow = answer?.down === true ? inARow + 1 : 0;
-        if (inARow >= DOWN_IN_A_ROW) return { ...done, stopped: answer?.why ?? null };
-      }
-      progress(done.settled.length);
-      if (done.settled.length >= wanted.limit) return done;
+  const { engine } = servicesOf(nevertwice({ store, sweep: false }));
+  const groups = new DoubtGroups();
+  const shown: LedgerRecord[] = [];
+  const settled: Brief[] = [];
+  const refused: (Brief & { why: string })[] = [];
+  const counts = { count: 0, already: 0, refusedCount: 0 };
+  const ended = (stopped: string | null): Settled => ({
+    ...counts,
+    groups: groups.list(),
+    shown,
+    settled,
+    refused,
+    stopped,
+  });
+  const isOfTime = (record: LedgerRecord) => doubtBegan(record) >= since && doubtBegan(record) < before;
+  const choice = { fits: (record: LedgerRecord) => isOfTime(record) && fits(record), limit };
+  let downInARow = 0;
+  for await (const one of settleDoubts(engine, query, choice, signature && { as, ...signature })) {
+    const { key, record, end, why, error } = one;
+    const brief = record === null ? { key } : { key, action: record.action, tenant: record.tenant };
+    const isDown = isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
+    downInARow = isDown ? downInARow + 1 : 0;
+    if (end === "settled" && record !== null) {
+      counts.count += 1;
+      groups.add(record);
+      if (shown.length < SHOWN) shown.push(record);
+      if (named) settled.push(brief);
+      progress(counts.count);
+    } else if (end === "already") counts.already += 1;
+    else {
+      counts.refusedCount += 1;
+      if (refused.length < MOST_REFUSED) refused.push({ ...brief, why });
     }
+    if (downInARow >= DOWN_IN_A_ROW) return ended(why);
   }
-  return done;
+  return ended(null);
 }
 
-/** Null, or why not: somebody else may have settled it since it was listed. One that cannot be settled stops no other. */
-async function settleOne(
-  nt: Nevertwice,
-  { record }: Stored,
-  { as, signature }: Wanted,
-): Promise<{ readonly why: string; readonly down: boolean } | null> {
-  if (signature === null) return null;
-  try {
-    await nt.resolve({ key: record.key }, { as, ...signature });
-    return null;
-  } catch (error) {
-    return { why: messageOf(error), down: isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE" };
-  }
-}
-
-const SHOWN = 20;
 const BECOMES = { done: "confirmed", "not-done": "pending", failed: "failed" } as const;
 const MEANS = {
   done: "they happened, and repeats get no result",
@@ -163,40 +222,52 @@ const MEANS = {
   failed: "they did not happen, and are not to be tried again",
 } as const;
 
-function finish(context: Context, store: Store, wanted: Wanted, { settled, refused, stopped }: Settled): number {
-  const { args } = context;
-  const code = stopped !== null ? EXIT.unavailable : refused.length > 0 ? EXIT.problem : EXIT.ok;
+function finish(context: Context, store: Store, wanted: Wanted, done: Settled): number {
+  const { count, already, groups, refused, refusedCount, settled, stopped } = done;
+  const code = stopped !== null ? EXIT.unavailable : refusedCount > 0 ? EXIT.problem : EXIT.ok;
   const dryRun = wanted.signature === null;
-  const first = (settled[0] ?? refused[0]?.stored)?.record;
-  if (args.on("json")) {
-    const brief = ({ record }: Stored) => ({ key: record.key, action: record.action, tenant: record.tenant });
+  if (context.args.on("json")) {
+    const [only] = groups;
+    const group = only === undefined ? { id: wanted.id } : { id: only.id, action: only.action, error: only.error };
     context.json({
       ledger: ledgerJson(context.ledger()),
-      group: first === undefined ? { id: wanted.id } : kindOfDoubt(first),
+      ...(wanted.id !== null && { group }),
       as: wanted.as,
       dryRun,
-      settled: settled.map(brief),
-      refused: refused.map(({ stored, why }) => ({ ...brief(stored), why })),
+      count,
+      groups: groups.map(({ id, action, error, count, since }) => ({ id, action, error, count, since })),
+      settled,
+      already,
+      refused,
+      refusedCount,
       stopped,
     });
     return code;
   }
-  if (first !== undefined) {
-    const { action, error } = kindOfDoubt(first);
-    context.line(`${oneLine(action)}, ${oneLine(error)}`);
-  }
-  const count = plural(settled.length, "doubt");
-  if (dryRun) preview(context, store, wanted, settled, count);
-  else context.line(`${count}: unknown → ${BECOMES[wanted.as]} (${MEANS[wanted.as]}).`);
-  for (const { stored, why } of refused) context.note(`${shortKey(stored.record.key)}: ${oneLine(why)}`);
+  if (wanted.id === null) for (const line of groupRows(context, groups, instantOf(store).now)) context.line(line);
+  else for (const { action, error } of groups.slice(0, 1)) context.line(`${oneLine(action)}, ${oneLine(error)}`);
+  if (dryRun) preview(context, store, wanted, done);
+  else context.line(`${plural(count, "doubt")}: unknown → ${BECOMES[wanted.as]} (${MEANS[wanted.as]}).`);
+  if (already > 0) context.line(`${already} more: settled so by somebody else meanwhile.`);
+  for (const { key, why } of refused.slice(0, SHOWN)) context.note(`${shortKey(key)}: ${oneLine(why)}`);
+  if (refusedCount > SHOWN) context.note(`and ${refusedCount - SHOWN} more that were not settled`);
   if (stopped !== null) context.note(`The rest is as it was: ${oneLine(stopped)}`);
   return code;
 }
 
-function preview(context: Context, store: Store, wanted: Wanted, settled: readonly Stored[], count: string): void {
+function preview(context: Context, store: Store, wanted: Wanted, { shown, count }: Settled): void {
+  const { width } = context;
+  if (wanted.id !== null) for (const line of recordRows(context, store, shown, count)) context.line(line);
+  context.line();
+  const would = `${plural(count, "doubt")} would become ${BECOMES[wanted.as]}: ${MEANS[wanted.as]}. Nothing was changed. If that is true of all of them, settle them:`;
+  for (const line of wrap(would, width)) context.line(line);
+  context.line(`  ${context.suggest(commandFor(context, wanted))}`);
+}
+
+function recordRows(context: Context, store: Store, shown: readonly LedgerRecord[], count: number): string[] {
   const { paint, width } = context;
   const { now } = instantOf(store);
-  const tenants = new Set(settled.map(({ record }) => record.tenant));
+  const tenants = new Set(shown.map(({ tenant }) => tenant));
   const columns = [
     { title: "key" },
     ...(tenants.size > 1 ? [{ title: "tenant", min: 6 }] : []),
@@ -204,36 +275,52 @@ function preview(context: Context, store: Store, wanted: Wanted, settled: readon
     { title: "in doubt", align: "right" as const },
     { title: "error", min: 16 },
   ];
-  const rows = settled
-    .slice(0, SHOWN)
-    .map(({ record }) => [
-      shortKey(record.key),
-      ...(tenants.size > 1 ? [oneLine(record.tenant) || "-"] : []),
-      actionLabel(record),
-      age(now - doubtBegan(record)),
-      oneLine(record.error?.message ?? record.why ?? ""),
-    ]);
-  for (const line of renderTable(columns, rows, { width, paint })) context.line(line);
-  if (settled.length > SHOWN) context.line(`… and ${settled.length - SHOWN} more`);
-  context.line();
-  const would = `${count} would become ${BECOMES[wanted.as]}: ${MEANS[wanted.as]}. Nothing was changed. If that is true of all of them, settle them:`;
-  for (const line of wrap(would, width)) context.line(line);
-  context.line(`  ${context.suggest(commandFor(context, wanted))}`);
+  const rows = shown.map((record) => [
+    shortKey(record.key),
+    ...(tenants.size > 1 ? [oneLine(record.tenant) || "-"] : []),
+    actionLabel(record),
+    age(now - doubtBegan(record)),
+    oneLine(record.error?.message ?? record.why ?? ""),
+  ]);
+  const more = count > shown.length ? [`… and ${count - shown.length} more`] : [];
+  return [...renderTable(columns, rows, { width, paint }), ...more];
 }
 
 /** The same decision with --yes, about the doubts that were shown and no later ones. */
-function commandFor({ args }: Context, { id, as, before }: Wanted): string {
-  const kept = ["tenant", "action", "scope", "limit", "by"].flatMap((flag) =>
-    args.on(flag) ? [`--${flag} ${shellWord(args.text(flag) ?? "")}`] : [],
-  );
+function commandFor(context: Context, { id, as, before }: Wanted): string {
+  const which = id === null ? "--all" : `--group ${id}`;
+  const kept = keptFilters(context, ["tenant", "action", "error", "agent", "scope", "since", "limit", "by"]);
   const until = new Date(Math.ceil(before)).toISOString();
-  const reason = shellWord(args.text("reason") ?? "…");
-  return ["resolve", `--group ${id}`, `--${as}`, `--before ${until}`, ...kept, `--reason ${reason}`, "--yes"].join(" ");
+  const reason = shellWord(context.args.text("reason") ?? "…");
+  return ["resolve", which, `--${as}`, `--before ${until}`, ...kept, `--reason ${reason}`, "--yes"].join(" ");
 }
 
-function nothingThere(context: Context, { id, before, isDated }: Wanted): ProblemError {
-  const earlier = isDated ? ` that began before ${new Date(before).toISOString()}` : "";
+function nothingThere(context: Context, { before }: Wanted, id: string): ProblemError {
+  const earlier = context.args.on("before") ? ` that began before ${new Date(before).toISOString()}` : "";
   return new ProblemError(
     `there is no doubt of the group ${id}${earlier}: it is settled already, or the id is another ledger's. List what there is with: ${context.suggest("ls --doubt")}`,
+  );
+}
+
+const CAUSES_SHOWN = 5;
+
+/** A cause has to be given whole: what there is is listed, what it is part of first. */
+async function noneOfCause(context: Context, store: Store, query: DoubtQuery): Promise<ProblemError> {
+  const given = context.args.text("error") ?? "";
+  const { groups } = await groupDoubts(store, query);
+  const isLike = ({ error }: DoubtGroup) => error.toLowerCase().includes(given.trim().toLowerCase());
+  const found = groups.toSorted((a, b) => Number(isLike(b)) - Number(isLike(a)));
+  if (found.length === 0)
+    return new ProblemError(`there is no doubt that fits. List what there is with: ${context.suggest("ls --doubt")}`);
+  const causes = found
+    .slice(0, CAUSES_SHOWN)
+    .map(({ count, action, error }) => `  ${count}  ${oneLine(action)}  ${oneLine(error)}`);
+  return new ProblemError(
+    [
+      "there is no doubt that fits. --error takes a whole cause, as it is shown. There are:",
+      ...causes,
+      ...(found.length > CAUSES_SHOWN ? [`  and ${plural(found.length - CAUSES_SHOWN, "further cause")}`] : []),
+      `With the commands that settle them: ${context.suggest("ls --doubt --group")}`,
+    ].join("\n"),
   );
 }

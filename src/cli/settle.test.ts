@@ -1,7 +1,7 @@
 /** resolve, retry, resend, sweep, doctor: what changes the ledger, and what looks after it. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { nevertwice } from "nevertwice";
+import { type LedgerRecord, nevertwice } from "nevertwice";
 import { memoryStore } from "nevertwice/memory";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CliLedger, keyLike } from "../../test/support/cli.ts";
@@ -415,6 +415,32 @@ describe("sweep and doctor", () => {
     expect((await ledger.run(["doctor"])).out).toMatch(/✗ doubts {10}1, the oldest for/);
     expect((await ledger.run(["show", held], { columns: 200 })).out).toMatch(/until somebody decides/);
     expect((await ledger.run(["ls", "--doubt"], { columns: 200 })).out).toContain("1 record in doubt");
+  });
+
+  it("doctor counts what waits truly, also behind thousands of slots that are run again", async () => {
+    const put = async (count: number, prefix: string, overrides: Partial<LedgerRecord>) => {
+      const keys = Array.from({ length: count }, (_, i) => keyLike(`${prefix}${i.toString().padStart(6, "0")}`));
+      const puts = keys.map((key) => ({ record: sampleRecord({ createdAt: 1, ...overrides, key }), expected: null }));
+      for (let from = 0; from < count; from += 500) await ledger.store.write(puts.slice(from, from + 500));
+    };
+    const slot = { action: "job:digest", why: "the command was ended", draft: { json: '{"failed":"retry"}' } };
+    await put(1_500, "slot", { ...slot, state: "unknown" });
+    await put(1_200, "sent", { ...silent });
+    await put(1_100, "fail", { ...slot, state: "failed" });
+    expect((await ledger.run(["doctor"])).out).toMatch(/doubts {10}none/);
+    await put(30, "doubt", { state: "unknown", createdAt: Date.now(), doubtSince: Date.now() - 3_600_000 });
+    const { out } = await ledger.run(["doctor"], { columns: 200 });
+    expect(out).toMatch(/✗ doubts {10}30, the oldest for 1h/);
+    expect(out).toContain("nevertwice ls --doubt --group");
+    expect(out).toMatch(/✗ silent holders {2}1200 holders silent/);
+    expect(out).toMatch(/! to run again {4}2600 slots or runs not done/);
+    expect(out).toMatch(/dead letters {4}none/);
+    const grouped = await ledger.run(["ls", "--doubt", "--group", "--json"]);
+    expect(grouped.json).toMatchObject({ counted: 1_230, again: 1_500 });
+    const all = await ledger.run(["resolve", "--all", "--error", "the command was ended", "--failed"]);
+    expect([all.code, all.err]).toEqual([1, expect.stringContaining("there is no doubt that fits")]);
+    const named = ["resolve", "--all", "--action", "job:digest", "--not-done", "--json"];
+    expect((await ledger.run(named)).json.count).toBe(1_500);
   });
 
   it("doctor names doubts and silent holders as problems, dead letters as a note", async () => {

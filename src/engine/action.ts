@@ -17,7 +17,8 @@ import {
 } from "./call.ts";
 import type { Definition } from "./definition.ts";
 import type { Finish } from "./drive.ts";
-import { type EachOptions, type EachReport, runEach } from "./each.ts";
+import { type EachOptions, runEach } from "./each.ts";
+import type { EachReport } from "./each-tally.ts";
 import { asItIs, type Engine } from "./engine.ts";
 import { type Enqueued, type EnqueueOptions, enqueue, readTerms } from "./enqueue.ts";
 import { type Inputs, inChunks, oneByOneOrTogether, sharingStatements } from "./enqueue-many.ts";
@@ -50,7 +51,7 @@ export interface Action<I, R> {
   /** The same for many, a statement for hundreds; results in the order of the inputs. */
   enqueueMany(inputs: Inputs<I>, options?: EnqueueOptions): Promise<Enqueued<R>[]>;
   /** Runs each input here, so many at a time. Interrupted and started again, it sends only what is missing. */
-  each(inputs: Inputs<I>, options?: EachOptions): Promise<EachReport<I>>;
+  each(inputs: Inputs<I>, options?: EachOptions<I>): Promise<EachReport<I>>;
   /** What the ledger says; never runs anything. */
   status(target: I | { readonly key: string }, options?: CallOptions): Promise<Outcome<R> | Absent>;
   /** On purpose once more: the next version of the intent. Refused while the latest version is in flight or in doubt. */
@@ -106,13 +107,14 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
   const watch = {
     keepMs: definition.policy.keepMs,
     now: () => engine.services.ledger.instant().now,
+    monotonic: () => engine.services.clock.monotonic(),
     warn: (code: string, message: string) => engine.services.warnings.warn(code, definition.name, message),
   };
   const methods = {
     actionName: definition.name,
     attempt,
     ...queueing<I, R>(definition, services, calls),
-    each: (inputs: Inputs<I>, options: EachOptions = {}) =>
+    each: (inputs: Inputs<I>, options: EachOptions<I> = {}) =>
       runEach<I, R>({ inputs, options, action: definition.name, attempt, watch }),
     async status(target: I | { readonly key: string }, options: CallOptions = {}) {
       requireGivenIn(options, `${definition.name}.status`);

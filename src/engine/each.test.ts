@@ -100,6 +100,144 @@ eachStore("each", (open) => {
   });
 });
 
+const down = () => notSent(new Error("connect ECONNREFUSED 10.0.0.7:25"));
+
+eachStore("each with stopAfter", (open) => {
+  it("O11 ends when the provider is down: nothing new is begun, and the next run begins what is left", async () => {
+    const { nt } = open();
+    const sent: string[] = [];
+    let tried = 0;
+    let isDown = true;
+    const send = nt.action("mail", {
+      key: ["to"],
+      wait: 0,
+      run: async ({ to }: Mail) => {
+        tried += 1;
+        if (isDown && tried > 10) throw down();
+        sent.push(to);
+      },
+    });
+    const report = await send.each(mails(500), { concurrency: 4, stopAfter: 5 });
+    expect(report).toMatchObject({ complete: false, sent: 10, stopped: { inARow: 5 } });
+    expect(String(report.stopped?.why)).toContain("ECONNREFUSED");
+    // Those that were under way when the fifth failed are waited for.
+    expect(report.failed).toBeGreaterThanOrEqual(5);
+    expect(report.failed).toBeLessThan(5 + 4);
+    isDown = false;
+    const again = await send.each(mails(500), { stopAfter: 5 });
+    expect(again).toMatchObject({ complete: true, sent: 490, replayed: 10, failed: 0 });
+    expect(again).not.toHaveProperty("stopped");
+    expect(new Set(sent).size).toBe(500);
+    expect(sent).toHaveLength(500);
+  });
+
+  it("doubts count; a send ends the row; 0 never ends a run", async () => {
+    const { nt } = open();
+    const flaky = nt.action("flaky", {
+      key: ["to"],
+      run: async ({ to }: Mail) => {
+        if (Number(to.slice(1)) % 3 !== 0) throw new Error("socket hang up");
+      },
+    });
+    const options = { concurrency: 1, stopAfter: 3 };
+    expect(await flaky.each(mails(30), options)).toMatchObject({ complete: true, sent: 10, inDoubt: 20 });
+    const lost = nt.action("lost", {
+      key: ["to"],
+      run: async (_: Mail) => {
+        throw new Error("socket hang up");
+      },
+    });
+    expect(await lost.each(mails(30), options)).toMatchObject({ complete: false, inDoubt: 3, stopped: { inARow: 3 } });
+    // Doubts of an earlier run say nothing about the provider now.
+    expect(await lost.each(mails(3), options)).toMatchObject({ complete: true, inDoubt: 3 });
+    expect(await lost.each(mails(30), { concurrency: 1, stopAfter: 0 })).toMatchObject({ complete: true, inDoubt: 30 });
+    expect(await lost.each(mails(60).slice(30), { concurrency: 1 })).toMatchObject({ complete: true, inDoubt: 30 });
+  });
+
+  it("final refusals, conflicts, replays and inputs that are no call do not count", async () => {
+    const { nt } = open();
+    const send = nt.action("mail", {
+      key: ["to"],
+      run: async ({ to }: Mail & { body: string }) => {
+        if (to.startsWith("n")) throw rejected(new Error("550 no such mailbox"));
+        return to;
+      },
+    });
+    const options = { concurrency: 1, stopAfter: 2 };
+    const refused = mails(5).map((mail) => ({ ...mail, body: "x" }));
+    const others = Array.from({ length: 5 }, (_, i) => ({ to: `a${i}`, body: "x" }));
+    await send.each(others);
+    const inputs = [
+      ...refused,
+      ...refused,
+      ...others,
+      ...others.map(({ to }) => ({ to, body: "another" })),
+      ...Array.from({ length: 5 }, () => ({ to: "", body: "x" })),
+    ];
+    expect(await send.each(inputs, options)).toMatchObject({ complete: true, replayed: 5, failed: 20, sent: 0 });
+  });
+});
+
+describe("each tells what happens", () => {
+  it("onProgress has the rate, and the total where it is known", async () => {
+    const { nt } = openMemory();
+    const send = nt.action("mail", { key: ["to"], run: async ({ to }: Mail) => to });
+    const seen: (number | undefined)[] = [];
+    const rates: number[] = [];
+    const onProgress = ({ total, rate, done }: { total?: number; rate: number; done: number }) => {
+      seen.push(total);
+      rates.push(rate);
+      expect(done).toBeGreaterThan(0);
+    };
+    await send.each(mails(3), { onProgress });
+    await send.each(new Set(mails(2)), { onProgress });
+    await send.each(mails(4).values(), { onProgress, total: 4 });
+    await send.each(mails(1).values(), { onProgress });
+    expect(seen).toEqual([3, 3, 3, 2, 2, 4, 4, 4, 4, undefined]);
+    for (const rate of rates) expect(rate).toSatisfy((value: number) => value >= 0 && Number.isFinite(value));
+    expect(rates.some((rate) => rate > 0)).toBe(true);
+  });
+
+  it("onFailure hears of each failure and doubt when it happens, is waited for, and may end the run", async () => {
+    const { nt } = openMemory();
+    const send = nt.action("mail", {
+      key: ["to"],
+      run: async ({ to }: Mail) => {
+        if (to === "n1") throw rejected(new Error("no such mailbox"));
+        if (to === "n2") throw new Error("socket hang up");
+        return to;
+      },
+    });
+    const { opened, open: release } = gate();
+    const heard: unknown[] = [];
+    let done = 0;
+    const running = send.each([...mails(4), { to: "" }], {
+      concurrency: 1,
+      onProgress: (progress) => {
+        done = progress.done;
+      },
+      onFailure: async ({ status, index, key, why }) => {
+        heard.push([status, index, key === undefined, String(why)]);
+        await opened;
+      },
+    });
+    await until(() => heard.length === 1);
+    for (let turn = 0; turn < 20; turn += 1) await new Promise((next) => setImmediate(next));
+    expect(done).toBe(1);
+    release();
+    expect(await running).toMatchObject({ done: 5, sent: 2, failed: 2, inDoubt: 1 });
+    expect(heard).toEqual([
+      ["failed", 1, false, expect.stringContaining("no such mailbox")],
+      ["unknown", 2, false, expect.stringContaining("an error nobody classified")],
+      ["failed", 4, true, expect.stringContaining("empty string")],
+    ]);
+    const full = () => {
+      throw new Error("no space left on device");
+    };
+    await expect(send.each(mails(4), { onFailure: full })).rejects.toThrow("no space left");
+  });
+});
+
 describe("each over what it is given", () => {
   it("streams and generators are pulled no further ahead than what runs, and closed when it ends early", async () => {
     const { nt } = openMemory();
@@ -182,5 +320,7 @@ describe("each over what it is given", () => {
     const send = nt.action("mail", { key: ["to"], run: async ({ to }: Mail) => to });
     await expect(send.each(7 as unknown as Mail[])).rejects.toThrow("not iterable");
     await expect(send.each([], { concurrency: 0 })).rejects.toThrow("concurrency is 0");
+    await expect(send.each([], { stopAfter: -1 })).rejects.toThrow("stopAfter is -1");
+    await expect(send.each([], { total: 1.5 })).rejects.toThrow("total is 1.5");
   });
 });

@@ -5,53 +5,33 @@ import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.
 import { checkScope, checkTenant } from "../core/key.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { type CallOptions, requireGivenIn } from "./call.ts";
+import { type EachFailure, type EachProgress, type EachReport, type Fate, Tally } from "./each-tally.ts";
 import { type Inputs, iterate } from "./enqueue-many.ts";
 
-export interface EachOptions extends Omit<CallOptions, "tx"> {
+export interface EachOptions<I = unknown> extends Omit<CallOptions, "tx"> {
   /** Calls under way at once; 20 unless given. */
   readonly concurrency?: number;
   /** After each input: how far it has got. An error thrown here ends the run. */
   readonly onProgress?: (progress: EachProgress) => void;
+  /** For each input that failed or is in doubt, as it happens; waited for. An error thrown here ends the run. */
+  readonly onFailure?: (failure: EachFailure<I>) => void | Promise<void>;
+  /**
+   * Ends the run when so many inputs in a row failed or came into doubt: the provider is down. Nothing new is begun, and a
+   * later run begins what is left. Only tries of this run count, and a send ends the row. Final refusals, conflicts,
+   * inputs that are no call, and what an earlier run left count for nothing. 0, the default: it never ends for that.
+   */
+  readonly stopAfter?: number;
+  /** How many inputs there are, for onProgress; of arrays and sets it is known. */
+  readonly total?: number;
   /** Ends the run early: nothing new is begun, what runs is waited for. */
   readonly signal?: AbortSignal;
   /** How many inputs that did not come through are kept for the report; 1 000 unless given. All are counted. */
   readonly keep?: number;
 }
 
-export interface EachProgress {
-  /** Inputs taken so far whose fate is known. */
-  readonly done: number;
-  /** Effects that happened in this run. */
-  readonly sent: number;
-  /** Done before, and not again. */
-  readonly replayed: number;
-  /** Surely did not happen. */
-  readonly failed: number;
-  /** May have happened: resolve them. */
-  readonly inDoubt: number;
-  /** In another process's hands, or queued. */
-  readonly elsewhere: number;
-}
-
-export interface EachReport<I> extends EachProgress {
-  /** Whether the inputs were gone through to the end. */
-  readonly complete: boolean;
-  readonly failedInputs: readonly EachTrouble<I>[];
-  readonly inDoubtInputs: readonly EachTrouble<I>[];
-}
-
-export interface EachTrouble<I> {
-  /** Which input it was, counted from 0. */
-  readonly index: number;
-  readonly input: I;
-  /** Absent where the input has no key. */
-  readonly key?: string;
-  readonly why: unknown;
-}
-
 interface Run<I, R> {
   readonly inputs: Inputs<I>;
-  readonly options: EachOptions;
+  readonly options: EachOptions<I>;
   readonly action: string;
   readonly attempt: (input: I, options: CallOptions) => Promise<Outcome<R>>;
   readonly watch: KeepWatch;
@@ -60,6 +40,7 @@ interface Run<I, R> {
 interface KeepWatch {
   readonly keepMs: number | null;
   now(): number;
+  monotonic(): number;
   warn(code: string, message: string): void;
 }
 
@@ -78,7 +59,7 @@ class Remembered {
     this.#oldest = watch.now();
   }
 
-  see(outcome: Outcome<unknown> | Unfit): void {
+  see(outcome: Fate): void {
     const { keepMs } = this.#watch;
     if (keepMs === null) return;
     if (outcome.status === "done") this.#oldest = Math.min(this.#oldest, outcome.at);
@@ -93,26 +74,42 @@ class Remembered {
 const MOST = 1_000_000;
 
 export async function runEach<I, R>(run: Run<I, R>): Promise<EachReport<I>> {
-  const { concurrency = 20, onProgress, signal, keep = 1_000, ...call } = run.options;
+  const { concurrency = 20, keep = 1_000, stopAfter = 0, total, onProgress, onFailure, signal, ...call } = run.options;
   requireCount(concurrency, `${run.action}.each: concurrency`, 1);
   requireCount(keep, `${run.action}.each: keep`, 0);
+  requireCount(stopAfter, `${run.action}.each: stopAfter`, 0);
+  if (total !== undefined) requireCount(total, `${run.action}.each: total`, 0, Number.MAX_SAFE_INTEGER);
   // Wrong for every input alike: refused before the first, not counted as a failure of each.
   requireGivenIn(call, `${run.action}.each`);
   if (call.tenant !== undefined) checkTenant(call.tenant);
   if (call.scope !== undefined) checkScope(call.scope);
   const source = oneAtATime(iterate(run.inputs, `${run.action}.each`));
-  const tally = new Tally<I>(keep);
+  const tally = new Tally<I>({
+    keep,
+    stopAfter,
+    total: total ?? sizeOf(run.inputs),
+    startedAt: run.watch.now(),
+    monotonic: () => run.watch.monotonic(),
+  });
   const remembered = new Remembered(run.watch, run.action);
   let broken: { readonly error: unknown } | null = null;
+  let dropped = false;
+  const isOver = () => broken !== null || signal?.aborted === true || tally.isStopped;
   const lane = async () => {
-    while (broken === null && signal?.aborted !== true) {
+    while (!isOver()) {
       const next = await source.next();
       if (next.done) return;
+      if (isOver()) {
+        // Taken from the inputs while the run ended, and not begun: it is left to the next run.
+        dropped = true;
+        return;
+      }
       const { index, input } = next.value;
       try {
-        const outcome = await outcomeOf(run, input, call);
-        tally.count(index, input, outcome);
-        remembered.see(outcome);
+        const fate = await fateOf(run, input, call);
+        const failure = tally.count(index, input, fate);
+        remembered.see(fate);
+        if (failure !== null) await onFailure?.(failure);
         onProgress?.(tally.progress());
       } catch (error) {
         // The store is down, or the run itself is set up wrongly: the next input would fare no better.
@@ -124,13 +121,14 @@ export async function runEach<I, R>(run: Run<I, R>): Promise<EachReport<I>> {
   const ended = await Promise.allSettled(lanes);
   await source.close();
   const failure = broken ?? ended.map(rejection).find((one) => one !== null) ?? null;
-  const report = tally.report(failure === null && signal?.aborted !== true);
+  const isThrough = source.isAtEnd() && !dropped;
+  const report = tally.report(failure === null && signal?.aborted !== true && (isThrough || !tally.isStopped));
   if (failure !== null) throw stopped(run.action, failure.error, report);
   return report;
 }
 
 /** An input that cannot be a call at all (no key, no fit with its schema, a damaged record) fails alone. */
-async function outcomeOf<I, R>({ attempt }: Run<I, R>, input: I, call: CallOptions): Promise<Outcome<R> | Unfit> {
+async function fateOf<I, R>({ attempt }: Run<I, R>, input: I, call: CallOptions): Promise<Fate> {
   try {
     return await attempt(input, call);
   } catch (error) {
@@ -141,58 +139,9 @@ async function outcomeOf<I, R>({ attempt }: Run<I, R>, input: I, call: CallOptio
   }
 }
 
-interface Unfit {
-  readonly status: "unfit";
-  readonly error: unknown;
-}
-
-class Tally<I> {
-  readonly #keep: number;
-  readonly #counts = { done: 0, sent: 0, replayed: 0, failed: 0, inDoubt: 0, elsewhere: 0 };
-  readonly #failed: EachTrouble<I>[] = [];
-  readonly #doubts: EachTrouble<I>[] = [];
-
-  constructor(keep: number) {
-    this.#keep = keep;
-  }
-
-  count(index: number, input: I, outcome: Outcome<unknown> | Unfit): void {
-    this.#counts.done += 1;
-    const trouble = { index, input, ...("key" in outcome && { key: outcome.key }) };
-    switch (outcome.status) {
-      case "done":
-        this.#counts[outcome.replayed ? "replayed" : "sent"] += 1;
-        break;
-      case "failed":
-      case "unfit":
-        this.#fail({ ...trouble, why: outcome.error });
-        break;
-      case "conflict":
-        this.#fail({ ...trouble, why: `conflict: differs in ${outcome.differs.join(", ")}` });
-        break;
-      case "unknown":
-        this.#counts.inDoubt += 1;
-        if (this.#doubts.length < this.#keep) this.#doubts.push({ ...trouble, why: outcome.why });
-        break;
-      default:
-        this.#counts.elsewhere += 1;
-    }
-  }
-
-  #fail(trouble: EachTrouble<I>): void {
-    this.#counts.failed += 1;
-    if (this.#failed.length < this.#keep) this.#failed.push(trouble);
-  }
-
-  progress(): EachProgress {
-    return { ...this.#counts };
-  }
-
-  report(complete: boolean): EachReport<I> {
-    const byIndex = (a: EachTrouble<I>, b: EachTrouble<I>) => a.index - b.index;
-    const [failedInputs, inDoubtInputs] = [this.#failed.sort(byIndex), this.#doubts.sort(byIndex)];
-    return { ...this.#counts, complete, failedInputs, inDoubtInputs };
-  }
+function sizeOf(inputs: Inputs<unknown>): number | undefined {
+  if (Array.isArray(inputs)) return inputs.length;
+  return inputs instanceof Set ? inputs.size : undefined;
 }
 
 /** Lanes pull from one source in turn, and never more than they can run: a stream of any length fits into memory. */
@@ -220,6 +169,7 @@ function oneAtATime<I>(inputs: AsyncIterable<I> | Iterable<I>) {
       });
       return mine;
     },
+    isAtEnd: () => over,
     /** Lets a source that was not read to its end close its file. */
     close: async () => {
       await turn;
@@ -242,7 +192,7 @@ function stopped<I>(action: string, error: unknown, report: EachReport<I>): unkn
   );
 }
 
-function requireCount(value: number, where: string, least: number): void {
-  if (Number.isInteger(value) && value >= least && value <= MOST) return;
+function requireCount(value: number, where: string, least: number, most = MOST): void {
+  if (Number.isInteger(value) && value >= least && value <= most) return;
   throw configError(`${where} is ${String(value)}; it takes a whole number, ${least} or more.`);
 }

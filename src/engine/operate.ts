@@ -2,11 +2,13 @@
 import { NevertwiceError } from "../core/errors.ts";
 import { isUnplaced } from "../core/order.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
+import type { LedgerRecord } from "../core/record.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import type { Engine } from "./engine.ts";
 import { by as named } from "./events.ts";
+import type { Applied } from "./ledger.ts";
 import { place } from "./line.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { swapsOf } from "./turn.ts";
@@ -46,7 +48,7 @@ export function keyIn(target: unknown, where: string): string {
   );
 }
 
-const SETTLED_AS = { done: "confirmed", "not-done": "pending", failed: "failed" } as const;
+export const SETTLED_AS = { done: "confirmed", "not-done": "pending", failed: "failed" } as const;
 
 export function resolveDoubt(
   engine: Engine,
@@ -61,35 +63,49 @@ async function resolveStored(
   target: Target,
   resolution: Resolution<unknown>,
 ): Promise<Outcome<unknown> | Absent> {
-  const { ledger, payloads, events, providerIds } = engine.services;
-  checkSignature(resolution, "resolve");
-  if (!Object.hasOwn(SETTLED_AS, resolution.as)) {
-    throw new NevertwiceError(
-      "INVALID_INPUT",
-      `resolve: as is ${JSON.stringify(resolution.as)}; it takes "done", "not-done" or "failed".`,
-      { key: target.key },
-    );
-  }
+  checkResolution(resolution, "resolve", target.key);
   const stored = await existing(engine, target);
-  // Not the key that was asked for where that is an alias: results are sealed for their record.
-  const { key, tenant, fence } = stored.record;
-  const result = payloads.store(resolution.result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
-  const { as, by, reason } = resolution;
-  const applied = await ledger.apply(stored, {
-    type: "resolve",
-    as,
-    result: as === "done" ? result : null,
-    providerId: as === "done" ? providerIds.ofAction(stored.record.action, resolution.result) : null,
-    by,
-    reason,
-  });
-  if (applied.ok) {
-    events.emit({ type: "settled", action: stored.record.action, key, ...named(stored.record), as, how: "resolve" });
-    return engine.describe(applied.stored.record);
-  }
+  const { key } = stored.record;
+  const { as } = resolution;
+  const applied = await settleDoubt(engine, stored, resolution);
+  if (applied.ok) return engine.describe(applied.stored.record);
   // Resolved the same way a moment ago: a double click, not a mistake.
   if (applied.stored?.record.state === SETTLED_AS[as]) return engine.describe(applied.stored.record);
   throw refusalError(applied.refusal, applied.stored, key, "resolve");
+}
+
+/** `key`: of the record it is about; absent where it is about many. */
+export function checkResolution(resolution: Resolution<unknown>, where: string, key?: string): void {
+  checkSignature(resolution, where);
+  if (Object.hasOwn(SETTLED_AS, resolution.as)) return;
+  throw new NevertwiceError(
+    "INVALID_INPUT",
+    `${where}: as is ${JSON.stringify(resolution.as)}; it takes "done", "not-done" or "failed".`,
+    key === undefined ? {} : { key },
+  );
+}
+
+/** `still`: whether the record, as it stands when it is written, is one that the decision is about. */
+export async function settleDoubt(
+  engine: Engine,
+  stored: Stored,
+  { as, by, reason, result }: Resolution<unknown>,
+  still: (current: LedgerRecord) => boolean = () => true,
+): Promise<Applied> {
+  const { ledger, payloads, events, providerIds } = engine.services;
+  // Not the key that was asked for where that is an alias: results are sealed for their record.
+  const { key, tenant, fence, action } = stored.record;
+  const event = {
+    type: "resolve",
+    as,
+    result: as === "done" ? payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }) : null,
+    providerId: as === "done" ? providerIds.ofAction(action, result) : null,
+    by,
+    reason,
+  } as const;
+  const applied = await ledger.apply(stored, (current) => (current !== null && still(current) ? event : null));
+  if (applied.ok) events.emit({ type: "settled", action, key, ...named(stored.record), as, how: "resolve" });
+  return applied;
 }
 
 /** A failed record may be tried again: the next call of its action, or a worker, claims it. */

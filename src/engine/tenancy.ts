@@ -3,7 +3,7 @@ import { configError } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 
-/** The choice of a worker, a take, a sweep or a retryAll. */
+/** The choice of a worker, a take, a sweep, a retryAll or a resolveAll. */
 export interface TenantChoice {
   /** Only records of this tenant; of the tenant of nevertwice({ tenant }) unless given. */
   readonly tenant?: string;

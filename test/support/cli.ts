@@ -93,7 +93,8 @@ function piped(text: string): NonNullable<Io["stdin"]> {
   async function* chunks() {
     for (let at = 0; at < bytes.length; at += 7) yield bytes.subarray(at, at + 7);
   }
-  return { chunks: chunks(), bytes: bytes.length };
+  const countLines = async () => text.split("\n").filter((line) => line.trim() !== "").length;
+  return { chunks: chunks(), file: { countLines, isAt: () => false } };
 }
 
 /** A well-formed key that begins with `start`. */

@@ -1,38 +1,43 @@
-import { writeFile } from "node:fs/promises";
-import { resolve } from "node:path";
-import { performance } from "node:perf_hooks";
-import { isNevertwiceError, messageOf } from "../../core/errors.ts";
-import type { EachProgress, EachReport, EachTrouble } from "../../engine/each.ts";
+import { messageOf } from "../../core/errors.ts";
+import type { EachFailure, EachProgress, EachReport, EachTrouble } from "../../engine/each-tally.ts";
 import { AGENT, agentOf } from "../agent-flag.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT, ProblemError, UsageError } from "../exit.ts";
-import { plural, shellWord, shortKey } from "../format.ts";
+import { countsText, EachView } from "../each-view.ts";
+import { EXIT, UsageError } from "../exit.ts";
+import { FailedFile } from "../failed-file.ts";
+import { plural, shellWord } from "../format.ts";
 import { InputLines } from "../input-lines.ts";
 import { jsonLines } from "../json-lines.ts";
 import { storeToName } from "../ledger.ts";
 import { type AnyAction, loadActions } from "../load-actions.ts";
-import { endProgress, showProgress } from "../progress.ts";
-import { oneLine } from "../text.ts";
+import { endProgress } from "../progress.ts";
+import { oneLine, wrap } from "../text.ts";
 
-const REDRAW_MS = 100;
-const SHOWN = 20;
-const BAR = 24;
-const NEWLINE = 10;
+// As many as are under way at once, unless told otherwise: a provider that is down has failed all of them.
+const DEFAULT_STOP_AFTER = 20;
+// More than anybody settles one by one.
+const MANY_DOUBTS = 20;
 
 export const each: Command = {
   name: "each",
   summary: "run an action for every line of a JSON Lines file; what was done before is not done again",
-  usage: ["<action> --actions <module> [--concurrency <n>] [--failed-to <file>] < inputs.jsonl"],
+  usage: ["<action> --actions <module> [--concurrency <n>] [--stop-after <n>] [--failed-to <file>] < inputs.jsonl"],
   about:
-    "Reads one input per line from stdin and calls the action for each, in the ledger of the module's own nevertwice(). Interrupted, killed or failed on the way: start it again with the same file, within the action's keep (default: 30 days), and only what is missing is sent. Ctrl-C: nothing new is begun, what runs is waited for. Exit code 1: some inputs failed or are in doubt.",
+    "Reads one input per line from stdin and calls the action for each, in the ledger of the module's own nevertwice(). Interrupted, killed or failed on the way: start it again with the same file, within the action's keep (default: 30 days), and only what is missing is sent. Ctrl-C: nothing new is begun, what runs is waited for. When 20 inputs in a row failed or came into doubt (--stop-after), the provider is likely down: nothing new is begun, and the next start begins what is left. Inputs that were refused for good, conflicts, lines that cannot be read and what an earlier start left do not count. Exit code 1: some inputs failed or are in doubt. 4: it stopped by --stop-after.",
   flags: {
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
     concurrency: { takes: "value", value: "n", about: "calls under way at once, default: 20" },
     agent: AGENT,
+    "stop-after": {
+      takes: "value",
+      value: "n",
+      about: `end when so many inputs in a row failed or came into doubt, default: ${DEFAULT_STOP_AFTER}; 0 or never: do not end for that`,
+    },
     "failed-to": {
       takes: "value",
       value: "file",
-      about: "write the inputs that failed there, one per line; lines that could not be read as they were",
+      about:
+        "write each input that fails there, one per line, when it fails; lines that could not be read as they were",
     },
   },
   operands: 1,
@@ -63,6 +68,7 @@ async function run(context: Context): Promise<number> {
   if (io.stdin === undefined)
     throw new UsageError(`each reads its inputs from stdin, and nothing is piped in: ${example}`);
   const concurrency = args.count("concurrency");
+  const stopAfter = stopAfterOf(context);
   const { actions, owner } = await loadActions(file, io.cwd, `each ${file}`);
   const action = actions.find(({ actionName }) => actionName === name);
   if (action === undefined) {
@@ -71,10 +77,20 @@ async function run(context: Context): Promise<number> {
   }
   try {
     const run = new Run(context, action, io.stdin, () => storeToName(owner.store, io));
-    return await run.go(concurrency);
+    return await run.go({ stopAfter, ...(concurrency !== undefined && { concurrency }) });
   } finally {
     await owner.close();
   }
+}
+
+function stopAfterOf({ args }: Context): number {
+  const given = args.text("stop-after")?.trim().toLowerCase();
+  if (given === undefined) return DEFAULT_STOP_AFTER;
+  if (given === "never" || /^0+$/.test(given)) return 0;
+  if (/^\d{1,6}$/.test(given)) return Number(given);
+  throw new UsageError(
+    `--stop-after ${oneLine(given)}: it takes a whole number of failures in a row, for example --stop-after 50, or never.`,
+  );
 }
 
 class Run {
@@ -83,8 +99,6 @@ class Run {
   readonly #stdin: NonNullable<Context["io"]["stdin"]>;
   readonly #store: () => string | undefined;
   readonly #lines = new InputLines();
-  #bytes = 0;
-  #drawnAt = Number.NEGATIVE_INFINITY;
 
   constructor(
     context: Context,
@@ -98,8 +112,13 @@ class Run {
     this.#stdin = stdin;
   }
 
-  async go(concurrency: number | undefined): Promise<number> {
+  async go(given: { readonly concurrency?: number; readonly stopAfter: number }): Promise<number> {
     const { io, args } = this.#context;
+    const failedFile = FailedFile.open(this.#context);
+    // Where nobody sees how far it is, the file is read once.
+    const isSeen = io.stderr.isTTY || !args.on("json");
+    const total = isSeen ? ((await this.#stdin.file?.countLines()) ?? null) : null;
+    const view = new EachView(this.#context, total);
     const abort = new AbortController();
     const stop = io.onInterrupt?.(() => {
       endProgress(io);
@@ -108,47 +127,46 @@ class Run {
     });
     const tenant = args.text("tenant");
     const options = {
+      ...given,
       signal: abort.signal,
-      onProgress: (progress: EachProgress) => this.#draw(progress),
-      ...(concurrency !== undefined && { concurrency }),
+      onProgress: (progress: EachProgress) => view.progress(progress),
+      onFailure: (failure: EachFailure<unknown>) => {
+        view.failed(failure, this.#lines.lineOf(failure.index));
+        if (failure.status === "failed") failedFile?.write(Buffer.from(JSON.stringify(failure.input)));
+      },
+      ...(total !== null && { total }),
       ...(tenant !== undefined && { tenant }),
       ...agentOf(this.#context),
     };
     try {
-      return await this.#finish(await this.#action.each(this.#inputs(), options));
-    } catch (error) {
-      endProgress(io);
-      const partial = isNevertwiceError(error) ? (error.outcome as EachReport<unknown> | undefined) : undefined;
-      if (partial !== undefined && "done" in partial) await this.#keepFailed(partial);
-      throw error;
+      const report = await this.#action.each(this.#inputs(view, failedFile), options);
+      view.close();
+      view.summary();
+      return this.#finish(report, failedFile);
     } finally {
-      endProgress(io);
+      view.close();
+      failedFile?.close();
       stop?.();
     }
   }
 
-  async *#inputs(): AsyncIterable<unknown> {
+  async *#inputs(view: EachView, failedFile: FailedFile | null): AsyncIterable<unknown> {
     for await (const line of jsonLines(this.#stdin.chunks)) {
-      this.#bytes = line.bytes;
-      if (this.#lines.take(line)) yield line.input;
+      if (this.#lines.take(line)) {
+        yield line.input;
+        continue;
+      }
+      view.broken(line.number, line.broken ?? "");
+      if (failedFile === null) continue;
+      // As it was read: to be corrected there.
+      failedFile.write(line.raw ?? Buffer.alloc(0));
+      failedFile.broken += 1;
     }
   }
 
-  #draw(progress: EachProgress): void {
-    const { io } = this.#context;
-    const now = performance.now();
-    if (!io.stderr.isTTY || now - this.#drawnAt < REDRAW_MS) return;
-    this.#drawnAt = now;
-    const { bytes } = this.#stdin;
-    const share = bytes === null || bytes === 0 ? null : Math.min(1, this.#bytes / bytes);
-    const filled = share === null ? 0 : Math.floor(share * BAR);
-    const bar = share === null ? "" : `${"█".repeat(filled)}${"░".repeat(BAR - filled)} ${Math.floor(share * 100)} %  `;
-    showProgress(io, bar + counts(progress, this.#lines.brokenCount));
-  }
-
-  async #finish(report: EachReport<unknown>): Promise<number> {
+  #finish(report: EachReport<unknown>, failedFile: FailedFile | null): number {
     const { args } = this.#context;
-    await this.#keepFailed(report);
+    this.#tellBroken(failedFile);
     const { broken, brokenCount } = this.#lines;
     const [done, failed] = [report.done + brokenCount, report.failed + brokenCount];
     if (args.on("json")) {
@@ -158,58 +176,38 @@ class Run {
         why: messageOf(one.why),
       });
       const lists = { failedInputs: report.failedInputs.map(placed), inDoubtInputs: report.inDoubtInputs.map(placed) };
-      this.#context.json({ ...report, ...lists, done, failed, brokenLines: broken.map(({ line }) => line) });
+      const stopped = report.stopped && { stopped: { ...report.stopped, why: messageOf(report.stopped.why) } };
+      this.#context.json({ ...report, ...stopped, ...lists, done, failed, brokenLines: broken });
     } else this.#tell(report);
+    if (report.stopped !== undefined) return EXIT.stopped;
     return failed > 0 || report.inDoubt > 0 || !report.complete ? EXIT.problem : EXIT.ok;
   }
 
   #tell(report: EachReport<unknown>): void {
-    const { line, note, suggest } = this.#context;
-    const lines = this.#lines;
-    for (const { line, why } of lines.broken.slice(0, SHOWN)) note(`line ${line} failed: ${why}`);
-    for (const { index, why, key } of report.failedInputs.slice(0, SHOWN))
-      note(
-        `line ${lines.lineOf(index)}${key === undefined ? "" : ` (${shortKey(key)})`} failed: ${oneLine(messageOf(why))}`,
-      );
-    for (const { index, why, key } of report.inDoubtInputs.slice(0, SHOWN))
-      note(`line ${lines.lineOf(index)} (${shortKey(key ?? "")}) is in doubt: ${oneLine(messageOf(why))}`);
-    const done = report.done + lines.brokenCount;
-    line(`${plural(done, "input")}: ${counts(report, lines.brokenCount)}`);
-    if (!report.complete)
-      line("Stopped before the end. Start it again with the same inputs: only what is missing is sent.");
-    if (report.inDoubt > 0) line(`Settle the doubts:\n  ${suggest("ls --doubt", this.#store())}`);
+    const { line, suggest, width } = this.#context;
+    const { brokenCount } = this.#lines;
+    line(`${plural(report.done + brokenCount, "input")}: ${countsText(report, brokenCount)}`);
+    const again = "Start it again with the same inputs: only what is missing is sent.";
+    if (report.stopped !== undefined) {
+      const { inARow, why } = report.stopped;
+      const said = `Stopped: ${plural(inARow, "input")} in a row failed or came into doubt, the last with: ${oneLine(messageOf(why))}`;
+      for (const one of wrap(`${ended(said)} Nothing was begun after that, and nothing is lost. ${again}`, width))
+        line(one);
+      line("To go on whatever fails: --stop-after never");
+    } else if (!report.complete) line(`Stopped before the end. ${again}`);
+    const listing = report.inDoubt > MANY_DOUBTS ? "ls --doubt --group" : "ls --doubt";
+    if (report.inDoubt > 0) line(`Settle the doubts:\n  ${suggest(listing, this.#store())}`);
   }
 
-  async #keepFailed({ failedInputs, failed }: EachReport<unknown>): Promise<void> {
-    const to = this.#context.args.text("failed-to");
-    if (to === undefined) return;
-    const { broken, brokenCount } = this.#lines;
-    const entries = [
-      ...failedInputs.map(({ index, input }) => ({
-        line: this.#lines.lineOf(index),
-        raw: Buffer.from(JSON.stringify(input)),
-      })),
-      // As they were read: to be corrected there.
-      ...broken,
-    ].sort((one, other) => one.line - other.line);
-    const bytes = Buffer.concat(entries.flatMap(({ raw }) => [raw, Buffer.of(NEWLINE)]));
-    try {
-      // Inputs: for the one who runs this.
-      await writeFile(resolve(this.#context.io.cwd, to), bytes, { mode: 0o600 });
-    } catch (error) {
-      throw new ProblemError(`--failed-to ${to} could not be written: ${messageOf(error)}`, { cause: error });
-    }
-    if (failed + brokenCount > entries.length)
-      this.#context.note(`${to} holds the first ${entries.length} of ${failed + brokenCount} failed inputs.`);
-    if (broken.length > 0)
-      this.#context.note(
-        `${to} also holds ${plural(brokenCount, "line")} that could not be read, unchanged: correct ${brokenCount === 1 ? "it" : "them"} before you start ${to} again.`,
-      );
+  #tellBroken(failedFile: FailedFile | null): void {
+    if (failedFile === null || failedFile.broken === 0) return;
+    const { name, broken } = failedFile;
+    this.#context.note(
+      `${name} also holds ${plural(broken, "line")} that could not be read, unchanged: correct ${broken === 1 ? "it" : "them"} before you start ${name} again.`,
+    );
   }
 }
 
-function counts({ sent, replayed, failed, inDoubt, elsewhere }: EachProgress, broken: number): string {
-  const parts = [`${sent} sent`, `${replayed} done before`, `${failed + broken} failed`, `${inDoubt} in doubt`];
-  if (elsewhere > 0) parts.push(`${elsewhere} in other hands`);
-  return parts.join(", ");
+function ended(text: string): string {
+  return /[.!?…]$/.test(text) ? text : `${text}.`;
 }

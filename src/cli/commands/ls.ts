@@ -8,12 +8,13 @@ import { sealer } from "../../core/seal.ts";
 import { instantOf, type ListQuery, type Page, type Store, type Stored } from "../../core/store.ts";
 import { isUnclassified, wayOut } from "../../core/way-out.ts";
 import type { Command, Context } from "../command.ts";
-import { type DoubtGroup, groupDoubts } from "../doubt-groups.ts";
+import { type DoubtGroup, type Grouped, groupDoubts } from "../doubt-groups.ts";
 import { type DoubtFilter, doubts, splitCursor } from "../doubts.ts";
 import { EXIT, UsageError } from "../exit.ts";
 import { age, plural, shellWord, shortKey } from "../format.ts";
 import { isNote } from "../kind-of-record.ts";
 import { ledgerJson, noLedgerYet } from "../ledger.ts";
+import { listDoubtGroups } from "../list-doubt-groups.ts";
 import { nextByItself } from "../next-by-itself.ts";
 import { recordJson } from "../record-json.ts";
 import { HELD, heldBy, heldWords, type ListedStep } from "../run-steps.ts";
@@ -27,20 +28,26 @@ const LARGEST_LIMIT = 1_000;
 // Enough to say how bad it is; counting on would read the whole ledger.
 const DOUBTS_COUNTED = 100;
 const GROUPS_SHOWN = 20;
+// Enough to see what goes wrong; --group reads them all.
+const MOST_GROUPED = 2_000;
 
 export const ls: Command = {
   name: "ls",
   summary: "list records, the newest first",
   usage: [
     "[--state <states>] [--action <name>] [--agent <name>] [--scope <id>] [--limit <n>]",
-    "--doubt",
+    "--doubt [--group]",
     "--result-id <id>",
   ],
   about:
-    "A record whose holder stopped answering is shown as what it is: unknown* after the send mark, pending* before it (nothing was sent, and a worker or the next call takes it). The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by what the ledger's row says, --doubt by what is true, and puts doubts with the same error together. --result-id goes from a provider's own id (a message id in a bounce, a charge id) back to the records whose result has it; no index serves it, so that it looks at every record.",
+    "A record whose holder stopped answering is shown as what it is: unknown* after the send mark, pending* before it (nothing was sent, and a worker or the next call takes it). The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by what the ledger's row says, --doubt by what is true, and puts doubts with the same error together; with --group it shows only these groups, of all doubts, with the command that settles each. --result-id goes from a provider's own id (a message id in a bounce, a charge id) back to the records whose result has it; no index serves it, so that it looks at every record.",
   flags: {
     state: { takes: "values", value: "states", about: "only these states: pending,unknown" },
     doubt: { takes: "nothing", about: "only doubts: unknown, and sent by a holder that fell silent" },
+    group: {
+      takes: "nothing",
+      about: "with --doubt: only the causes of all doubts, how many each has, and how to settle them",
+    },
     action: { takes: "value", value: "name", about: "only records of this action" },
     agent: { takes: "value", value: "name", about: "only records whose last attempt this agent made" },
     scope: { takes: "value", value: "id", about: "only records of this run, session or thread" },
@@ -63,6 +70,7 @@ export const ls: Command = {
   examples: [
     ["ls", "the last 20 records"],
     ["ls --doubt", "what somebody has to decide"],
+    ["ls --doubt --group", "thousands of doubts by their causes"],
     ["ls --state failed --action send_followup", "the dead letters of one action"],
     ["ls --result-id msg_01H8XK", "which intent a provider's id belongs to"],
     ["ls --json --limit 1000 | jq '.records[].key'", "keys for a script"],
@@ -77,15 +85,20 @@ async function run(context: Context): Promise<number> {
   const ledger = context.ledger();
   if (!ledger.exists) {
     if (context.args.on("json"))
-      context.json({ ledger: ledgerJson(ledger), records: [], cursor: null, ...noGroups(context) });
+      context.json({
+        ledger: ledgerJson(ledger),
+        ...(context.args.on("group") ? {} : { records: [], cursor: null }),
+        ...noGroups(context),
+      });
     else context.line(sentence(noLedgerYet(ledger)));
     return EXIT.ok;
   }
   const { store } = ledger;
+  if (context.args.on("group")) return listDoubtGroups(context, store, filter);
   const page = await read(context, store, filter, states);
   // The groups are of all doubts, so that a later page would only repeat them.
   const isFirst = context.args.on("doubt") && !context.args.on("cursor");
-  const grouped = isFirst && page.items.length > 0 ? await groupDoubts(store, filter) : null;
+  const grouped = isFirst && page.items.length > 0 ? await groupDoubts(store, filter, { most: MOST_GROUPED }) : null;
   if (context.args.on("json")) {
     const records = page.items.map(({ record }) => recordJson(record, instantOf(store)));
     const damaged = page.damaged === undefined ? {} : { damaged: page.damaged };
@@ -103,6 +116,7 @@ async function run(context: Context): Promise<number> {
 }
 
 function noGroups({ args }: Context) {
+  if (args.on("group")) return { counted: 0, groups: [], beyond: 0, again: 0 };
   return args.on("doubt") && !args.on("cursor") ? { groups: [], allGrouped: true } : {};
 }
 
@@ -119,6 +133,7 @@ function filterOf(context: Context): DoubtFilter {
   if (args.on("doubt") && args.on("state")) {
     throw new UsageError("--doubt and --state exclude each other: --doubt already says which states it lists.");
   }
+  refuseWithGroup(context);
   const [tenant, action, scope] = [args.text("tenant"), args.text("action"), args.text("scope")];
   const agent = args.text("agent");
   return {
@@ -130,6 +145,16 @@ function filterOf(context: Context): DoubtFilter {
     ...(agent !== undefined && { agent }),
     ...providerIdsOf(context),
   };
+}
+
+/** The groups are of all doubts: there are no pages of them. */
+function refuseWithGroup({ args }: Context): void {
+  if (!args.on("group")) return;
+  if (!args.on("doubt")) throw new UsageError("--group belongs to --doubt: ls --doubt --group.");
+  for (const flag of ["limit", "cursor", "oldest"]) {
+    if (args.on(flag))
+      throw new UsageError(`--${flag} is for a list of records; --group counts all doubts. Leave it out.`);
+  }
 }
 
 /** In every form the ledger may hold it in. */
@@ -295,8 +320,6 @@ async function footer(context: Context, page: Page, store: Store, filter: DoubtF
   return lines;
 }
 
-type Grouped = Awaited<ReturnType<typeof groupDoubts>>;
-
 /** Doubts with the same error are one decision, and often one line of code. */
 function groupLines(context: Context, store: Store, { groups, counted, all }: Grouped): string[] {
   const { paint, width } = context;
@@ -329,7 +352,7 @@ function groupTable(context: Context, store: Store, many: readonly DoubtGroup[],
     { title: "oldest", align: "right" },
     { title: "error", min: 16 },
   ];
-  const of = counted === null ? "" : ` (of the first ${counted} doubts)`;
+  const of = counted === null ? "" : ` (of the first ${counted} doubts; of all: ls --doubt --group)`;
   const kept = ["action", "scope", "tenant"].flatMap((flag) =>
     context.args.on(flag) ? [` --${flag} ${shellWord(context.args.text(flag) ?? "")}`] : [],
   );

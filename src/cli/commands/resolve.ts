@@ -12,6 +12,7 @@ import { readText } from "../foreign-text.ts";
 import { shortKey } from "../format.ts";
 import { ledgerJson, requireStore } from "../ledger.ts";
 import { outcomeJson } from "../record-json.ts";
+import { resolveFrom } from "../resolve-from.ts";
 import { GROUP_FLAGS, refuseGroupFlags, resolveGroup } from "../resolve-group.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
 import { actionLabel, standingOf, whoGetsIt, whoRunsIt } from "../standing.ts";
@@ -24,10 +25,12 @@ export const resolve: Command = {
     "<key> --done [--result <json> | --result-file <file>] --reason <why>",
     "<key> --not-done --reason <why>",
     "<key> --failed --reason <why>",
-    "--group <id> --done | --not-done | --failed [--before <time>] [--limit <n>] --reason <why> [--yes]",
+    "--all [--action <name>] [--error <cause>] --done | --not-done | --failed [filters] --reason <why> [--yes]",
+    "--group <id> --done | --not-done | --failed [filters] --reason <why> [--yes]",
+    "--from <file> [--reason <why>] [--yes]",
   ],
   about:
-    "Look at the provider first: the ledger cannot know. --done settles it for good. --not-done lets it run again: if it did happen after all, it happens twice. --failed settles it as not done and not to be tried again. --group takes all doubts with the same error, as ls --doubt shows them: without --yes it only shows which.",
+    "Look at the provider first: the ledger cannot know. --done settles it for good. --not-done lets it run again: if it did happen after all, it happens twice. --failed settles it as not done and not to be tried again. --all takes all doubts of an action or a cause, as ls --doubt --group shows them, --group those with the same error by its id, and --from a file of decisions, one JSON object per line: key, as (done, not-done or failed), and where they differ from the flags result, reason and by. Without --yes these only show what would be settled.",
   flags: {
     done: { takes: "nothing", about: "it happened" },
     "not-done": { takes: "nothing", about: "it did not happen, and may be run again" },
@@ -35,6 +38,7 @@ export const resolve: Command = {
     result: { takes: "value", value: "json", about: "with --done: what a repeat gets, as JSON" },
     "result-file": { takes: "value", value: "file", about: "the same, from a file" },
     ...GROUP_FLAGS,
+    from: { takes: "value", value: "file", about: "decisions about many doubts, as JSON Lines" },
     ...SIGNATURE_FLAGS,
   },
   operands: 1,
@@ -42,6 +46,11 @@ export const resolve: Command = {
     [`resolve nt1_q3v0m2k8ab --done --result '{"id":"msg_81"}' --reason "found in the provider's log"`, "it happened"],
     [`resolve nt1_q3v0m2k8ab --not-done --reason "the provider never saw it"`, "it did not"],
     ["resolve --group 5d0c1a7e --not-done", "which doubts have this error; nothing is changed"],
+    [
+      `resolve --all --action send_mail --error "Error: socket hang up" --not-done --reason "the provider was down" --yes`,
+      "all doubts of one cause",
+    ],
+    [`resolve --from decisions.jsonl --reason "looked up in the provider's export" --yes`, "a decision for each"],
   ],
   run,
 };
@@ -49,8 +58,9 @@ export const resolve: Command = {
 type As = "done" | "not-done" | "failed";
 
 async function run(context: Context): Promise<number> {
+  if (context.args.on("from")) return resolveFrom(context, refuseClearText);
   const as = decision(context);
-  if (context.args.on("group")) return resolveGroup(context, as);
+  if (context.args.on("group") || context.args.on("all")) return resolveGroup(context, as);
   refuseGroupFlags(context);
   const example = `nevertwice resolve ${context.args.operands[0] ?? "nt1_…"} --${as} --reason "looked it up in the provider's log"`;
   const signature = signatureOf(context, example);

@@ -1,9 +1,9 @@
+import { kindOfDoubt } from "../../core/doubt-cause.ts";
 import { isTooDeep } from "../../core/foreign-json.ts";
 import type { HistoryEntry, Instant, LedgerRecord, Payload } from "../../core/record.ts";
 import { instantOf } from "../../core/store.ts";
 import { isUnclassified, wayOut } from "../../core/way-out.ts";
 import type { Command, Context } from "../command.ts";
-import { kindOfDoubt } from "../doubt-groups.ts";
 import { EXIT } from "../exit.ts";
 import { findRecord } from "../find-record.ts";
 import { age, keepSpan, localIso, moment, shortKey } from "../format.ts";
