@@ -50,7 +50,9 @@ export function nextStep(record: LedgerRecord | null, situation: Situation): Ste
     case "confirmed":
       return { do: "answer" };
     case "failed":
-      return record.final || !(newRound || hasTriesLeft(policy, record, at.now)) ? { do: "answer" } : claim;
+      // A call that keeps to the pauses of earlier ones goes by them here too: no next try was set, so there is none.
+      if (record.final || (situation.paced === true && !newRound)) return { do: "answer" };
+      return newRound || hasTriesLeft(policy, record, at.now) ? claim : { do: "answer" };
     case "unknown":
       return settleStep(record, situation);
   }

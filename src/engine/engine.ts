@@ -13,8 +13,9 @@ import { backoffMs, mayResend } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import type { ResendPermit } from "../core/transition.ts";
 import { type Call, hasFormer, type Outside, queueAgainOf, rekeyed } from "./call.ts";
+import { stoppedByCheck, stoppedUnrecorded } from "./check.ts";
 import { claimOf } from "./claim.ts";
-import { Drive, type Driven, type Finish } from "./drive.ts";
+import { type Asked, asItIs, Drive, type Driven, type Finish, type Turned } from "./drive.ts";
 import { rememberedError, withCause, withStoredCause } from "./error-memory.ts";
 import { about, unknownEvent } from "./events.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
@@ -210,7 +211,7 @@ export class Engine {
       // Here, in the caller's own async context: what runs below may go on in another one.
       const asked = { at: this.services.clock.monotonic(), inside: this.services.underWay.inside };
       if (hasFormer(call)) this.#learn(this.#underFormerKeys(call, this.#budget(call, asked)), drive);
-      else if (call.paced || this.#mostlyRepeats())
+      else if (call.paced || call.definition.check !== undefined || this.#mostlyRepeats())
         this.#learn(this.#lookFirst(call, this.#budget(call, asked)), drive);
       else if (call.definition.policy.failOpen)
         this.#learn(this.#turns(call, null, true, this.#budget(call, asked)), drive);
@@ -223,6 +224,8 @@ export class Engine {
   /** Before anything is claimed, all keys of the intent lead to one record: processes with the old definition hold that one. */
   async #underFormerKeys(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
     const swaps = aliasSwapsOf(this.services.ledger);
+    const stopped = await stoppedUnrecorded(this.services, call);
+    if (stopped !== null) return stopped;
     let located: Located;
     try {
       located = await locate(swaps, call);
@@ -399,6 +402,8 @@ export class Engine {
     const { ledger, payloads } = this.services;
     if (seen.record.state === "failed") {
       if (!fresh) return { outcome: this.#answer(call, seen.record) };
+      const stopped = await stoppedByCheck(this.services, call);
+      if (stopped !== null) return { outcome: stopped };
       // A dead letter of an order goes back into it, at the end.
       const applied = await ledger.apply(seen, (current) => queueAgainOf(call, current, payloads, ledger.instant()));
       return { stored: applied.stored, fresh: false };
@@ -410,6 +415,8 @@ export class Engine {
   }
 
   async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
+    const stopped = await stoppedByCheck(this.services, call);
+    if (stopped !== null) return { outcome: stopped };
     const holder = call.outside?.holder ?? this.services.newHolder();
     try {
       const applied = await this.#applyClaim(call, stored, fresh, holder);
@@ -463,8 +470,10 @@ export class Engine {
         return { stored: end.stored, fresh: false };
       case "failed": {
         const pauseMs = end.retryAt === null ? null : end.retryAt - this.services.ledger.instant().now;
-        if (pauseMs !== null && (await budget.pause(pauseMs))) return { stored: end.stored, fresh: false };
-        const { error, final, retryAt } = end;
+        if (pauseMs !== null && !call.atOnce && (await budget.pause(pauseMs)))
+          return { stored: end.stored, fresh: false };
+        const { error, final } = end;
+        const retryAt = call.atOnce && (pauseMs ?? 0) <= 0 ? null : end.retryAt;
         return { outcome: { status: "failed", key: call.key, error, final, ...(retryAt !== null && { retryAt }) } };
       }
       case "unknown": {
@@ -526,16 +535,3 @@ export class Engine {
     return { status: "conflict", key: call.key, differs };
   }
 }
-
-/** An outcome as it is. */
-export function asItIs(outcome: Outcome<unknown>): Outcome<unknown> {
-  return outcome;
-}
-
-/** When a call was made, and whether inside an attempt of this instance. */
-interface Asked {
-  readonly at: number;
-  readonly inside: boolean;
-}
-
-type Turned = { readonly outcome: Outcome<unknown> } | { readonly stored: Stored | null; readonly fresh: boolean };

@@ -4,17 +4,18 @@ import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
 import { aliasTarget } from "../core/formerly.ts";
 import { isSettled } from "../core/order.ts";
-import { errorForOutcome } from "../core/outcome.ts";
+import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { expired, type LedgerRecord, type State, type WorkTerms } from "../core/record.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored, TransactionView } from "../core/store.ts";
 import { type Intent, type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, type CallDefaults, type CallOptions, intentOf } from "./call.ts";
+import { stoppedByCheck } from "./check.ts";
 import { sleep } from "./clock.ts";
 import type { Engine } from "./engine.ts";
 import { inputDoesNotFit, requireStorableInput } from "./enqueued-input.ts";
 import { by } from "./events.ts";
-import { aliasSwapsOf, aliasSwapsWithin, follow, locate } from "./formerly.ts";
+import { aliasSwapsOf, aliasSwapsWithin, follow, locate, peek } from "./formerly.ts";
 import type { Applied } from "./ledger.ts";
 import { insertInLine, type KnownNote, lineKey, place } from "./line.ts";
 import { swapsOf, swapsWithin } from "./turn.ts";
@@ -127,6 +128,29 @@ export async function enqueue(
       return answer(engine, at, applied, { holder, inTransaction: view !== null });
     at = (await follow(swaps, at, target)).call;
   }
+}
+
+/** Only what this call would queue is checked, before it is recorded. Null: nothing stands against it. */
+export async function stoppedEnqueue(
+  engine: Engine,
+  asked: Call,
+  terms: Terms,
+  {
+    view,
+    secret,
+    tx,
+  }: { readonly view: TransactionView | null; readonly secret: CallDefaults["secret"]; readonly tx: unknown },
+): Promise<Outcome<unknown> | null> {
+  if (asked.definition.check === undefined) return null;
+  await requireStorableInput(asked, secret);
+  const { ledger, newHolder } = engine.services;
+  const { call, stored } = await peek(view === null ? aliasSwapsOf(ledger) : aliasSwapsWithin(ledger, view), asked);
+  const current = stored?.record ?? null;
+  const holder = newHolder();
+  const event = enqueueOf(engine, call, terms, { line: undefined, holder })(current);
+  const change = event === null ? null : transition(current, event, ledger.instant());
+  const queues = change?.ok === true && change.record.state === "pending" && change.record.holder === holder;
+  return queues ? stoppedByCheck(engine.services, call, tx) : null;
 }
 
 // An alias that leads to another one is followed in one step. More of them come about only while others write them.

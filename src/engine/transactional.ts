@@ -5,7 +5,7 @@
  * What is read and written here may yet be rolled back. So it goes to the caller alone: into no cache, to nobody who
  * waits for the same intent, and into no event but `in_transaction`, which says so.
  */
-import { configError, NevertwiceError } from "../core/errors.ts";
+import { configError, NevertwiceError, unmarked } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
 import { aliasTarget } from "../core/formerly.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
@@ -15,6 +15,7 @@ import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored, TransactionalStore, TransactionView } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, intentOf, queueAgainOf } from "./call.ts";
+import { stoppedByCheck } from "./check.ts";
 import { contextOf, runAs } from "./context.ts";
 import type { Engine } from "./engine.ts";
 import { by } from "./events.ts";
@@ -39,6 +40,8 @@ async function runWithin(engine: Engine, asked: Call, tx: unknown): Promise<Outc
       : await locate(swaps, asked);
   const standing = standingOutcome(engine, call, stored);
   if (standing !== null) return standing;
+  const stopped = await stoppedByCheck(engine.services, call, tx);
+  if (stopped !== null) return stopped;
   const all = view.atomically ?? (<T>(work: () => Promise<T>) => work());
   const once = (effect: Effect) =>
     all(async () => {
@@ -58,7 +61,7 @@ async function runWithin(engine: Engine, asked: Call, tx: unknown): Promise<Outc
     }
     if (error instanceof NevertwiceError) throw error;
     // The savepoint took claim and effect back: surely not done, and nothing left to remember it by.
-    return { status: "failed", key: call.key, error, final: false };
+    return { status: "failed", key: call.key, error: unmarked(error), final: false };
   }
 }
 

@@ -4,6 +4,7 @@ import type { LedgerRecord } from "../core/record.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, intentOf } from "./call.ts";
+import { stoppedByCheck } from "./check.ts";
 import { contextOf, runAs } from "./context.ts";
 import { withCause } from "./error-memory.ts";
 import { about } from "./events.ts";
@@ -22,6 +23,10 @@ type Ended =
 /** `holder`: of the claim that got no answer. It may have been written all the same. */
 export async function runUnguarded(services: ExecutionServices, call: Call, holder: string): Promise<Outcome<unknown>> {
   const { events, ledger, unguarded } = services;
+  // A doubt that is run again is not asked about: it may have happened already.
+  const isChecked = call.checking !== undefined && unguarded.recordOf(call.key)?.state !== "unknown";
+  const stopped = isChecked ? await stoppedByCheck(services, call) : null;
+  if (stopped !== null) return stopped;
   const record = claimed(services, call, unguarded.recordOf(call.key)?.holder ?? holder);
   unguarded.remember({ call, record, claimed: false });
   events.emit({ type: "bypassed", ...about(call) });
