@@ -12,7 +12,7 @@ const bad: Mail = { order: "A-1", to: "ada" };
 const good: Mail = { order: "A-1", to: "ada@example.com" };
 const invalid = new Error("invalid email");
 
-function mailer(nt: Nevertwice, options: { readonly check?: boolean } = {}) {
+function mailer(nt: Nevertwice) {
   const sent: string[] = [];
   let runs = 0;
   const send = nt.action("send_mail", {
@@ -24,7 +24,6 @@ function mailer(nt: Nevertwice, options: { readonly check?: boolean } = {}) {
       sent.push(to);
       return to;
     },
-    ...options,
   });
   return { send, sent, runs: () => runs };
 }
