@@ -6,7 +6,8 @@
  * happened is reported as the doubt that it is. What is known not to have happened, and is nobody's to run, may be
  * corrected: the other input starts a new round.
  */
-import { expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
+import { note } from "./history.ts";
+import { expired, HISTORY_LIMIT, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
 
 export type OtherInput =
   /** It happened, it happens, or a worker is going to run it with the input on record. */
@@ -35,8 +36,10 @@ export function otherInputMeets(record: LedgerRecord, at: Instant): OtherInput {
   }
 }
 
-/** What an event notes in the history when another input begins a new round. */
-export const CORRECTED = "corrected";
+/** As another input begins a new round on it: the history says so. */
+export function corrected(record: LedgerRecord, to: LedgerRecord["state"], at: Instant): LedgerRecord {
+  return { ...record, history: [...record.history, note(record, "corrected", to, at)].slice(-HISTORY_LIMIT) };
+}
 
 /**
  * Queued: a worker runs it with the input on record. After somebody decided that it did not happen, a corrected input may

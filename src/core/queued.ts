@@ -1,9 +1,8 @@
 /** What only queued records go through: an enqueue that finds a record, and work handed back before it was begun. */
 
-import { note } from "./history.ts";
 import { keepFrom } from "./keep.ts";
 import { withoutPlace } from "./order.ts";
-import { CORRECTED, otherInputMeets } from "./other-input.ts";
+import { corrected, otherInputMeets } from "./other-input.ts";
 import { HISTORY_LIMIT, type Instant, type LedgerRecord, type StoredError, type WorkTerms } from "./record.ts";
 import { keptFor, longerKeep } from "./retention.ts";
 import type { Change, LedgerEvent } from "./transition.ts";
@@ -33,7 +32,8 @@ export function queueExisting(current: LedgerRecord, event: EventOf<"enqueue">, 
   const { fingerprint, input } = event.intent;
   const keepMs = longerKeep(current.keepMs, keepFrom(event.intent, at.now));
   const waiting = {
-    ...unsent(current, at, event.dueAt),
+    ...unsent(meets === null ? current : corrected(current, "pending", at), at, event.dueAt),
+    final: false,
     queued: true,
     tries: 0,
     error: null,
@@ -41,10 +41,7 @@ export function queueExisting(current: LedgerRecord, event: EventOf<"enqueue">, 
   };
   const agent = event.intent.agent ?? null;
   const terms = state === "failed" ? (event.terms ?? null) : inItsPlace(current, event.terms ?? null);
-  const record = { ...waiting, agent, fingerprint, input, keepMs, terms };
-  if (meets === null) return { ok: true, record };
-  const entry = note(current, CORRECTED, "pending", at);
-  return { ok: true, record: { ...record, final: false, history: [...current.history, entry].slice(-HISTORY_LIMIT) } };
+  return { ok: true, record: { ...waiting, agent, fingerprint, input, keepMs, terms } };
 }
 
 /** Those behind it in its order wait for it, whatever its input is. */

@@ -9,7 +9,7 @@ import { begin, type Intent, leaseFrom } from "./begun-record.ts";
 import { quietInMs, windowOver } from "./doubt-time.ts";
 import { actedBy, note } from "./history.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
-import { CORRECTED, otherInputMeets } from "./other-input.ts";
+import { corrected, otherInputMeets } from "./other-input.ts";
 import { bringForward, giveBack, inNewRound, queueExisting, withEnd, withoutDeadline } from "./queued.ts";
 import {
   expired,
@@ -227,8 +227,8 @@ function claim(current: LedgerRecord | null, event: EventOf<"claim">, at: Instan
   if (event.intent !== undefined && isOutOfTurn(current, event.place)) return refuse("not-its-turn");
   // Nothing was sent under this record, so the newer input (a reworded body, say) is the one to send.
   if (event.intent === undefined) return accept(take(current, event, at));
-  const taken = take(actedBy(renew(current, event.intent, at), event.intent.agent ?? null, at), event, at);
-  return accept(taken, otherInput ? note(current, CORRECTED, taken.state, at) : null);
+  const renewed = renew(otherInput ? corrected(current, event.to, at) : current, event.intent, at);
+  return accept(take(actedBy(renewed, event.intent.agent ?? null, at), event, at));
 }
 
 /** A refusal for good is about the input that was refused: another one may follow it. */

@@ -11,11 +11,17 @@ export interface Other {
   readonly meets: OtherInput;
 }
 
-/** Null: the record is about this input, or guards nothing any more. Throws where the two cannot be compared. */
+/** Null: the record is about this input, or guards nothing any more. Throws where the two must be compared, and cannot be. */
 export function otherInputOf(call: Call, record: LedgerRecord, at: Instant): Other | null {
   if (expired(record, at.now)) return null;
+  if (!canCompare(record.fingerprint, call.print) && isReplacedByAny(record)) return null;
   const { guarded } = differing(record.fingerprint, call.print, call.definition.free);
   return guarded.length === 0 ? null : { differs: guarded, meets: otherInputMeets(record, at) };
+}
+
+/** Known not to have happened, refused or not by its input: every call goes on with its own. */
+function isReplacedByAny({ state, final, queued }: LedgerRecord): boolean {
+  return (state === "failed" && !final) || (state === "pending" && !queued);
 }
 
 /** The same for a call that runs nothing on a record which it cannot compare, and shows nothing of it. */
