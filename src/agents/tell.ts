@@ -100,6 +100,11 @@ function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): 
       return [
         ...(telling.said === undefined ? [] : [`${tool} failed: ${unended(telling.said)}.`]),
         `${PHRASES.unknown} all the same (attempt ${outcome.attempt}, ${when(outcome.since)}: ${outcome.why}), and it will not be run again by itself.`,
+        ...(outcome.differs === undefined
+          ? []
+          : [
+              `That was an earlier call with another ${listOf(outcome.differs)}; yours was not run, and calls with other values are not either.`,
+            ]),
         `Do not repeat it, and do not try another way to the same end. Until a person or a check has settled it, treat it as open.`,
         ask,
       ];
@@ -111,7 +116,7 @@ function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): 
     case "failed":
       return [
         outcome.final
-          ? `${PHRASES.rejected}, and it did not happen: ${unended(telling.said ?? messageOf(outcome.error))}. ${tool} was not run again.`
+          ? `${PHRASES.rejected}, and it did not happen: ${unended(telling.said ?? messageOf(outcome.error))}. With the same values ${tool} is not run again; only a call that corrects them is.`
           : `${PHRASES.failed} ${unended(telling.said ?? messageOf(outcome.error))}. You may call ${tool} again${notBefore(outcome.retryAt)}.`,
       ];
   }

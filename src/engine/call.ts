@@ -411,11 +411,13 @@ export function queueAgainOf(
   current: LedgerRecord | null,
   payloads: Payloads,
   at: Instant,
+  otherInput: boolean,
 ): LedgerEvent | null {
-  if (current === null || current.state !== "failed" || current.final || current.terms?.line === undefined) return null;
+  if (current === null || current.state !== "failed" || current.terms?.line === undefined) return null;
+  if (current.final && !otherInput) return null;
   const { line, priority } = current.terms;
   const terms = { line, ...(priority !== undefined && { priority }) };
-  return { type: "enqueue", intent: intentOf(call, current, payloads), dueAt: at.now, terms };
+  return { type: "enqueue", intent: intentOf(call, current, payloads), dueAt: at.now, terms, otherInput };
 }
 
 /** Whether the intent may have a record under an earlier key. */

@@ -24,6 +24,7 @@ import { aliasSwapsWithin, follow, followKey, locate } from "./formerly.ts";
 import type { Target } from "./operate.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { failureIn } from "./result-warnings.ts";
+import { otherInputOf, withDiffers } from "./same-input.ts";
 import { swapsWithin, type Turn, turnOf } from "./turn.ts";
 
 export function runInTransaction(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
@@ -107,22 +108,25 @@ function standingOutcome(engine: Engine, call: Call, stored: Stored | null): Out
   const { definition, print, key } = call;
   const { ledger, events } = engine.services;
   if (stored === null) return null;
+  const at = ledger.instant();
+  const other = otherInputOf(call, stored.record, at);
+  if (other?.meets === "conflict") {
+    events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "conflict" });
+    return { status: "conflict", key, differs: other.differs };
+  }
   const step = nextStep(stored.record, {
     policy: definition.policy,
-    at: ledger.instant(),
+    at,
     newRound: true,
+    otherInput: other !== null,
     sameBytes: false,
   });
   if (step.do === "claim" || step.do === "take-turn") return null;
-  const differs = differing(stored.record.fingerprint, print, definition.free);
-  if (differs.guarded.length > 0) {
-    events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "conflict" });
-    return { status: "conflict", key, differs: differs.guarded };
-  }
   const outcome = engine.describe(stored.record) as Outcome<unknown>;
-  if (outcome.status !== "done") return outcome;
+  if (outcome.status !== "done") return withDiffers(outcome, other);
   events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "replayed" });
-  return differs.free.length > 0 ? { ...outcome, differs: differs.free } : outcome;
+  const { free } = differing(stored.record.fingerprint, print, definition.free);
+  return free.length > 0 ? { ...outcome, differs: free } : outcome;
 }
 
 /** What belongs to an order begins here only when nothing stands before it; otherwise it is left to a worker. */
@@ -131,7 +135,8 @@ async function takeTurn(engine: Engine, call: Call, view: TransactionView, seen:
   if (seen.record.terms?.line === undefined || expired(seen.record, ledger.instant().now)) return null;
   let stored = seen;
   if (seen.record.state === "failed") {
-    const event = queueAgainOf(call, seen.record, payloads, ledger.instant());
+    const at = ledger.instant();
+    const event = queueAgainOf(call, seen.record, payloads, at, otherInputOf(call, seen.record, at) !== null);
     if (event !== null) stored = await swap(engine, view, seen, event);
   }
   return turnOf(swapsWithin(ledger, view), stored);
@@ -153,6 +158,7 @@ async function claimRunConfirm(
     holder: newHolder(),
     leaseMs: definition.policy.leaseMs,
     newRound: true,
+    otherInput: stored !== null && otherInputOf(call, stored.record, engine.services.ledger.instant()) !== null,
     ...(stored?.record.terms?.place !== undefined && { place: stored.record.terms.place }),
   });
   const { clock } = engine.services;

@@ -13,6 +13,7 @@ import { runOrExists } from "./exists.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { requestsOf, watchRequests } from "./requests-seen.ts";
 import { failureIn } from "./result-warnings.ts";
+import { otherInputIfKnown } from "./same-input.ts";
 import { verdictOn } from "./verdict.ts";
 
 /** `requests`: that it made to others before it failed. `unsent`: it failed before the effect could begin. */
@@ -43,7 +44,8 @@ function claimed({ ledger, payloads, unguarded }: ExecutionServices, call: Call,
   const { leaseMs } = call.definition.policy;
   const before = unguarded.recordOf(call.key);
   const taking = { holder, leaseMs, newRound: true } as const;
-  const claim = { type: "claim", intent: intentOf(call, before, payloads), to: "sent", ...taking } as const;
+  const otherInput = before !== null && otherInputIfKnown(call, before, ledger.instant()) !== null;
+  const claim = { type: "claim", intent: intentOf(call, before, payloads), to: "sent", otherInput, ...taking } as const;
   const again = { type: "resend", permit: { because: "asked-for" }, ...taking } as const;
   const change = transition(before, before?.state === "unknown" ? again : claim, ledger.instant());
   if (change.ok) return change.record;

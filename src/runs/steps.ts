@@ -182,7 +182,7 @@ export class StepSequence {
     try {
       return await action(input, { ...records.callOptions(), ...(tx !== undefined && { tx }) });
     } catch (error) {
-      throw error instanceof NevertwiceError && error.code === "KEY_CONFLICT" && error.key !== undefined
+      throw error instanceof NevertwiceError && error.key !== undefined && isOfAnotherStep(error)
         ? await this.#conflict(error, error.key, asked)
         : error;
     }
@@ -260,4 +260,10 @@ export class StepSequence {
     const found = (await this.#shared.records.row(path)).find((step) => step.place === place);
     return found === undefined || found.key !== key ? error : this.#shared.order.changedAt(found, called);
   }
+}
+
+/** The place was taken by a step of another name: it happened, is under way, or may have happened. */
+function isOfAnotherStep({ code, outcome }: NevertwiceError): boolean {
+  const differs = (outcome as { readonly differs?: readonly string[] } | undefined)?.differs;
+  return code === "KEY_CONFLICT" || (code === "OUTCOME_UNKNOWN" && differs !== undefined);
 }
