@@ -8,7 +8,10 @@ import { claudeGuard } from "./claude-agent-sdk.ts";
 import { guardTool } from "./guard-tool.ts";
 import { guardLangChainTools, guardToolCalls } from "./langchain.ts";
 import { guardMastraTools } from "./mastra.ts";
-import { mcpErrorMeaning } from "./mcp-result.ts";
+import type { ProxyConfig } from "./mcp-config.ts";
+import { McpGuard } from "./mcp-guard.ts";
+import { RpcFailure } from "./mcp-message.ts";
+import { mcpErrorMeaning, type ToolResult } from "./mcp-result.ts";
 import { guardMcpServer } from "./mcp-server-tools.ts";
 import { guardOpenAiTools } from "./openai-agents.ts";
 import { toolMemory } from "./tool-memory.ts";
@@ -299,6 +302,61 @@ describe("errors as a function", () => {
     expect(mcpErrorMeaning("not-done")(undefined as never, failure)).toBe("not-done");
     expect(mcpErrorMeaning("doubt")(undefined as never, failure)).toBe("doubt");
     expect(mcpErrorMeaning(undefined)(undefined as never, failure)).toBe("answer");
+  });
+});
+
+describe("the MCP proxy", () => {
+  function proxy(config: ProxyConfig, answers: (() => Promise<ToolResult>)[]) {
+    const { nt, states } = open();
+    const guard = new McpGuard({ nt, config, server: "mail", identity: "mail" });
+    const call = (args: object) =>
+      guard.answer(
+        {
+          message: {
+            jsonrpc: "2.0",
+            id: 1,
+            method: "tools/call",
+            params: { name: "send", arguments: args as Record<string, unknown> },
+          },
+          forward: () => (answers.shift() as () => Promise<ToolResult>)(),
+        },
+        () => Promise.reject(new Error("not asked")),
+      );
+    return { call, states };
+  }
+  const sent = async () => ({ content: [{ type: "text", text: "sent" }] });
+  const failed = (error: { code: number; message: string }) => () => Promise.reject(new RpcFailure(error));
+
+  it('O4: errors: "not-done" covers an error answer of the protocol, and the corrected call runs', async () => {
+    const config = { tools: { send: { key: ["to"], errors: "not-done" } } } as const;
+    const { call, states } = proxy(config, [failed({ code: -32_010, message: "no such address" }), sent]);
+    await expect(call(bad)).rejects.toThrow("no such address");
+    expect(await states()).toEqual(["failed"]);
+    expect(await call(good)).toMatchObject({ kind: "result", note: null });
+  });
+
+  it("O5: without it, and for a lost connection, it is in doubt", async () => {
+    for (const [errors, message] of [
+      [undefined, "no such address"],
+      ["not-done", "connection closed"],
+    ] as const) {
+      const tools = { send: { key: ["to"], ...(errors !== undefined && { errors }) } };
+      const { call, states } = proxy({ tools }, [failed({ code: -32_010, message })]);
+      expect(await call(bad)).toMatchObject({ kind: "refused", outcome: { status: "unknown" } });
+      expect(await states()).toEqual(["unknown"]);
+      expect(await call(good)).toMatchObject({ kind: "refused", outcome: { status: "unknown", differs: ["cents"] } });
+    }
+  });
+
+  it("O4: what was surely not sent is answered at once; with retry in the config it is tried again", async () => {
+    const down = () =>
+      Promise.reject(Object.assign(new Error("connect"), { code: "ECONNREFUSED", syscall: "connect" }));
+    const once = proxy({ tools: { send: { key: ["to"] } } }, [down, sent]);
+    await expect(once.call(good)).rejects.toThrow("connect");
+    expect(await once.call(good)).toMatchObject({ kind: "result", note: null });
+    const retry = { attempts: 2, backoff: 1 };
+    const again = proxy({ tools: { send: { key: ["to"], retry } } }, [down, sent]);
+    expect(await again.call(good)).toMatchObject({ kind: "result", note: null });
   });
 });
 
