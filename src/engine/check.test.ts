@@ -116,6 +116,22 @@ eachStore("O4: check", (open) => {
     expect([checks, runs]).toEqual([1, 3]);
   });
 
+  it("calls of one process at the same time share one check and one run, also where it stops them", async () => {
+    const { nt } = open();
+    const { pay, paid, checked } = shop(nt);
+    const stopped = await Promise.all([pay.attempt(bad), pay.attempt(bad)]);
+    expect(stopped.map((outcome) => outcome.status === "failed" && outcome.error)).toEqual([negative, negative]);
+    expect(await Promise.all([pay(good), pay(good), pay(good)])).toEqual(["paid 500", "paid 500", "paid 500"]);
+    expect([checked.length, paid.length]).toEqual([2, 1]);
+  });
+
+  it("close() inside of it does not wait for the call that it belongs to; the call goes on", async () => {
+    const { nt } = open();
+    const send = nt.action("send", { key: ["id"], check: () => nt.close(), run: async (_order: Order) => "sent" });
+    expect(await send(good)).toBe("sent");
+    await nt.close();
+  });
+
   it("after the schema: it gets the parsed input, and what does not fit does not reach it", async () => {
     const { nt } = open();
     const got: unknown[] = [];
