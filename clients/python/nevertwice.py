@@ -52,6 +52,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_URL = "http://127.0.0.1:7433"
 _log = logging.getLogger("nevertwice")
+# Where None is a value of its own.
+_NOT_GIVEN: Any = object()
 # A lease goes on while the host is suspended. On Linux the monotonic clock stands still meanwhile, and this one does not.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
 
@@ -473,9 +475,14 @@ class Nevertwice:
     async def astatus(self, *args: Any, **options: Any) -> Dict[str, Any]:
         return await _in_thread(lambda: self.status(*args, **options))
 
-    def resolve(self, key: str, *, as_: str, by: str, reason: str, result: Any = None) -> Dict[str, Any]:
-        """Settles a doubt, by a named person or program. `as_`: "done", "not-done" or "failed"."""
-        body = _without_none(key=key, by=by, reason=reason, result=_plain(result, "result"))
+    def resolve(self, key: str, *, as_: str, by: str, reason: str, result: Any = _NOT_GIVEN) -> Dict[str, Any]:
+        """
+        Settles a doubt, by a named person or program. `as_`: "done", "not-done" or "failed". `result`: with "done", what a repeat gets;
+        None where it returns nothing. Left out, it is not kept: a repeat runs nothing, and raises ResultUnavailable for its value.
+        """
+        body = _without_none(key=key, by=by, reason=reason)
+        if result is not _NOT_GIVEN:
+            body["result"] = _plain(result, "result")
         return self._ask("resolve", dict(body, **{"as": as_}))
 
     async def aresolve(self, key: str, **options: Any) -> Dict[str, Any]:

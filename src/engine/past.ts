@@ -2,6 +2,7 @@
 import { fingerprintInPart } from "../core/fingerprint.ts";
 import type { NamedKey } from "../core/formerly.ts";
 import { type Keep, keepOfWindows, windowsIn } from "../core/keep.ts";
+import { RESULT_NOT_GIVEN } from "../core/kept-result.ts";
 import { keyText } from "../core/key.ts";
 import { keyParts } from "../core/key-parts.ts";
 import { type NextCall, nextCallOf, type PastEnd, recordPast } from "../core/past.ts";
@@ -106,7 +107,10 @@ function pastIntent(call: Call, engine: Engine): PastIntent {
     return {
       as,
       providerId: providerIds.of(definition, result),
-      result: (fence) => payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }),
+      result: (fence) =>
+        result === undefined
+          ? RESULT_NOT_GIVEN.import
+          : payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }),
     };
   };
   return {

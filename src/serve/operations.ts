@@ -157,7 +157,7 @@ const RESOLVE = {
     oneOf("done", "not-done", "failed"),
     "done: it happened. not-done: it did not, and may be run again. failed: it did not, and is left",
   ),
-  result: optional(json, "with done: what a repeat gets"),
+  result: optional(json, "with done: what a repeat gets; left out, it is not kept, and a repeat has resultOmitted"),
   by: required(text(LONGEST_NAME), "who decides, a person or a program"),
   reason: required(text(10_000), "why, for the record's history"),
 };
