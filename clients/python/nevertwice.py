@@ -153,7 +153,7 @@ class Misuse(NevertwiceError):
 
 
 class ResultNotStored(UserWarning):
-    """The effect is recorded as done, but its result cannot be kept: a repeat gets None."""
+    """The effect is recorded as done, but its result cannot be kept: a repeat raises ResultUnavailable, and has None in a `with` block."""
 
 
 _ERRORS: Dict[str, Type[NevertwiceError]] = {
@@ -760,15 +760,16 @@ class Attempt:
         except Exception as wrong:
             not_kept = f"result cannot be written as JSON: {_text_of(wrong)}"
         if not_kept is not None:
-            body.pop("result", None)
+            self._omit_result(body, not_kept)
         try:
             outcome = self._settle(body)
         except (InvalidInput, ConfigError) as wrong:
-            if "result" not in body:
+            if "result" in body:
+                not_kept = str(wrong)
+                self._omit_result(body, not_kept)
+            elif body.pop("resultOmitted", None) is None:
                 raise
-            not_kept = str(wrong)
-            del body["result"]
-            outcome = self._settle(body)
+            outcome = self._settle_without_result(body)
         if not_kept is None and not outcome.get("replayed") and "resultOmitted" in outcome:
             not_kept = f"{outcome['resultOmitted']}."
         # After it was recorded: a program may turn warnings into errors.
@@ -776,11 +777,24 @@ class Attempt:
             self._warn_of_result(not_kept)
         return outcome
 
+    def _omit_result(self, body: Dict[str, Any], why: str) -> None:
+        body.pop("result", None)
+        body["resultOmitted"] = _storable(why)[:_LONGEST_MESSAGE]
+
+    def _settle_without_result(self, body: Dict[str, Any]) -> Dict[str, Any]:
+        """A service of an earlier release does not know resultOmitted: what happened is worth more than why there is no result."""
+        try:
+            return self._settle(body)
+        except (InvalidInput, ConfigError):
+            if body.pop("resultOmitted", None) is None:
+                raise
+            return self._settle(body)
+
     def _warn_of_result(self, why: str) -> None:
         for end in (" Nothing was run.", " Nothing was changed."):
             why = why.replace(end, "")
         warnings.warn(
-            f"{self.action}: it is recorded as done, but its result is not kept, and a repeat gets None: {why}",
+            f"{self.action}: it is recorded as done, but its result is not kept, and a repeat has none to return (ResultUnavailable): {why}",
             ResultNotStored,
             stacklevel=5,
         )

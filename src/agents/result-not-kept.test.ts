@@ -1,5 +1,6 @@
-import { describe, expect, it } from "vitest";
-import { type Bench, openMemory } from "../../test/support/each-store.ts";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { type Nevertwice, nevertwice } from "../nevertwice.ts";
+import { memoryStore } from "../stores/memory.ts";
 import { inStep, isPointlessToRetry } from "./durable.ts";
 import { guardTool } from "./guard-tool.ts";
 import { queuedTool } from "./queued-tool.ts";
@@ -8,9 +9,16 @@ interface Mail {
   readonly to: string;
 }
 
+function openMemory() {
+  const store = memoryStore();
+  const nt = nevertwice({ store, sweep: false, onWarning: () => {} });
+  onTestFinished(() => nt.close());
+  return { nt, store };
+}
+
 const BY = { by: "ana", reason: "found in the provider's log" };
 
-function losing(nt: Bench["nt"]) {
+function losing(nt: Nevertwice) {
   const send = nt.action("send", {
     key: ["to"],
     wait: 0,

@@ -3,6 +3,7 @@
  * not kept. The two must not be mixed up: a caller with a typed result may be given undefined in the first case only.
  */
 import type { LedgerRecord, Payload } from "./record.ts";
+import { storableText } from "./storable-text.ts";
 
 /** Said by whoever settled it from outside: the action returns nothing, so that a repeat gets undefined. */
 export const NO_RESULT: Payload = { omitted: "none: it returns nothing" };
@@ -13,6 +14,13 @@ export const RESULT_NOT_GIVEN = {
   probe: { omitted: "its probe found it done without a result" },
   import: { omitted: "it was imported without a result" },
 } as const satisfies Readonly<Record<string, Payload>>;
+
+const LONGEST_REASON = 300;
+
+/** In words of our own first: what an omitted result says may mean more than that (an alias is told by it). */
+export function notKeptByCaller(why: string): Payload {
+  return { omitted: `its caller did not keep it: ${storableText(why.slice(0, LONGEST_REASON))}` };
+}
 
 export function isNoResult(payload: Payload): boolean {
   return "omitted" in payload && payload.omitted === (NO_RESULT as { readonly omitted: string }).omitted;
