@@ -40,7 +40,10 @@ export interface ResendOptions extends CallOptions {
 }
 
 export interface Action<I, R> {
-  /** Runs once; a repeat returns the first result. Throws where `attempt` would return anything but `done`. */
+  /**
+   * Runs once; a repeat returns the first result. Throws where `attempt` would return anything but `done`, and where it is done
+   * and the result was not kept (RESULT_UNAVAILABLE).
+   */
   (input: I, options?: CallOptions): Promise<R>;
   readonly actionName: string;
   /** The same, but an expected outcome never throws. */
@@ -219,7 +222,7 @@ function queueing<I, R>(definition: Definition, services: ActionServices, calls:
 }
 
 function resultOrThrow<R>(outcome: Outcome<R>, action: string): R {
-  if (outcome.status === "done") return outcome.result;
+  if (outcome.status === "done" && outcome.resultOmitted === undefined) return outcome.result;
   const cause = outcome.status === "failed" ? outcome.error : causeOf(outcome);
   // A failure of this very call carries the user's own error: thrown as it came. A remembered one is ours to describe.
   if (outcome.status === "failed" && !isRemembered(cause)) {
