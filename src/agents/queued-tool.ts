@@ -11,7 +11,7 @@ import type { Outcome } from "../core/outcome.ts";
 import type { State } from "../core/record.ts";
 import type { Action } from "../engine/action.ts";
 import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
-import { tellAccepted, tellNotRecorded, tellRefusal, tellReplay } from "./tell.ts";
+import { tellAccepted, tellNotRecorded, tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
 import { callerOf, type GuardOptions, requireWhose } from "./tool-options.ts";
 
 type Terms = Omit<EnqueueOptions, "scope" | "tenant" | "agent">;
@@ -29,7 +29,7 @@ export interface QueuedAnswer<R> {
   readonly key: string;
   /** Whether this very call recorded it. */
   readonly created: boolean;
-  /** conflict: the same intent is recorded with other values, and nothing was. unavailable: the ledger did not answer. */
+  /** conflict: the same intent is recorded with other values, and nothing was; unknown, the same in doubt. unavailable: the ledger did not answer. */
   readonly state: State | "conflict" | "unavailable";
   /** What it came to, once it is done. */
   readonly result?: R;
@@ -71,8 +71,8 @@ export function queuedTool<I, R, X = unknown>(
         const key = await action.keyOf(input, callerOf(options, extra, name));
         return { key, created: false, state: "unavailable", text: tellNotRecorded(name) };
       }
-      if (outcome?.status !== "conflict") throw error;
-      return { key: outcome.key, created: false, state: "conflict", text: tellRefusal(outcome, telling) };
+      if (outcome?.status !== "conflict" && outcome?.status !== "unknown") throw error;
+      return { key: outcome.key, created: false, state: outcome.status, text: tellRefusal(outcome, telling) };
     }
   };
   const run = async (input: I, extra: X) => (await answer(input, extra)).text;
@@ -88,6 +88,7 @@ async function tell<I, R>(
   const outcome = created ? null : await action.status({ key });
   if (outcome === null || outcome.status === "absent") return tellAccepted(key, telling);
   if (outcome.status !== "done") return tellRefusal(outcome, telling);
+  if (outcome.resultOmitted !== undefined) return tellResultNotKept(outcome, outcome.resultOmitted, telling);
   const shown = typeof result === "string" ? result : JSON.stringify(result ?? null);
   return `${tellReplay(outcome, telling)}\n${shown}`;
 }

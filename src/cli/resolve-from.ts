@@ -20,6 +20,7 @@ import { jsonLines } from "./json-lines.ts";
 import { ledgerJson, requireStore } from "./ledger.ts";
 import { endProgress, showProgress } from "./progress.ts";
 import { standingOf } from "./standing.ts";
+import { stepNeedsResult } from "./step-result.ts";
 import { renderTable } from "./table.ts";
 import { oneLine } from "./text.ts";
 
@@ -191,6 +192,8 @@ class Applying {
       return `this decision was applied at ${localIso(before)}. The record was tried again, and is in doubt again: decide anew, with another reason`;
     if (doubtBegan(record) >= this.#before)
       return `the record came into doubt at ${localIso(doubtBegan(record))}, after the decision was made (${localIso(this.#before)}): look at it again. If the decision is about this doubt, say when it was made: --before <time>`;
+    const problem = as === "done" && !("result" in resolution) ? stepNeedsResult(record) : null;
+    if (problem !== null) return problem;
     try {
       this.#refuseClearText(record, "result" in resolution ? { value: resolution.result } : undefined);
     } catch (error) {
@@ -217,7 +220,9 @@ class Applying {
     this.#settled += 1;
     this.#lacksReason ||= resolution.reason === NO_REASON;
     const omitted =
-      now?.result !== undefined && now.result !== null && "omitted" in now.result ? now.result.omitted : null;
+      "result" in resolution && now?.result !== undefined && now.result !== null && "omitted" in now.result
+        ? now.result.omitted
+        : null;
     if (omitted !== null) this.#notes.push({ line, key, why: `settled, but its result was not stored: ${omitted}` });
     const { action, error: cause } = kindOfDoubt(stored.record);
     const id = JSON.stringify([resolution.as, action, cause]);

@@ -17,6 +17,7 @@ import { nextByItself } from "./next-by-itself.ts";
 import { endProgress, showProgress } from "./progress.ts";
 import { signatureOf } from "./signature.ts";
 import { actionLabel } from "./standing.ts";
+import { stepNeedsResult } from "./step-result.ts";
 import { renderTable } from "./table.ts";
 import { oneLine, wrap } from "./text.ts";
 
@@ -55,6 +56,8 @@ export interface Wanted {
   readonly limit: number | undefined;
   /** Null: only shown. */
   readonly signature: { readonly by: string; readonly reason: string } | null;
+  /** done: they return nothing. */
+  readonly isVoid?: boolean;
 }
 
 interface Brief {
@@ -87,6 +90,8 @@ export async function resolveGroup(context: Context, as: As): Promise<number> {
   for (const one of ["result", "result-file"]) {
     if (args.on(one)) throw new UsageError(`--${one} is for one record: a group's records have a result each.`);
   }
+  if (args.on("void") && as !== "done")
+    throw new UsageError("--void goes with --done: what did not happen has no result.");
   const given = wantedOf(context, as);
   const store = requireStore(context);
   const at = instantOf(store);
@@ -127,6 +132,7 @@ function wantedOf(context: Context, as: As): Wanted {
     since: instantFlag(args, "since") ?? Number.NEGATIVE_INFINITY,
     limit: args.count("limit"),
     signature,
+    isVoid: args.on("void"),
   };
 }
 
@@ -174,7 +180,7 @@ const MOST_REFUSED = 1_000;
 export async function settleGroup(
   store: Store,
   query: DoubtQuery,
-  { fits, since, before, limit, as, signature }: Wanted,
+  { fits, since, before, limit, as, signature, isVoid }: Wanted,
   { progress = () => {}, named = false }: { progress?: (settled: number) => void; named?: boolean } = {},
 ): Promise<Settled> {
   const { engine } = servicesOf(nevertwice({ store, sweep: false }));
@@ -192,9 +198,15 @@ export async function settleGroup(
     stopped,
   });
   const isOfTime = (record: LedgerRecord) => doubtBegan(record) >= since && doubtBegan(record) < before;
-  const choice = { fits: (record: LedgerRecord) => isOfTime(record) && fits(record), limit };
+  const refuses = as === "done" && isVoid !== true ? stepNeedsResult : () => null;
+  const choice = { fits: (record: LedgerRecord) => isOfTime(record) && fits(record), limit, refuses };
   let downInARow = 0;
-  for await (const one of settleDoubts(engine, query, choice, signature && { as, ...signature })) {
+  for await (const one of settleDoubts(
+    engine,
+    query,
+    choice,
+    signature && { as, ...signature, ...(isVoid && { result: undefined }) },
+  )) {
     const { key, record, end, why, error } = one;
     const brief = record === null ? { key } : { key, action: record.action, tenant: record.tenant };
     const isDown = isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE";
@@ -217,10 +229,14 @@ export async function settleGroup(
 
 const BECOMES = { done: "confirmed", "not-done": "pending", failed: "failed" } as const;
 const MEANS = {
-  done: "they happened, and repeats get no result",
+  done: "they happened; no result is kept, so that a repeat runs nothing and throws RESULT_UNAVAILABLE",
   "not-done": "they did not happen, and may be run again",
   failed: "they did not happen, and are not to be tried again",
 } as const;
+
+function meaningOf({ as, isVoid }: Wanted): string {
+  return isVoid ? "they happened, and a repeat gets undefined" : MEANS[as];
+}
 
 function finish(context: Context, store: Store, wanted: Wanted, done: Settled): number {
   const { count, already, groups, refused, refusedCount, settled, stopped } = done;
@@ -247,7 +263,7 @@ function finish(context: Context, store: Store, wanted: Wanted, done: Settled): 
   if (wanted.id === null) for (const line of groupRows(context, groups, instantOf(store).now)) context.line(line);
   else for (const { action, error } of groups.slice(0, 1)) context.line(`${oneLine(action)}, ${oneLine(error)}`);
   if (dryRun) preview(context, store, wanted, done);
-  else context.line(`${plural(count, "doubt")}: unknown → ${BECOMES[wanted.as]} (${MEANS[wanted.as]}).`);
+  else context.line(`${plural(count, "doubt")}: unknown → ${BECOMES[wanted.as]} (${meaningOf(wanted)}).`);
   if (already > 0) context.line(`${already} more: settled so by somebody else meanwhile.`);
   for (const { key, why } of refused.slice(0, SHOWN)) context.note(`${shortKey(key)}: ${oneLine(why)}`);
   if (refusedCount > SHOWN) context.note(`and ${refusedCount - SHOWN} more that were not settled`);
@@ -259,7 +275,7 @@ function preview(context: Context, store: Store, wanted: Wanted, { shown, count 
   const { width } = context;
   if (wanted.id !== null) for (const line of recordRows(context, store, shown, count)) context.line(line);
   context.line();
-  const would = `${plural(count, "doubt")} would become ${BECOMES[wanted.as]}: ${MEANS[wanted.as]}. Nothing was changed. If that is true of all of them, settle them:`;
+  const would = `${plural(count, "doubt")} would become ${BECOMES[wanted.as]}: ${meaningOf(wanted)}. Nothing was changed. If that is true of all of them, settle them:`;
   for (const line of wrap(would, width)) context.line(line);
   context.line(`  ${context.suggest(commandFor(context, wanted))}`);
 }
@@ -287,12 +303,13 @@ function recordRows(context: Context, store: Store, shown: readonly LedgerRecord
 }
 
 /** The same decision with --yes, about the doubts that were shown and no later ones. */
-function commandFor(context: Context, { id, as, before }: Wanted): string {
+function commandFor(context: Context, { id, as, before, isVoid }: Wanted): string {
+  const decided = isVoid ? `--${as} --void` : `--${as}`;
   const which = id === null ? "--all" : `--group ${id}`;
   const kept = keptFilters(context, ["tenant", "action", "error", "agent", "scope", "since", "limit", "by"]);
   const until = new Date(Math.ceil(before)).toISOString();
   const reason = shellWord(context.args.text("reason") ?? "…");
-  return ["resolve", which, `--${as}`, `--before ${until}`, ...kept, `--reason ${reason}`, "--yes"].join(" ");
+  return ["resolve", which, decided, `--before ${until}`, ...kept, `--reason ${reason}`, "--yes"].join(" ");
 }
 
 function nothingThere(context: Context, { before }: Wanted, id: string): ProblemError {

@@ -111,7 +111,7 @@ export class Tally<I> {
       case "conflict":
         return { ...of, status: "failed", why: `conflict: differs in ${fate.differs.join(", ")}` };
       case "unknown":
-        return { ...of, status: "unknown", why: fate.why, ...errorBehind(fate) };
+        return { ...of, status: "unknown", why: doubtOf(fate), ...errorBehind(fate) };
       default:
         this.#counts.elsewhere += 1;
         return null;
@@ -178,4 +178,8 @@ class Rate {
     const ms = this.#last.at - first.at;
     return ms <= 0 ? 0 : ((this.#last.done - first.done) * 1_000) / ms;
   }
+}
+
+function doubtOf({ why, differs = [] }: Extract<Outcome<unknown>, { readonly status: "unknown" }>): string {
+  return differs.length === 0 ? why : `${why}; this input differs in ${differs.join(", ")}, and was not run`;
 }

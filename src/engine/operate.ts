@@ -1,8 +1,9 @@
 /** What people and programs do to the ledger by key, without the action's code: settle a doubt, bring back a dead letter. */
 import { NevertwiceError } from "../core/errors.ts";
+import { NO_RESULT, RESULT_NOT_GIVEN } from "../core/kept-result.ts";
 import { isUnplaced } from "../core/order.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import type { LedgerRecord } from "../core/record.ts";
+import type { LedgerRecord, Payload } from "../core/record.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
@@ -10,12 +11,16 @@ import type { Engine } from "./engine.ts";
 import { by as named } from "./events.ts";
 import type { Applied } from "./ledger.ts";
 import { place } from "./line.ts";
-import { DEFAULT_LIMITS } from "./payloads.ts";
+import { type Bound, DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
 import { swapsOf } from "./turn.ts";
 
 export interface Resolution<R> {
   /** done: it happened · not-done: it did not, and may be claimed again · failed: it did not, and is not to be tried again */
   readonly as: "done" | "not-done" | "failed";
+  /**
+   * done: what a repeat gets. Left out, it is not kept: a repeat runs nothing, and `action()` throws RESULT_UNAVAILABLE. An action
+   * that returns nothing is resolved with `result: undefined`.
+   */
   readonly result?: R;
   readonly by: string;
   readonly reason: string;
@@ -89,23 +94,30 @@ export function checkResolution(resolution: Resolution<unknown>, where: string, 
 export async function settleDoubt(
   engine: Engine,
   stored: Stored,
-  { as, by, reason, result }: Resolution<unknown>,
+  resolution: Resolution<unknown>,
   still: (current: LedgerRecord) => boolean = () => true,
 ): Promise<Applied> {
   const { ledger, payloads, events, providerIds } = engine.services;
+  const { as, by, reason } = resolution;
   // Not the key that was asked for where that is an alias: results are sealed for their record.
   const { key, tenant, fence, action } = stored.record;
   const event = {
     type: "resolve",
     as,
-    result: as === "done" ? payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }) : null,
-    providerId: as === "done" ? providerIds.ofAction(action, result) : null,
+    result: as === "done" ? resultOf(resolution, payloads, { tenant, key, fence }) : null,
+    providerId: as === "done" ? providerIds.ofAction(action, resolution.result) : null,
     by,
     reason,
   } as const;
   const applied = await ledger.apply(stored, (current) => (current !== null && still(current) ? event : null));
   if (applied.ok) events.emit({ type: "settled", action, key, ...named(stored.record), as, how: "resolve" });
   return applied;
+}
+
+function resultOf(resolution: Resolution<unknown>, payloads: Payloads, bound: Bound): Payload | null {
+  if (!Object.hasOwn(resolution, "result")) return RESULT_NOT_GIVEN.resolve;
+  const { result } = resolution;
+  return result === undefined ? NO_RESULT : payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, bound);
 }
 
 /** A failed record may be tried again: the next call of its action, or a worker, claims it. */

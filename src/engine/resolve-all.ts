@@ -112,6 +112,8 @@ export interface DoubtChoice {
   fits(record: LedgerRecord): boolean;
   /** At most this many; undefined: all. */
   readonly limit: number | undefined;
+  /** Why the decision cannot be taken for this one. */
+  refuses?(record: LedgerRecord): string | null;
 }
 
 export interface SettledDoubt {
@@ -133,7 +135,7 @@ const AT_ONCE = 20;
 export async function* settleDoubts(
   engine: Engine,
   query: DoubtQuery,
-  { fits, limit = Number.POSITIVE_INFINITY }: DoubtChoice,
+  { fits, limit = Number.POSITIVE_INFINITY, refuses = () => null }: DoubtChoice,
   resolution: Resolution<unknown> | null,
 ): AsyncIterable<SettledDoubt> {
   let settled = 0;
@@ -142,13 +144,25 @@ export async function* settleDoubts(
     const wanted = items.filter(({ record }) => fits(record));
     while (wanted.length > 0 && settled < limit) {
       const batch = wanted.splice(0, Math.min(AT_ONCE, limit - settled));
-      for (const one of await Promise.all(batch.map((stored) => settleListed(engine, stored, resolution)))) {
+      for (const one of await Promise.all(
+        batch.map((stored) => settleUnlessRefused(engine, stored, resolution, refuses(stored.record))),
+      )) {
         if (one.end === "settled") settled += 1;
         yield one;
       }
     }
     if (settled >= limit) return;
   }
+}
+
+async function settleUnlessRefused(
+  engine: Engine,
+  stored: Stored,
+  resolution: Resolution<unknown> | null,
+  why: string | null,
+): Promise<SettledDoubt> {
+  const { record } = stored;
+  return why === null ? settleListed(engine, stored, resolution) : { key: record.key, record, end: "refused", why };
 }
 
 /** The doubt that was listed, and no later one of the same record: nobody has looked at that. */
