@@ -14,6 +14,7 @@ import { redact } from "./core/redact.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
 import type { Store } from "./core/store.ts";
 import { type Action, type ActionServices, createAction, pastOf } from "./engine/action.ts";
+import { withWarnings } from "./engine/action-warnings.ts";
 import { type CallDefaults, type CallOptions, requireGivenIn } from "./engine/call.ts";
 import { systemClock } from "./engine/clock.ts";
 import { type AttemptContext, type Logger, outside, silentLogger } from "./engine/context.ts";
@@ -298,7 +299,8 @@ class Instance implements Nevertwice {
     // So that the command, given an action, finds the instance it belongs to.
     Object.defineProperty(action, OWNER, { value: this });
     Object.defineProperty(action, PAST, { value: pastOf(definition, this.#services) });
-    return action;
+    const { warnings } = this.#engine.services;
+    return withWarnings(action, (code, message) => warnings.warn(code, name, message));
   }
 
   /** What was recorded under a former name has that name still: workers and sweeps go on with it. */
