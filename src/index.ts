@@ -74,6 +74,7 @@ export type { EachOptions, EachProgress, EachReport, EachTrouble } from "./engin
 export type { Enqueued, EnqueueOptions } from "./engine/enqueue.ts";
 export type { EngineEvent, EventListener } from "./engine/events.ts";
 export type { FindQuery, Found } from "./engine/find.ts";
+export type { ForgetOptions, Forgotten } from "./engine/forget.ts";
 export type { Resolution, Signature } from "./engine/operate.ts";
 export type { RetryFilter, RetryReport } from "./engine/retry-all.ts";
 export type { StandardSchema } from "./engine/standard-schema.ts";

@@ -3,7 +3,7 @@
  * intent there, and pays again. With effect: "payment" a scope has to be given; a tool without it is judged by its name.
  */
 import { soundsLikeMoney } from "../core/money-name.ts";
-import { warnOfAction } from "../engine/action-warnings.ts";
+import { warningsOf } from "../engine/action-warnings.ts";
 
 const PER_SESSION = Symbol("nevertwice.perSession");
 
@@ -30,8 +30,7 @@ export function warnOfNewSession(
   looked.add(action);
   const isPerSession = typeof scope === "function" && PER_SESSION in scope;
   if (!isPerSession || effect !== undefined || !soundsLikeMoney(name)) return;
-  warnOfAction(
-    action,
+  warningsOf(action)?.warn(
     "MONEY_PER_SESSION",
     `tool ${JSON.stringify(name)}: its name suggests that it moves money, and its calls are scoped to the session. The same call in a new session pays again. Say what holds: effect: "payment" with scope: null (once in any session) or scope: the id of the order or customer, and a key that names the intent, such as key: ["orderId"]. If it moves no money, give scope a value, or another effect.`,
   );

@@ -43,7 +43,7 @@ const MOSTLY_REPEATS = 0.5;
 export class Engine {
   readonly services: EngineServices;
   readonly #flights = new Flights();
-  readonly #replays = new ReplayCache();
+  readonly replays = new ReplayCache();
   /** The share of repeats among the last calls that had to ask the ledger. */
   #repeats = 0;
 
@@ -80,7 +80,7 @@ export class Engine {
     if (flight !== undefined) return this.#join(call, flight).then(finish);
     this.requireOpen();
     if (this.services.unguarded.of(call) !== null) return this.#afterOutage(call).then(finish);
-    const known = this.#replays.has(call.key) ? this.#replays.get(call.key, this.services.ledger.instant().now) : null;
+    const known = this.replays.has(call.key) ? this.replays.get(call.key, this.services.ledger.instant().now) : null;
     // Confirmed never changes: nothing to wait for, and nothing to ask.
     if (known !== null) {
       const own = rekeyed(call, known.record, known.record);
@@ -125,7 +125,7 @@ export class Engine {
     const stored = await ledger.read(key);
     if (stored === null) return;
     await ledger.apply(stored, { type: "retain", keepMs });
-    this.#replays.delete(key);
+    this.replays.delete(key);
   }
 
   /** What the ledger says, without touching anything. */
@@ -488,7 +488,7 @@ export class Engine {
     const { events, unguarded } = this.services;
     if (call.definition.policy.failOpen) unguarded.settled(record);
     if (outcome.status === "done") {
-      this.#replays.put({ record, version: 0 }, call.calledAs);
+      this.replays.put({ record, version: 0 }, this.services.ledger.instant().now, call.calledAs);
       events.emit({ type: "replayed", ...about(call), attempt: record.attempt });
       if (!canCompare(record.fingerprint, call.print)) return outcome;
       const { free } = differing(record.fingerprint, call.print, call.definition.free);
