@@ -77,6 +77,7 @@ export type { EachCounts, EachFailure, EachProgress, EachReport, EachTrouble } f
 export type { Enqueued, EnqueueOptions } from "./engine/enqueue.ts";
 export type { EngineEvent, EventListener } from "./engine/events.ts";
 export type { FindQuery, Found } from "./engine/find.ts";
+export type { ForgetOptions, Forgotten } from "./engine/forget.ts";
 export type { Resolution, Signature } from "./engine/operate.ts";
 export type { ResolveFilter, ResolveReport } from "./engine/resolve-all.ts";
 export type { RetryFilter, RetryReport } from "./engine/retry-all.ts";

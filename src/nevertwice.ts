@@ -1,6 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** Puts the engine together over a store: what `nevertwice()` returns. */
-import { randomBytes } from "node:crypto";
 import { checkAgent } from "./core/agent-name.ts";
 import type { Duration } from "./core/duration.ts";
 import { durationMs } from "./core/duration.ts";
@@ -14,6 +13,7 @@ import { redact } from "./core/redact.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
 import type { Store } from "./core/store.ts";
 import { type Action, type ActionServices, createAction, pastOf } from "./engine/action.ts";
+import { withWarnings } from "./engine/action-warnings.ts";
 import { type CallDefaults, type CallOptions, requireGivenIn } from "./engine/call.ts";
 import { asCheck, type CheckContext } from "./engine/check.ts";
 import { systemClock } from "./engine/clock.ts";
@@ -29,6 +29,8 @@ import {
 import { Engine } from "./engine/engine.ts";
 import { type EventListener, Events, Warnings } from "./engine/events.ts";
 import { type FindQuery, type Found, findIntents } from "./engine/find.ts";
+import { type ForgetOptions, type Forgotten, forgetRecord } from "./engine/forget.ts";
+import { holderIds } from "./engine/holder-ids.ts";
 import { KeyNotes } from "./engine/key-notes.ts";
 import { Ledger } from "./engine/ledger.ts";
 import { keyIn, type Resolution, resolveDoubt, retryFailed, type Signature, type Target } from "./engine/operate.ts";
@@ -117,6 +119,12 @@ export interface Nevertwice {
   retry(target: { readonly key: string }, signature: Signature): Promise<Outcome<unknown> | Absent>;
   /** One decision about many doubts: those of an action, of a cause, or those that `where` picks. The oldest first. */
   resolveAll(filter: ResolveFilter, resolution: Omit<Resolution<never>, "result">): Promise<ResolveReport>;
+  /**
+   * Empties one record, for privacy or for a fresh start: its input, draft, result, errors and history are gone, and the next call
+   * runs it. Who decided it, and why, is kept in a note for a year. Refused while an attempt is under way; for a doubt, unless
+   * `evenInDoubt` says so. A run is forgotten with its steps.
+   */
+  forget(target: { readonly key: string }, options: ForgetOptions): Promise<Forgotten>;
   /** Brings back every failed record, or those that fit; `dryRun` only says which. */
   retryAll(filter: RetryFilter, signature: Signature): Promise<RetryReport>;
   /** Runs what is queued (action.enqueue). Stopped by close(), if not before. */
@@ -304,7 +312,8 @@ class Instance implements Nevertwice {
     // So that the command, given an action, finds the instance it belongs to.
     Object.defineProperty(action, OWNER, { value: this });
     Object.defineProperty(action, PAST, { value: pastOf(definition, this.#services) });
-    return action;
+    const { warnings } = this.#engine.services;
+    return withWarnings(action, { warn: (code, message) => warnings.warn(code, name, message) });
   }
 
   /** What was recorded under a former name has that name still: workers and sweeps go on with it. */
@@ -422,6 +431,10 @@ class Instance implements Nevertwice {
 
   async retry(target: { readonly key: string }, signature: Signature) {
     return retryFailed(this.#engine, this.#targetOf(target, "retry"), signature);
+  }
+
+  async forget(target: { readonly key: string }, options: ForgetOptions) {
+    return forgetRecord(this.#engine, this.#targetOf(target, "forget"), options);
   }
 
   #targetOf(target: { readonly key: string }, where: string): Target {
@@ -543,14 +556,4 @@ function sweepInterval(every: Duration): number {
   throw configError(
     `nevertwice(): sweep is ${ms}ms; give at least ${SHORTEST_SWEEP_MS}ms, or false to sweep only when sweep() is called.`,
   );
-}
-
-/** Random ids at a counter's price: one draw of 96 random bits per process, one number per claim. */
-function holderIds(): () => string {
-  const prefix = `${randomBytes(12).toString("base64url")}.`;
-  let count = 0;
-  return () => {
-    count += 1;
-    return prefix + count.toString(36);
-  };
 }

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { configError } from "./core/errors.ts";
 import type { Store } from "./core/store.ts";
+import { refuseUnknownParameters } from "./core/store-url.ts";
 import { fileStore } from "./stores/file.ts";
 import { memoryStore } from "./stores/memory.ts";
 import { postgresStore } from "./stores/postgres.ts";
@@ -37,8 +38,8 @@ export function chooseStore(
   }
   const named = nameOf(given, option, around);
   if (named !== null) {
-    // The command looks at a ledger and never makes one; `nevertwice migrate` does.
-    const migrate = option === "--store" ? "manual" : "auto";
+    // The command looks at a ledger and never makes one; `nevertwice migrate` does. Else the URL may say it.
+    const migrate = option === "--store" ? "manual" : undefined;
     return { store: byName(named.name, named.from, around.cwd, migrate), why: `named by ${named.from}` };
   }
   const { path, why, foreign = [] } = defaultLocation(around);
@@ -79,6 +80,7 @@ export function ledgerFile(
   const named = nameOf(given, option, around);
   if (named === null) return { ...defaultLocation(around), scheme: "sqlite" };
   const { scheme, rest } = splitName(named.name);
+  refuseParametersOfFile(named.name, named.from);
   const isFile =
     scheme === null ? looksLikeFile(rest) : (scheme === "sqlite" || scheme === "file") && rest.trim() !== "";
   return isFile
@@ -96,12 +98,16 @@ function splitName(name: string): { scheme: string | null; rest: string } {
   return { scheme, rest: scheme === null ? name : name.slice(scheme.length + 1) };
 }
 
-function byName(name: string, from: string, cwd: string, migrate: "auto" | "manual"): Store {
+function byName(name: string, from: string, cwd: string, migrate: "manual" | undefined): Store {
   const { scheme, rest } = splitName(name);
   switch (scheme) {
     case null:
       return bareName(name, from, cwd);
     case "memory":
+      if (!/^(?:\/\/)?$/.test(rest))
+        throw configError(
+          `${from}: ${JSON.stringify(name)} names something, and a ledger in memory has no name and no parameters: each program has its own. Write memory:`,
+        );
       return memoryStore();
     case "sqlite":
       if (rest.trim() === "") throw configError(`${from}: "${name}" names no file. Write sqlite:path/to/ledger.db`);
@@ -111,7 +117,7 @@ function byName(name: string, from: string, cwd: string, migrate: "auto" | "manu
       return fileStore({ path: fileOf(name, rest, from, cwd) });
     case "postgres":
     case "postgresql":
-      return postgresStore({ url: name, migrate });
+      return postgresStore({ url: name, ...(migrate !== undefined && { migrate }) });
     case "redis":
     case "rediss":
       return redisStore({ url: name });
@@ -133,7 +139,19 @@ function looksLikeFile(name: string): boolean {
   return /\.(db|sqlite3?)$/i.test(name);
 }
 
+/** They would become a part of the file's name, and an empty ledger would be made under it. */
+function refuseParametersOfFile(name: string, from: string): void {
+  const { scheme, rest } = splitName(name);
+  if ((scheme !== "sqlite" && scheme !== "file") || !rest.includes("?")) return;
+  refuseUnknownParameters(from, [/[?]([^=&]*)/.exec(rest)?.[1] ?? ""], {
+    own: [],
+    driver: [],
+    hint: ` Write ${scheme}:path/to/ledger.${scheme === "file" ? "jsonl" : "db"}. A file that really has a "?" in its name is opened by ${scheme}Store({ path }).`,
+  });
+}
+
 function fileOf(name: string, rest: string, from: string, cwd: string): string {
+  refuseParametersOfFile(name, from);
   if (/[/\\]$/.test(rest))
     throw configError(
       `${from}: ${JSON.stringify(name)} names a folder, and a ledger is a file. Write sqlite:path/to/ledger.db or file:path/to/ledger.jsonl`,

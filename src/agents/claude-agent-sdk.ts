@@ -4,7 +4,9 @@
  */
 import { configError } from "../core/errors.ts";
 import { guardTool } from "./guard-tool.ts";
+import { passesInProgram, type ToolHints } from "./mcp-hints.ts";
 import { mcpCodec, mcpResult, type ToolResult } from "./mcp-result.ts";
+import { perSession } from "./session-money.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -13,15 +15,17 @@ import {
   checkToolsOptions,
   type Guarding,
   type GuardOptions,
+  isNamedTool,
   optionsOfTool,
   requireWhose,
+  saysHowToGuard,
   type ToolsOptions,
 } from "./tool-options.ts";
 
 /** What `tool()` returns. */
 export interface ClaudeTool {
   readonly name: string;
-  readonly annotations?: { readonly readOnlyHint?: boolean | undefined } | undefined;
+  readonly annotations?: ToolHints | undefined;
   readonly handler: (args: never, extra: unknown) => Promise<unknown>;
 }
 
@@ -83,13 +87,13 @@ export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}
     const chosen = optionsOfTool(options, definition.name);
     const merged: AnyToolOptions & GuardOptions<ClaudeCall> = { ...chosen, ...own };
     requireWhose(merged, `claudeGuard: tool ${JSON.stringify(definition.name)}`);
-    const readOnly = merged.readOnly ?? definition.annotations?.readOnlyHint === true;
-    if (chosen === null || readOnly) return definition;
+    const named = isNamedTool(options, definition.name) || saysHowToGuard(own);
+    if (chosen === null || passesInProgram(merged.readOnly, definition.annotations, { named })) return definition;
     const guarded = guardTool<AnyInput, ClaudeCall, ToolResult>(
       nt,
       {
         ...merged,
-        scope: merged.scope === undefined ? sessionOf(definition.name) : merged.scope,
+        scope: merged.scope === undefined ? perSession(sessionOf(definition.name)) : merged.scope,
         agent: merged.agent ?? (({ agentType }: ClaudeCall) => agentType),
         name: definition.name,
       },

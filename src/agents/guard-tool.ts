@@ -22,7 +22,8 @@ import { requestsOf } from "../engine/requests-seen.ts";
 import { leaveUnjudged } from "../engine/result-warnings.ts";
 import { ControlFlow, isControlFlowError, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
 import { answerSoundsInterrupted, resultSoundsInterrupted } from "./interrupted.ts";
-import { tellRefusal, tellReplay, tellResultNotKept, tellUnavailable } from "./tell.ts";
+import { warnOfNewSession } from "./session-money.ts";
+import { tellErrorReplay, tellRefusal, tellReplay, tellResultNotKept, tellUnavailable } from "./tell.ts";
 import { verdictOnThrown } from "./thrown.ts";
 import {
   type AnyToolOptions,
@@ -66,6 +67,8 @@ export function refusalError({ text, outcome, error }: Omit<Refused, "kind">, to
 export interface ResultCodec<R> {
   /** Whether the result says that the tool failed. */
   isError?(result: R): boolean;
+  /** The same of a result as it was kept, where that cannot be seen once it is unpacked. */
+  isKeptError?(stored: unknown): boolean;
   /** What an answer of the framework itself means, whatever `errors` says: one given before the tool began is "not-done". */
   meaning?(result: R): ErrorMeaning | undefined;
   /** What the tool said, for the model. */
@@ -130,6 +133,7 @@ export function guardTool<I, X = undefined, R = unknown>(
     const call = liveCall(options, handler, codec as ResultCodec<unknown>, extra);
     const action = actionFor(nt, options as unknown as GuardToolOptions<unknown, unknown, unknown>);
     const caller = callerOf(options, extra, name);
+    warnOfNewSession(action, options, caller);
     if (await live.run(call, () => isThisVeryAttempt(action, input, caller))) {
       return { kind: "result", result: await handler(input, extra), note: null };
     }
@@ -382,7 +386,13 @@ function doneAnswer(
     outcome.resultOmitted ?? (typeof stored === "object" ? (stored?.[NOT_KEPT] as string | undefined) : undefined);
   if (lost !== undefined) return { kind: "refused", text: tellResultNotKept(outcome, lost, telling), outcome };
   const result = call.codec.unpack === undefined ? outcome.result : call.codec.unpack(outcome.result);
-  return { kind: "result", result, note: tellReplay(outcome, telling) };
+  const wasError = isErrorAnswer(call, result) || call.codec.isKeptError?.(outcome.result) === true;
+  return { kind: "result", result, note: (wasError ? tellErrorReplay : tellReplay)(outcome, telling) };
+}
+
+/** A result that says that the tool failed, whatever `errors` makes of it. */
+function isErrorAnswer(call: Live, result: unknown): boolean {
+  return call.codec.isError?.(result) === true || returnedError(result) instanceof ReturnedError;
 }
 
 function passThrough({ how, value }: ControlFlow): Answer<unknown> {

@@ -1,6 +1,7 @@
 /** Tools of LangChain and LangGraph: a tool's own `_call`, or the calls of a whole agent by a middleware. */
 import { configError } from "../core/errors.ts";
 import { type Answer, guardTool, type ResultCodec } from "./guard-tool.ts";
+import { perSession } from "./session-money.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -95,7 +96,8 @@ type Scoped = { readonly config: LangChainCall };
 
 function scopeOf({ scope }: GuardOptions<LangChainCall>): NonNullable<GuardOptions<Scoped>["scope"]> | null {
   if (scope === null || typeof scope === "string") return scope;
-  return ({ config }) => (scope === undefined ? threadOf(config) : scope(config));
+  if (scope === undefined) return perSession(({ config }: Scoped) => threadOf(config));
+  return ({ config }) => scope(config);
 }
 
 function configIn({ config }: Scoped): LangChainCall {
@@ -259,6 +261,8 @@ function messageOf(
 /** ToolMessages, told by shape, are kept as their fields; anything else as it is. */
 const messageCodec: ResultCodec<unknown> = {
   isError: (result) => isToolMessage(result) && result.status === "error",
+  // Kept without the id of its call.
+  isKeptError: (stored) => isErrorMessage(stored),
   said: (result) => (isToolMessage(result) && typeof result.content === "string" ? result.content : undefined),
   pack: (result) => {
     if (!isToolMessage(result)) return result;
@@ -266,6 +270,11 @@ const messageCodec: ResultCodec<unknown> = {
     return { content, ...(artifact !== undefined && { artifact }), ...(status !== undefined && { status }) };
   },
 };
+
+function isErrorMessage(value: unknown): boolean {
+  const { content, status } = (value ?? {}) as Partial<MessageFields>;
+  return content !== undefined && status === "error";
+}
 
 function isToolMessage(value: unknown): value is MessageFields {
   return typeof value === "object" && value !== null && "tool_call_id" in value && "content" in value;

@@ -2,6 +2,7 @@
 import { configError } from "../core/errors.ts";
 import { ControlFlow } from "./control-flow.ts";
 import { guardTool, type ResultCodec, refusalError } from "./guard-tool.ts";
+import { perSession } from "./session-money.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -62,7 +63,7 @@ export function guardMastraTool<T extends MastraTool>(
     nt,
     {
       ...options,
-      scope: options.scope === undefined ? threadOf : options.scope,
+      scope: options.scope === undefined ? perSession(threadOf) : options.scope,
       agent: options.agent ?? agentId,
       name: tool.id,
     },

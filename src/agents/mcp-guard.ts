@@ -1,6 +1,7 @@
 /** The guards of one MCP server's tools, made as the calls come: what the proxy's transports share. */
 import { createHash, createHmac } from "node:crypto";
 import { isNevertwiceError } from "../core/errors.ts";
+import { soundsLikeMoney } from "../core/money-name.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Store } from "../core/store.ts";
@@ -9,6 +10,7 @@ import type { ProbeContext } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
 import { Callers } from "./mcp-callers.ts";
 import { DEFAULT_WINDOW, type ProxyConfig, type ProxyToolConfig } from "./mcp-config.ts";
+import { passesByHint } from "./mcp-hints.ts";
 import { HttpFailure } from "./mcp-http-failure.ts";
 import {
   INVALID_PARAMS,
@@ -70,6 +72,20 @@ export class McpGuard {
     if (!isLast) return;
     caller.listed = true;
     this.#noteUnknown(caller.tools);
+    this.#noteMoney([...caller.tools.keys()], principal);
+  }
+
+  /** Once for each tool: what its name suggests, and how long a repeat is recognised as things are. */
+  #noteMoney(tools: readonly string[], principal: string): void {
+    const { config, note } = this.#options;
+    if (note === undefined) return;
+    for (const tool of tools) {
+      const name = `money: ${tool}`;
+      if (this.#noted.has(name) || !soundsLikeMoney(tool) || !this.guarded(tool, principal)) continue;
+      this.#noted.add(name);
+      const text = moneyNote(tool, this.#configOf(tool), config);
+      if (text !== null) note(text);
+    }
   }
 
   /** A misspelled name leaves the tool it meant with the defaults. Not an error: a server may show each client other tools. */
@@ -99,7 +115,7 @@ export class McpGuard {
     const own = this.#configOf(tool);
     if (own?.readOnly !== undefined) return !own.readOnly;
     const { tools } = this.#callers.of(this.#scope(principal));
-    return own !== undefined || tools.get(tool)?.annotations?.readOnlyHint !== true;
+    return own !== undefined || !passesByHint(tools.get(tool)?.annotations);
   }
 
   /** What cannot be guarded, whatever the tool does; null: nothing stands against it. */
@@ -134,6 +150,8 @@ export class McpGuard {
       });
     this.#callers.of(this.#scope(call.principal)).ask = callTool;
     const guard = this.#guards.get(name) ?? this.#guard(name);
+    // Called before the server was asked for its list, or not on it.
+    if (!this.#guards.has(name)) this.#noteMoney([name], call.principal ?? "");
     this.#guards.set(name, guard);
     return guard.answer(own?.keyArgument === undefined ? args : without(args, own.keyArgument), call);
   }
@@ -207,6 +225,19 @@ export class McpGuard {
     const { config, identity, secret } = this.#options;
     return ["mcp", short(identity, secret), short(principal, secret), config.scope ?? ""].join(":");
   }
+}
+
+/** Null: the config says what holds. */
+function moneyNote(tool: string, own: ProxyToolConfig | undefined, config: ProxyConfig): string | null {
+  if (own !== undefined && (own.effect !== undefined || "scope" in config)) return null;
+  const inScope =
+    config.scope === undefined || config.scope === null ? "" : ` and scope ${JSON.stringify(config.scope)}`;
+  const holds =
+    own === undefined
+      ? `Without a config of its own, its calls are made once within ${String(config.window ?? DEFAULT_WINDOW)}, for one caller${inScope}`
+      : "Its config gives neither an effect nor a scope, so its calls are made once for one caller (another token is another caller), and not for ever";
+  const example = `{ "scope": null, "tools": { ${JSON.stringify(tool)}: { "key": ["order"], "effect": "payment" } } }`;
+  return `the name of the tool ${JSON.stringify(tool)} suggests that it moves money. ${holds}: after that, or in another session, the same call pays again. Say in --config what holds, such as ${example}; if it moves no money, give it another effect, or "readOnly": true where it only looks.`;
 }
 
 function invalid(what: string): RpcError {

@@ -1,4 +1,5 @@
 /** JSON-RPC as MCP speaks it: just enough to find the calls of tools; all else is passed on unread. */
+import type { ToolHints } from "./mcp-hints.ts";
 
 export type RequestId = string | number;
 
@@ -30,7 +31,7 @@ export interface ToolCall extends RpcRequest {
 export interface ToolInfo {
   readonly name: string;
   readonly description?: string;
-  readonly annotations?: { readonly readOnlyHint?: boolean; readonly idempotentHint?: boolean };
+  readonly annotations?: ToolHints;
   readonly inputSchema?: unknown;
 }
 

@@ -11,6 +11,7 @@ import type { ToolInfo } from "./mcp-message.ts";
 import { McpRelay } from "./mcp-relay.ts";
 import { type ToolResult, textOf } from "./mcp-result.ts";
 import { countMatches } from "./mcp-verify.ts";
+import { isReplayNote } from "./tell.ts";
 
 /** A connection to a server, line by line. */
 export interface Wire {
@@ -44,8 +45,19 @@ export interface ProbedTool {
   /** null: it was not called. */
   readonly bare: Tried | null;
   readonly guarded: Tried | null;
-  /** acts-again: seen to · once: seen not to · no-sign: the same answer each time, and nothing to look with · not-called */
-  readonly verdict: "acts-again" | "once" | "no-sign" | "failed" | "not-called" | "read-only";
+  /**
+   * acts-again: seen to, by its verify tool · once: seen not to · answers-differ, no-sign: other answers, or the same answer each
+   * time, and nothing to look with · not-called
+   */
+  readonly verdict:
+    | "acts-again"
+    | "once"
+    | "answers-differ"
+    | "no-sign"
+    | "failed"
+    | "not-called"
+    | "read-only"
+    | "idempotent";
 }
 
 export interface ProbeReport {
@@ -123,20 +135,24 @@ async function tryOften(
 
 /** An answer without the guard's own note on a repeat. */
 function essence(result: ToolResult): string {
-  const content = (result.content ?? []).filter((block) => !/^Already done at /.test(String(block.text ?? "")));
-  return JSON.stringify([content, result.structuredContent ?? null, result.isError === true ? textOf(result) : null]);
+  const content = (result.content ?? []).filter(({ text }) => typeof text !== "string" || !isReplayNote(text));
+  const bare = { ...result, content };
+  return JSON.stringify([content, result.structuredContent ?? null, result.isError === true ? textOf(bare) : null]);
 }
 
 function row(tool: ToolInfo, tried: ReadonlyMap<string, { bare: Tried; guarded: Tried }>): ProbedTool {
   const readOnly = tool.annotations?.readOnlyHint === true;
   const { bare = null, guarded = null } = tried.get(tool.name) ?? {};
   const hints = { readOnly, idempotentHint: tool.annotations?.idempotentHint === true };
-  return { tool: tool.name, ...hints, bare, guarded, verdict: verdictOf(bare, readOnly) };
+  return { tool: tool.name, ...hints, bare, guarded, verdict: verdictOf(bare, hints) };
 }
 
-function verdictOf(bare: Tried | null, readOnly: boolean): ProbedTool["verdict"] {
-  if (bare === null) return readOnly ? "read-only" : "not-called";
+/** Answers that differ prove nothing: a time in them does it, or "it is there already". Only what was counted is an effect. */
+function verdictOf(bare: Tried | null, { readOnly, idempotentHint }: Hints): ProbedTool["verdict"] {
+  if (bare === null) return readOnly ? "read-only" : idempotentHint ? "idempotent" : "not-called";
   if (bare.error !== null) return "failed";
   if (bare.effects !== null) return bare.effects > 1 ? "acts-again" : "once";
-  return bare.answers > 1 ? "acts-again" : "no-sign";
+  return bare.answers > 1 ? "answers-differ" : "no-sign";
 }
+
+type Hints = Pick<ProbedTool, "readOnly" | "idempotentHint">;

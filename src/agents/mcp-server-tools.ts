@@ -4,6 +4,7 @@
  */
 import { configError } from "../core/errors.ts";
 import { guardTool } from "./guard-tool.ts";
+import { passesInProgram, type ToolHints } from "./mcp-hints.ts";
 import { mcpCodec, mcpResult, type ToolResult } from "./mcp-result.ts";
 import {
   type AnyToolOptions,
@@ -11,8 +12,10 @@ import {
   checkToolsOptions,
   type Guarding,
   type GuardOptions,
+  isNamedTool,
   optionsOfTool,
   requireWhose,
+  saysHowToGuard,
   type ToolsOptions,
 } from "./tool-options.ts";
 
@@ -28,7 +31,7 @@ type Callback = (...args: never[]) => unknown;
 
 interface ToolConfig {
   readonly inputSchema?: unknown;
-  readonly annotations?: { readonly readOnlyHint?: boolean | undefined } | undefined;
+  readonly annotations?: ToolHints | undefined;
 }
 
 /** A server by shape: both SDKs have `registerTool`, 1.x also the older `tool`. */
@@ -44,7 +47,8 @@ interface RegisteredTool extends ToolConfig {
 }
 
 /**
- * The server's tools are guarded, now and as they are registered; those that say readOnlyHint pass. Returns the same server.
+ * The server's tools are guarded, now and as they are registered; those that say readOnlyHint pass, and those that say
+ * idempotentHint and are not named in `tools`. Returns the same server.
  * The scope is the OAuth client's id unless `scope` says otherwise: session ids of the transport change on a reconnect.
  * `guardMcpServer(nt, server, { tools: { create_issue: { key: ["title"], errors: "not-done" } } })`: "not-done" only for a tool
  * whose errors mean that nothing happened.
@@ -102,8 +106,19 @@ export function guardMcpTool<C extends Callback>(
   options: AnyToolOptions & GuardOptions<McpExtra> = {},
 ): C {
   requireWhose(options, `guardMcpTool(${JSON.stringify(name)})`);
-  const readOnly = options.readOnly ?? config.annotations?.readOnlyHint === true;
-  if (readOnly) return callback;
+  return guardCallback(nt, name, config, callback, { ...options, named: saysHowToGuard(options) });
+}
+
+type CallbackOptions = AnyToolOptions & GuardOptions<McpExtra> & { readonly named: boolean };
+
+function guardCallback<C extends Callback>(
+  nt: Guarding,
+  name: string,
+  config: ToolConfig,
+  callback: C,
+  { named, ...options }: CallbackOptions,
+): C {
+  if (passesInProgram(options.readOnly, config.annotations, { named })) return callback;
   const handler = callback as unknown as (...args: unknown[]) => Promise<ToolResult>;
   // Without an input schema a callback gets the context alone.
   const takesArgs = config.inputSchema !== undefined;
@@ -133,7 +148,9 @@ function guardNamed(
 ): Callback {
   const own = optionsOfTool(options, name);
   // Tools that run as tasks bring an object of handlers; their results come later, by another way.
-  return own === null || typeof callback !== "function" ? callback : guardMcpTool(nt, name, config, callback, own);
+  if (own === null || typeof callback !== "function") return callback;
+  requireWhose(own, `guardMcpServer: tool ${JSON.stringify(name)}`);
+  return guardCallback(nt, name, config, callback, { ...own, named: isNamedTool(options, name) });
 }
 
 /** The older `tool(name, description?, shape?, annotations?, callback)`. */

@@ -42,6 +42,19 @@ export function tellReplay(outcome: Done, { tool }: Telling): string {
   return `${PHRASES.done} ${when(outcome.at)}; this is that result. ${tool} was not run again.${reworded}`;
 }
 
+/**
+ * Before the error that a first call was answered with. An error does not prove that nothing was done, so it is not run
+ * again; nor is it done, so it is not reported as done.
+ */
+export function tellErrorReplay(outcome: Done, { tool }: Telling): string {
+  return `${PHRASES.unknown}: ${tool} was called for this at ${when(outcome.at)} and answered with the error that follows. It was not run again. Do not repeat it unchanged: correct what the error names, or tell the user. Reference: ${outcome.key}`;
+}
+
+/** Whether a text stands before the answer of an earlier call. */
+export function isReplayNote(text: string): boolean {
+  return text.startsWith(`${PHRASES.done} `) || text.startsWith(`${PHRASES.unknown}: `);
+}
+
 /** The answer of a tool that records: nothing has been done yet, and nothing is left to do. */
 export function tellAccepted(key: string, telling: Telling): string {
   const { tool } = telling;
@@ -128,6 +141,8 @@ export function tellStatus(outcome: Outcome<unknown> | Absent): string {
     case "absent":
       return "Not known: there is no call with this reference. It has not been made, or its record is past its time.";
     case "done":
+      if (isErrorAnswer(outcome.result))
+        return `${PHRASES.unknown}: it answered with an error at ${when(outcome.at)} (attempt ${outcome.attempt}). Do not repeat it unchanged: correct what the error named, or tell the user.`;
       return `Done at ${when(outcome.at)} (attempt ${outcome.attempt}). Do not repeat it.`;
     case "in_flight":
       return `${PHRASES.inFlight} since ${when(outcome.since)}. Do not repeat it; ask again after ${when(outcome.until)} at the latest.`;
@@ -149,6 +164,11 @@ function notBefore(retryAt: number | undefined): string {
   const ms = (retryAt ?? 0) - wallNow();
   if (retryAt === undefined || ms <= 0) return "";
   return `, but not before ${when(retryAt)} (in ${formatDuration(Math.ceil(ms / 1_000) * 1_000)})`;
+}
+
+/** MCP's error result, by shape. */
+function isErrorAnswer(result: unknown): boolean {
+  return typeof result === "object" && result !== null && (result as { isError?: unknown }).isError === true;
 }
 
 function askFirst({ statusTool }: Telling, key: string): string {

@@ -220,6 +220,16 @@ export function optionsOfTool<X>(
   return own === false ? null : { ...(errors !== undefined && { errors }), ...own, ...guard };
 }
 
+/** Whether the options are for this very tool, and not for all that have none of their own. */
+export function isNamedTool<X>({ tools }: ToolsOptions<X>, name: string): boolean {
+  return tools !== undefined && Object.hasOwn(tools, name);
+}
+
+/** Whether they say anything about how a tool is guarded, beside whose calls they are. */
+export function saysHowToGuard(options: object): boolean {
+  return Object.keys(options).some((name) => !(GUARD as readonly string[]).includes(name));
+}
+
 /** What a call's own context says about whose intent it is and who acts, as a call's options take it. */
 export function callerOf<X>(
   { scope, tenant, agent }: GuardOptions<X>,

@@ -4,6 +4,7 @@ import { claim } from "./commands/claim.ts";
 import { doctor } from "./commands/doctor.ts";
 import { each } from "./commands/each.ts";
 import { enqueue } from "./commands/enqueue.ts";
+import { forget } from "./commands/forget.ts";
 import { heartbeat, sent } from "./commands/heartbeat.ts";
 import { importLedger } from "./commands/import.ts";
 import { ls } from "./commands/ls.ts";
@@ -30,6 +31,7 @@ export const COMMANDS: readonly Command[] = [
   resolve,
   retry,
   resend,
+  forget,
   worker,
   each,
   sweep,

@@ -1,4 +1,5 @@
 /** From what a person typed to one record: a full key, or the beginning of one. */
+import { isEmptied } from "../core/forgotten.ts";
 import { aliasTarget, isAlias } from "../core/formerly.ts";
 import { instantOf, type Store, type Stored } from "../core/store.ts";
 import { followKey } from "../engine/formerly.ts";
@@ -59,7 +60,8 @@ export async function lookUp(context: Context, key: string): Promise<Stored | nu
   const tenant = context.args.text("tenant");
   const found =
     key.length === FULL_LENGTH ? await readOne(ledger.store, key) : await byPrefix(ledger.store, key, tenant);
-  const mine = found.filter(({ record }) => tenant === undefined || record.tenant === tenant);
+  // What was forgotten is no record any more, though its row waits for the sweep.
+  const mine = found.filter(({ record }) => (tenant === undefined || record.tenant === tenant) && !isEmptied(record));
   if (mine.length > 1) throw ambiguous(key, mine);
   const [only] = mine;
   return only === undefined ? null : recordBehind(context, only);
@@ -73,6 +75,7 @@ async function recordBehind(context: Context, found: Stored): Promise<Stored | n
   if (target === null) return null;
   const read = (keys: readonly string[]) => store.read(keys);
   const stored = await followKey({ read, now: () => instantOf(store) }, found.record.key);
+  if (stored !== null && isEmptied(stored.record)) return null;
   const { key } = stored?.record ?? target;
   context.note(`${shortKey(found.record.key)} is another key of the intent that is recorded under ${key} (formerly).`);
   return stored;
@@ -87,7 +90,7 @@ export async function findRecord(context: Context, command: string): Promise<Sto
   return found;
 }
 
-function notFound(context: Context, key: string): ProblemError {
+export function notFound(context: Context, key: string): ProblemError {
   const tenant = context.args.text("tenant");
   const of = tenant === undefined ? "" : ` of the tenant "${oneLine(tenant)}"`;
   const begins = key.length === FULL_LENGTH ? "with the key" : "whose key begins with";

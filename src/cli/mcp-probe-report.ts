@@ -82,10 +82,12 @@ function unknownTools(calls: readonly { tool: string }[], { tools }: ProbeReport
 const VERDICTS: Readonly<Record<ProbedTool["verdict"], string>> = {
   "acts-again": "acts again on a repeat",
   once: "acts once",
+  "answers-differ": "the answers differ",
   "no-sign": "no sign either way",
   failed: "the call failed",
   "not-called": "not called",
   "read-only": "read-only by its own word",
+  idempotent: "idempotent by its own word",
 };
 
 function tell(context: Context, report: ProbeReport): void {
@@ -115,8 +117,13 @@ function advice({ tools }: ProbeReport): string {
   const open = tools.filter(({ verdict }) => verdict === "not-called").length;
   const called = tools.some(({ bare }) => bare !== null);
   const again = tools.filter(({ verdict }) => verdict === "acts-again").map(({ tool }) => oneLine(tool));
+  const hinted = tools.filter(({ verdict, idempotentHint }) => verdict === "acts-again" && idempotentHint);
+  if (hinted.length > 0)
+    return `${hinted.map(({ tool }) => oneLine(tool)).join(", ")}: declared idempotent (idempotentHint), and a retry acts again. The proxy lets such tools pass: name them in the config, so that they are guarded.`;
   if (again.length > 0) return `${again.join(", ")}: a retry acts again. Put nevertwice mcp in front of this server.`;
   if (!called)
     return `${plural(open, "tool")} may act and ${open === 1 ? "was" : "were"} not called, since a probe has real effects. Name those that may be: --call 'tool={"argument":"value"}'. Each is called 3 times bare and 3 times guarded.`;
+  if (tools.some(({ verdict }) => verdict === "answers-differ"))
+    return "Answers that differ do not prove a second effect: a time or a counter in them is enough. Give the tool's verify in --config to count what it did.";
   return "A tool that answers the same each time may still have acted each time: give its verify in --config to count what it did.";
 }

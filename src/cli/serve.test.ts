@@ -78,6 +78,7 @@ it.each<[string[], Record<string, string>, RegExp]>([
   [["--token-file", "none/there"], {}, /cannot be made/],
   [["--sweep", "soon"], {}, /sweep: "soon" is not a duration/],
   [["--secret-env", "NONE"], {}, /--secret-env NONE: that variable is not set/],
+  [["--secret-env", "S"], { S: "abc" }, /secret: must be .* of at least 16 bytes.*this one has 3/],
 ])("D7: serve %j is refused with what to do", async (argv, env, words) => {
   writeFileSync(join(ledger.folder, "open.token"), "0123456789abcdef\n", { mode: 0o644 });
   const { code, err } = await ledger.run(["serve", ...argv], { env });

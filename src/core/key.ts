@@ -191,8 +191,9 @@ function hmac(text: string, secret: string | Uint8Array): Hmac {
 export function checkSecret(secret: string | Uint8Array): void {
   const valid = typeof secret === "string" || secret instanceof Uint8Array;
   if (valid && Buffer.byteLength(secret) >= LEAST_SECRET_BYTES) return;
+  const has = valid ? `; this one has ${Buffer.byteLength(secret)}` : "";
   throw configError(
-    `secret: must be a string or Uint8Array of at least ${LEAST_SECRET_BYTES} bytes, or keys could be guessed. Make one with: openssl rand -base64 32`,
+    `secret: must be a string or Uint8Array of at least ${LEAST_SECRET_BYTES} bytes, or keys could be guessed${has}. Make one with: openssl rand -base64 32`,
   );
 }
 

@@ -53,6 +53,7 @@ const kinds = fc.constantFrom<Kind>(
     "give-back",
     "bring-forward",
     "retain",
+    "forget",
     "ran-unguarded",
   ] as const),
 );
@@ -147,6 +148,8 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
       return { type: "retry", ...BY };
     case "retain":
       return { type: "retain", keepMs: choice % 2 === 0 ? null : 5_000 };
+    case "forget":
+      return { type: "forget", evenInDoubt: choice === 5 };
     case "ran-unguarded": {
       const ends = [
         { as: "done", result: RESULT },
@@ -253,7 +256,8 @@ function check(world: World, event: LedgerEvent, next: LedgerRecord, at: Instant
   checkPermission(world, event, at, gone);
   checkCounters(before, event, next, gone);
   if (!gone) checkWays(before, event, next);
-  if (!gone && event.type !== "retain") must(!isShorter(next.keepMs, before.keepMs), "a retention was shortened");
+  if (!gone && event.type !== "retain" && event.type !== "forget")
+    must(!isShorter(next.keepMs, before.keepMs), "a retention was shortened");
   if (event.type === "enqueue" || event.type === "claim") checkKept(next, event, at);
   // Queueing what a call has begun changes nothing but who sees to its rest.
   if (gone || event.type !== "enqueue" || next.state !== before.state) checkShape(next, at);
@@ -355,6 +359,10 @@ function wasAnother(before: LedgerRecord | null, event: LedgerEvent, next: Ledge
 }
 
 function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord): void {
+  if (event.type === "forget") {
+    checkForgotten(before, event.evenInDoubt, next);
+    return;
+  }
   const way = `${before.state} → ${next.state}`;
   // How long a record is kept may change; what it says may not.
   const retention = ({ keepMs, expiresAt, updatedAt, ...rest }: LedgerRecord) => JSON.stringify(rest);
@@ -383,6 +391,16 @@ function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord)
   if (before.doubted && event.type === "not-sent") must(next.state === "unknown", "a resend's failure hid a doubt");
 }
 
+/** Nothing of it is left, it guards nothing, and a doubt is not lost unless that was said. */
+function checkForgotten(before: LedgerRecord, evenInDoubt: boolean, next: LedgerRecord): void {
+  const isDoubt = before.state === "unknown" || before.state === "sent" || before.doubted;
+  must(!isDoubt || evenInDoubt, "a doubt was forgotten");
+  must(expired(next, next.updatedAt) && next.state === "confirmed", "a forgotten record guards its key");
+  const { input, draft, result, error, why, providerId, holder, terms } = next;
+  const left = [input, draft, result, error, why, providerId, holder, terms].filter((value) => value !== null);
+  must(left.length === 0 && next.history.length === 0 && next.fingerprint.guarded === "", "something was left");
+}
+
 function checkShape(next: LedgerRecord, at: Instant): void {
   const leased = next.state === "claimed" || next.state === "sent";
   must(leased ? leaseAlive(next, at) : next.lease === null, `${next.state} with the wrong lease`);
@@ -408,6 +426,24 @@ function presentHold(record: LedgerRecord | null): Hold {
 }
 
 const MUTANTS: Readonly<Record<string, readonly [broken: RegExp, machine: Machine]>> = {
+  "forgetting does not ask about doubts": [
+    /a doubt was forgotten|under a live hold/,
+    (record, event, at) => {
+      if (event.type !== "forget") return transition(record, event, at);
+      return transition(
+        record === null ? null : { ...record, state: "failed", doubted: false, lease: null },
+        event,
+        at,
+      );
+    },
+  ],
+  "forgetting leaves the input": [
+    /something was left/,
+    (record, event, at) => {
+      const change = transition(record, event, at);
+      return change.ok && event.type === "forget" ? { ok: true, record: { ...change.record, result: RESULT } } : change;
+    },
+  ],
   "a claim does not look at the lease": [
     /two attempts were permitted at once/,
     (record, event, at) =>
@@ -526,6 +562,7 @@ describe("the state machine under random histories", () => {
       "enqueue → pending",
       "enqueue → sent",
       "enqueue → unknown",
+      "forget → confirmed",
       "give-back → pending",
       "heartbeat → claimed",
       "heartbeat → sent",

@@ -7,6 +7,7 @@
  */
 import { begin, type Intent, leaseFrom } from "./begun-record.ts";
 import { quietInMs, windowOver } from "./doubt-time.ts";
+import { emptied, isEmptied, mayHaveHappenedUnsettled } from "./forgotten.ts";
 import { actedBy, note } from "./history.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
 import { corrected, otherInputMeets } from "./other-input.ts";
@@ -140,6 +141,8 @@ export type LedgerEvent =
   | { readonly type: "retry"; readonly by: string; readonly reason: string }
   /** From now on it is kept for this long; null: forever. */
   | { readonly type: "retain"; readonly keepMs: number | null }
+  /** Emptied, and free: by a person's or a program's decision. `evenInDoubt`: it may have happened, and may then happen twice. */
+  | { readonly type: "forget"; readonly evenInDoubt: boolean }
   /** It was run while the store was down. `holder`: of the claim that got no answer then. */
   | {
       readonly type: "ran-unguarded";
@@ -194,7 +197,11 @@ function transitionExisting(
       return resolve(current, event, at);
     case "retry":
       return retry(current, event, at);
+    case "forget":
+      return forget(current, event, at);
     case "retain": {
+      // Kept for longer, what was emptied would guard its key again.
+      if (isEmptied(current)) return refuse("absent");
       const record = retained(current, event.keepMs, at);
       return record === null ? refuse("leased") : accept(record);
     }
@@ -367,6 +374,13 @@ function retry(current: LedgerRecord, event: EventOf<"retry">, at: Instant): Cha
   // Those behind it went on without it, so its old place is gone: it goes to the end of its order.
   const revived = withoutDeadline({ ...idle(current, at, at.now), tries: 0, terms: withoutPlace(current.terms) });
   return accept(revived, note(current, "retry", "pending", at, event));
+}
+
+function forget(current: LedgerRecord, { evenInDoubt }: EventOf<"forget">, at: Instant): Change {
+  const leased = current.state === "claimed" || current.state === "sent";
+  if (leased && leaseAlive(current, at)) return refuse("leased");
+  if (mayHaveHappenedUnsettled(current) && !evenInDoubt) return refuse("in-doubt");
+  return accept(emptied(current, at));
 }
 
 /** A fact in hindsight, welcome as a late success is. A failure says nothing about an attempt that the ledger knows of. */

@@ -35,7 +35,7 @@ export class Answers {
     const { events, unguarded, ledger } = this.#services;
     if (call.definition.policy.failOpen) unguarded.settled(record);
     if (outcome.status === "done") {
-      this.#replays.put({ record, version: 0 }, call.calledAs);
+      this.#replays.put({ record, version: 0 }, this.#services.ledger.instant().now, call.calledAs);
       events.emit({ type: "replayed", ...about(call), attempt: record.attempt });
       if (!canCompare(record.fingerprint, call.print)) return outcome;
       const { free } = differing(record.fingerprint, call.print, call.definition.free);

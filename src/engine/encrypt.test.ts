@@ -273,7 +273,11 @@ describe("an option that is there without a value", () => {
   });
 
   it("a secret that is too short is refused when nevertwice() is made", () => {
-    expect(() => openMemory({ secret: "short" })).toThrow(/secret: must be/);
+    expect(() => openMemory({ secret: "abc" })).toThrow(
+      /secret: must be a string or Uint8Array of at least 16 bytes.*this one has 3\. Make one with: openssl rand/,
+    );
+    expect(() => openMemory({ secret: new Uint8Array(15) })).toThrow(/this one has 15/);
+    openMemory({ secret: "0123456789abcdef" });
   });
 });
 

@@ -45,14 +45,14 @@ const MOSTLY_REPEATS = 0.5;
 export class Engine {
   readonly services: EngineServices;
   readonly #flights = new Flights();
-  readonly #replays = new ReplayCache();
+  readonly replays = new ReplayCache();
   readonly #answers: Answers;
   /** The share of repeats among the last calls that had to ask the ledger. */
   #repeats = 0;
 
   constructor(services: EngineServices) {
     this.services = services;
-    this.#answers = new Answers(services, this.#replays);
+    this.#answers = new Answers(services, this.replays);
   }
 
   /** Until nothing is under way any more. What ends may have begun something else meanwhile. */
@@ -84,7 +84,7 @@ export class Engine {
     if (flight !== undefined) return this.#join(call, flight).then(finish);
     this.requireOpen();
     if (this.services.unguarded.of(call) !== null) return this.#afterOutage(call).then(finish);
-    const known = this.#replays.has(call.key) ? this.#replays.get(call.key, this.services.ledger.instant().now) : null;
+    const known = this.replays.has(call.key) ? this.replays.get(call.key, this.services.ledger.instant().now) : null;
     // Confirmed never changes: nothing to wait for, and nothing to ask.
     if (known !== null) {
       const own = rekeyed(call, known.record, known.record);
@@ -142,7 +142,7 @@ export class Engine {
     const stored = await ledger.read(key);
     if (stored === null) return;
     await ledger.apply(stored, { type: "retain", keepMs });
-    this.#replays.delete(key);
+    this.replays.delete(key);
   }
 
   /** What the ledger says, without touching anything. */

@@ -71,6 +71,8 @@ export type EngineEvent =
       readonly as: "done" | "not-done" | "failed";
       readonly how: "probe" | "resolve" | "late-success";
     }
+  /** Its record was emptied on purpose: the next call runs it. */
+  | { readonly type: "forgotten"; readonly action: string; readonly key: string; readonly agent?: string }
   | {
       readonly type: "lease_lost";
       readonly action: string;

@@ -47,9 +47,10 @@ export function keyIn(target: unknown, where: string): string {
       : key === undefined
         ? "no object with a key"
         : `{ key: ${JSON.stringify(key) ?? String(key)} }`;
+  const byInput = where === "status" || where === "resolve" ? `action.${where}(input)` : "await action.keyOf(input)";
   throw new NevertwiceError(
     "INVALID_KEY",
-    `${where}: its target is ${shown}. Give { key: "nt1_…" }, with a key as outcomes, errors and \`nevertwice ls\` show it. By its input, a record is found by the action: action.${where}(input).`,
+    `${where}: its target is ${shown}. Give { key: "nt1_…" }, with a key as outcomes, errors and \`nevertwice ls\` show it. By its input, a record is found by the action: ${byInput}.`,
   );
 }
 

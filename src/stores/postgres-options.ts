@@ -1,16 +1,16 @@
 /** What postgresStore() takes, checked before anything is opened. */
 
 import { type Duration, durationMs } from "../core/duration.ts";
-import { configError, messageOf } from "../core/errors.ts";
+import { configError } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
-import { redact } from "../core/redact.ts";
 import type { DriverSource, PgClient, PgPool, PostgresJs, SupabaseClient } from "./postgres-driver.ts";
 import { isPostgresJs, isPostgresJsTransaction } from "./postgres-driver-js.ts";
 import { isPgClient, isPgPool } from "./postgres-driver-pg.ts";
 import { isSupabaseClient } from "./postgres-supabase.ts";
+import { parsePostgresUrl } from "./postgres-url.ts";
 
 export interface PostgresStoreOptions {
-  /** postgres://user:password@host:5432/database; `?schema=` names the schema too. Loads `pg`, or else `postgres`. */
+  /** postgres://user:password@host:5432/database; `?schema=`, `migrate`, `timeout` and `listen` may stand in it too. Loads `pg`, or else `postgres`. */
   readonly url?: string;
   /** A Pool of `pg`. Stays yours: close() leaves it open. */
   readonly pool?: PgPool;
@@ -52,7 +52,7 @@ export function checkOptions(options: PostgresStoreOptions): Settings {
     if (!KNOWN.has(option))
       throw wrong(`there is no option ${JSON.stringify(option)}. The options are: ${[...KNOWN].join(", ")}`);
   }
-  const { url, pool, client, sql, supabase, migrate = "auto", tenant, rls = false, listen = true } = options;
+  const { url, pool, client, sql, supabase, tenant, rls = false } = options;
   if ([url, pool, client, sql, supabase].filter((given) => given !== undefined).length !== 1) {
     throw wrong(
       "give exactly one of url, pool (a pg Pool), client (a pg Client), sql (of postgres.js) and supabase (of supabase-js)",
@@ -63,8 +63,10 @@ export function checkOptions(options: PostgresStoreOptions): Settings {
   if (tenant === undefined) requireGiven("postgresStore", options, ["tenant"]);
   // By default another ledger would be used, or rows of all tenants shown.
   requireGiven("postgresStore", options, ["schema", "rls"]);
-  const parsed = url === undefined ? null : parseUrl(url);
+  const parsed = url === undefined ? null : parsePostgresUrl(url);
   const schema = options.schema ?? parsed?.schema ?? DEFAULT_SCHEMA;
+  const migrate = options.migrate ?? parsed?.migrate ?? "auto";
+  const listen = options.listen ?? parsed?.listen ?? true;
   if (typeof schema !== "string" || schema.trim() === "" || Buffer.byteLength(schema) > 63)
     throw wrong(`schema is ${JSON.stringify(schema)}; it takes a name of at most 63 bytes`);
   if (migrate !== "auto" && migrate !== "manual")
@@ -90,7 +92,10 @@ export function checkOptions(options: PostgresStoreOptions): Settings {
     tenant,
     rls,
     listen: listen && !supabase,
-    timeoutMs: durationMs(options.timeout ?? DEFAULT_TIMEOUT, "postgresStore: timeout"),
+    timeoutMs: durationMs(
+      options.timeout ?? (parsed?.timeout as Duration | undefined) ?? DEFAULT_TIMEOUT,
+      "postgresStore: timeout",
+    ),
   };
 }
 
@@ -107,27 +112,6 @@ function checkClients({ pool, client, sql, supabase }: PostgresStoreOptions): vo
     throw wrong("client is not a Client of pg: it needs query() and on(). A Pool goes into pool");
   if (sql !== undefined && (!isPostgresJs(sql) || isPostgresJsTransaction(sql)))
     throw wrong("sql is not the sql of postgres.js, as postgres(url) returns it");
-}
-
-/** The name has no user and no password: it is shown in messages and logs. */
-function parseUrl(text: string): { url: string; name: string; schema: string | undefined } {
-  let url: URL;
-  try {
-    url = new URL(text);
-  } catch (error) {
-    throw wrong(
-      `url cannot be read (${messageOf(error)}). Write postgres://user:password@host:5432/database, with special characters in the password percent-encoded`,
-    );
-  }
-  if (url.protocol !== "postgres:" && url.protocol !== "postgresql:")
-    throw wrong(`url begins with ${url.protocol}; write postgres://user:password@host:5432/database`);
-  // Without them the user and the password would be read as the database's name.
-  if (!/^postgres(?:ql)?:\/\//i.test(text.trim()))
-    throw wrong("url has no // behind its scheme; write postgres://user:password@host:5432/database");
-  const schema = url.searchParams.get("schema") ?? undefined;
-  url.searchParams.delete("schema");
-  const { host, pathname } = url;
-  return { url: url.href, name: redact(`postgres://${host || "localhost"}${pathname}`), schema };
 }
 
 function wrong(what: string) {

@@ -28,7 +28,9 @@ const MOST_WANTED = 10_000;
 const PROBE_MS = 3_000;
 const [FIRST_RETRY_MS, LAST_RETRY_MS] = [1_000, 60_000];
 
-const NOTHING_ARRIVES = "this connection delivers no notifications, as a pooler in transaction mode does not";
+const POOLED = "this connection goes through a pooler, which delivers no notifications";
+const CANNOT_LISTEN = "this client cannot open a connection that listens";
+const NOTHING_ARRIVED = `a notification to itself did not arrive within ${PROBE_MS / 1_000} s, as through a pooler in transaction mode`;
 
 type Kind = "wanted" | "moved";
 
@@ -86,7 +88,7 @@ export class Wakes {
     try {
       const heard = (payload: string) => this.#heard(payload);
       const listening = await this.#driver.listen({ channel: this.#channel, heard, lost: () => this.#lost() });
-      this.#whyNot = NOTHING_ARRIVES;
+      this.#whyNot = listening === null ? CANNOT_LISTEN : listening.direct ? NOTHING_ARRIVED : POOLED;
       if (listening === null) return;
       if (!this.#stopped && listening.direct && (await this.#probed()) && !this.#stopped) {
         this.#listening = listening;

@@ -236,6 +236,11 @@ function ioRedisFor(url: string, kind: "single" | "cluster"): IoRedis {
 
 function nodeRedisFor(url: string, kind: "single" | "cluster"): NodeRedis {
   const { createClient, createCluster } = requireInstalled("redis") as NodeRedisModule;
+  const unread = [...new URL(url).searchParams.keys()];
+  if (unread.length > 0)
+    throw configError(
+      `redisStore: the URL has the parameter ${unread.join(", ")}, which ioredis reads and node-redis does not; node-redis is what is installed. Run: npm install ioredis, or make the client yourself: redisStore({ client }).`,
+    );
   if (kind === "single") return createClient({ url });
   const { username, password, protocol } = new URL(url);
   const defaults = {

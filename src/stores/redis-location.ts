@@ -1,6 +1,7 @@
 /** Where the ledger is, and what it is called: the options of redisStore(), checked. */
 import { configError, noSuchOption } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
+import { flagParameter, refuseUnknownParameters } from "../core/store-url.ts";
 import type { RedisStoreOptions } from "./redis.ts";
 import type { RedisClient } from "./redis-client.ts";
 
@@ -36,7 +37,7 @@ export function readLocation(options: RedisStoreOptions): RedisLocation {
   if (typeof prefix !== "string" || prefix === "" || /[{}\s]/.test(prefix)) {
     throw configError(`redisStore: prefix is ${JSON.stringify(prefix)}; it takes a name without braces and blanks.`);
   }
-  const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+  const timeoutMs = options.timeoutMs ?? named?.timeoutMs ?? DEFAULT_TIMEOUT_MS;
   if (!Number.isFinite(timeoutMs) || timeoutMs <= 0) {
     throw configError(`redisStore: timeoutMs is ${String(timeoutMs)}; it takes milliseconds above zero.`);
   }
@@ -50,6 +51,14 @@ export function readLocation(options: RedisStoreOptions): RedisLocation {
   };
 }
 
+const OWN = ["prefix", "allowUnsafe", "timeoutMs"];
+// Options of ioredis that a URL can hold and a ledger can bear. Not keyPrefix: keys are made inside of scripts too.
+const IOREDIS =
+  "family db connectionName connectTimeout commandTimeout keepAlive noDelay username password maxRetriesPerRequest enableReadyCheck".split(
+    " ",
+  );
+const NOT_BY_NODE_REDIS = " (ioredis reads these; with node-redis pass a client instead.)";
+
 /** Our own words stand in the query, where no driver looks for them: redis://host:6379/0?prefix=agents&allowUnsafe=true */
 function readUrl(text: string) {
   const parsed = URL.canParse(text) ? new URL(text) : null;
@@ -58,14 +67,17 @@ function readUrl(text: string) {
       "redisStore: the url is not one of a Redis server. Write redis://host:6379, or rediss://host:6380 for TLS.",
     );
   }
-  const prefix = parsed.searchParams.get("prefix");
-  const allowUnsafe = parsed.searchParams.get("allowUnsafe");
-  parsed.searchParams.delete("prefix");
-  parsed.searchParams.delete("allowUnsafe");
+  const params = parsed.searchParams;
+  refuseUnknownParameters("redisStore", params.keys(), { own: OWN, driver: IOREDIS, hint: NOT_BY_NODE_REDIS });
+  const prefix = params.get("prefix");
+  const allowUnsafe = flagParameter(params, "allowUnsafe", "redisStore");
+  const timeoutMs = params.get("timeoutMs");
+  for (const name of OWN) params.delete(name);
   return {
     url: parsed.href,
     where: `${parsed.protocol}//${parsed.host}${parsed.pathname}`,
     ...(prefix !== null && { prefix }),
-    ...(allowUnsafe !== null && { allowUnsafe: allowUnsafe === "true" || allowUnsafe === "1" }),
+    ...(allowUnsafe !== null && { allowUnsafe }),
+    ...(timeoutMs !== null && { timeoutMs: /^\d+$/.test(timeoutMs) ? Number(timeoutMs) : Number.NaN }),
   };
 }

@@ -49,8 +49,29 @@ export function hasDriver(): boolean {
 }
 
 export function driverAt({ name, file }: Pick<SqliteDriver, "name" | "file">): SqliteDriver {
-  const { DatabaseSync } = requireFile(file) as { DatabaseSync: new (path: string) => SqliteHandle };
+  const { DatabaseSync } = withoutSqliteWarning(() => requireFile(file)) as {
+    DatabaseSync: new (path: string) => SqliteHandle;
+  };
   return { name, file, open: (path) => new DatabaseSync(path) };
+}
+
+/**
+ * Node 22 to 24 say on stderr, once per thread, that their SQLite is experimental: cron mails it to somebody after each run.
+ * Whether to use it is decided here, and tested here. Only that warning is kept back, and only while the module is loaded.
+ */
+function withoutSqliteWarning<T>(load: () => T): T {
+  const { emitWarning } = process;
+  process.emitWarning = ((warning: string | Error, ...more: never[]) => {
+    const [given] = more as unknown[];
+    const type = typeof given === "object" && given !== null ? (given as { type?: unknown }).type : given;
+    const isOurs = type === "ExperimentalWarning" && /\bsqlite\b/i.test(String(warning));
+    if (!isOurs) emitWarning.call(process, warning, ...more);
+  }) as typeof process.emitWarning;
+  try {
+    return load();
+  } finally {
+    process.emitWarning = emitWarning;
+  }
 }
 
 export function isSqliteHandle(value: unknown): value is SqliteHandle {

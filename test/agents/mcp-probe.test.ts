@@ -39,14 +39,19 @@ describe("nevertwice mcp probe", () => {
       ["mcp", "probe", "--json", "--call", call, "--", process.execPath, MEMORY],
       place,
     );
-    expect(code).toBe(1);
+    // Nothing was shown to happen twice.
+    expect(code).toBe(0);
     const { tools } = JSON.parse(out) as { tools: { tool: string; verdict: string; bare: object | null }[] };
     // The memory server answers a repeat differently: it was run again, and found nothing new to do.
     expect(tools.find(({ tool }) => tool === "create_entities")).toMatchObject({
-      verdict: "acts-again",
+      verdict: "answers-differ",
       bare: { answers: 2 },
     });
-    expect(tools.find(({ tool }) => tool === "delete_entities")).toMatchObject({ verdict: "not-called", bare: null });
+    expect(tools.find(({ tool }) => tool === "create_relations")).toMatchObject({ verdict: "not-called", bare: null });
+    expect(tools.find(({ tool }) => tool === "delete_entities")).toMatchObject({ verdict: "idempotent", bare: null });
+    const shown = await command(["mcp", "probe", "--call", call, "--", process.execPath, MEMORY], folder());
+    expect(shown.out).toMatch(/create_entities\s+3 calls, 2 answers\s+3 calls, 1 answer\s+the answers differ/);
+    expect(shown.out).toContain("Answers that differ do not prove a second effect");
   });
 
   it("calls nothing that was not named, and says so", async () => {

@@ -10,7 +10,7 @@ afterAll(cleanUp);
 
 const cluster = () => {
   const [node] = redisClusterNodes();
-  return `redis://${node?.host}:${node?.port}?cluster=true&prefix=${freshPrefix().slice(0, -1)}`;
+  return `redis://${node?.host}:${node?.port}?prefix=${freshPrefix().slice(0, -1)}`;
 };
 const redis = async () => `${await flushableRedisDb()}?prefix=${freshPrefix().slice(0, -1)}`;
 

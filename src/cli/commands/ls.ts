@@ -1,5 +1,6 @@
 import type { DamagedRecord } from "../../core/damaged-record.ts";
 import { isNevertwiceError } from "../../core/errors.ts";
+import { isEmptied } from "../../core/forgotten.ts";
 import { isAlias } from "../../core/formerly.ts";
 import { nearest } from "../../core/nearest.ts";
 import { providerId, providerIdForms } from "../../core/provider-id.ts";
@@ -180,7 +181,8 @@ async function read(context: Context, store: Store, filter: DoubtFilter, states:
     if (args.on("doubt")) return await doubts(store, filter, cursor);
     const query = { ...filter, ...(states && { states }) };
     const isAsked = args.on("notes") || (filter.action !== undefined && isNote(filter.action));
-    const isHidden = (record: LedgerRecord) => isAlias(record) || (!isAsked && isNote(record.action));
+    const isHidden = (record: LedgerRecord) =>
+      isAlias(record) || isEmptied(record) || (!isAsked && isNote(record.action));
     return await without(isHidden, store, query, cursor);
   } catch (error) {
     // The only thing of a list that a person can get wrong and a store can notice.

@@ -18,7 +18,7 @@ export const mcp: Command = {
     "serve [--allow-resolve] [--allow-resend --actions <module>]",
   ],
   about:
-    "Stands in front of an MCP server, on stdio or on streamable HTTP, and passes everything on unchanged but repeated calls: those get the first answer. Read-only tools pass. Without a config, identical calls are made once within 15 minutes, also across a restart of the proxy. `probe` shows which tools of a server act again when a call is repeated. `serve` is an MCP server for operators: it lists and shows, and settles or sends again only where a flag allows it.",
+    "Stands in front of an MCP server, on stdio or on streamable HTTP, and passes everything on unchanged but repeated calls: those get the first answer. Tools that are read-only or idempotent by their own word pass, unless a config names them. Without a config, identical calls are made once within 15 minutes, also across a restart of the proxy. `probe` shows which tools of a server act again when a call is repeated. `serve` is an MCP server for operators: it lists and shows, and settles or sends again only where a flag allows it.",
   flags: {
     config: { takes: "value", value: "file", about: 'JSON: { "tools": { "create_issue": { "key": ["title"] } } }' },
     url: { takes: "value", value: "url", about: "the server's URL, instead of a command" },

@@ -5,7 +5,8 @@ import { instantOf } from "../../core/store.ts";
 import { isUnclassified, wayOut } from "../../core/way-out.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT } from "../exit.ts";
-import { findRecord } from "../find-record.ts";
+import { keyOperand, lookUp, notFound } from "../find-record.ts";
+import { type ForgottenBefore, forgottenBefore, forgottenWords } from "../forgotten-words.ts";
 import { age, keepSpan, localIso, moment, shortKey } from "../format.ts";
 import { kindOf } from "../kind-of-record.ts";
 import { ledgerJson, requireStore } from "../ledger.ts";
@@ -32,9 +33,13 @@ export const show: Command = {
 };
 
 async function run(context: Context): Promise<number> {
-  const { record } = await findRecord(context, "show");
+  const key = keyOperand(context, "show");
   const store = requireStore(context);
   const at = instantOf(store);
+  const found = await lookUp(context, key);
+  const forgotten = await forgottenBefore(context, found?.record.key ?? key);
+  if (found === null) return showForgotten(context, key, forgotten, at);
+  const { record } = found;
   const steps = await stepsOfRun(store, record);
   const holding = await heldBy(store, record, at);
   if (context.args.on("json")) {
@@ -44,7 +49,8 @@ async function run(context: Context): Promise<number> {
       place,
       ...recordJson(step, at),
     }));
-    const document = { ledger: ledgerJson(context.ledger()), record: fullRecordJson(record, at) };
+    const before = forgotten === null ? {} : { forgotten: forgotten.entries };
+    const document = { ledger: ledgerJson(context.ledger()), record: fullRecordJson(record, at), ...before };
     const held = holding.length === 0 ? {} : { heldBy: holding.map(({ record: step }) => step.key) };
     context.json(steps.length === 0 ? document : { ...document, ...held, steps: drawn });
     return EXIT.ok;
@@ -53,6 +59,8 @@ async function run(context: Context): Promise<number> {
   context.line(`${bold(actionLabel(record))}  ${record.key}`);
   context.line();
   for (const [name, text, paint] of facts(context, record, at, holding)) fact(context, name, text, paint);
+  for (const entry of forgotten?.entries ?? [])
+    fact(context, "before", `a record with this key was ${forgottenWords(entry, at.now)}`);
   for (const field of ["input", "draft", "result"] as const) payload(context, field, record[field]);
   if (steps.length > 0) {
     context.line();
@@ -128,6 +136,22 @@ function holderWords(record: LedgerRecord, at: Instant): string | null {
   const left = leaseLeftMs(record, at);
   if (record.holder === null || left === null) return null;
   return `${oneLine(record.holder)}, ${left > 0 ? `${age(left)} of its lease left` : "its lease is over"}`;
+}
+
+/** Nothing of the record is left but who forgot it. */
+function showForgotten(context: Context, key: string, forgotten: ForgottenBefore | null, at: Instant): number {
+  if (forgotten === null) throw notFound(context, key);
+  if (context.args.on("json")) {
+    const { key: full, entries } = forgotten;
+    context.json({ ledger: ledgerJson(context.ledger()), record: null, key: full, forgotten: entries });
+    return EXIT.ok;
+  }
+  const action = oneLine(forgotten.entries.at(-1)?.action ?? "");
+  context.line(`${context.paint.bold(action)}  ${forgotten.key}`);
+  context.line();
+  for (const entry of forgotten.entries) fact(context, "forgotten", forgottenWords(entry, at.now));
+  fact(context, "next", "there is no record with this key: if it is asked for again, it runs");
+  return EXIT.ok;
 }
 
 function keepWords(record: LedgerRecord, at: Instant): string {
