@@ -119,7 +119,7 @@ describe("the error for an outcome: a code, the key, and what to do next", () =>
     [
       { status: "failed", key, error: 1, final: true },
       "FAILED",
-      /refused for good, and it did not happen\..*nevertwice retry nt1_key --reason "…".*resend\(\)/,
+      /refused for good, and it did not happen\..*a call with a corrected input is\..*nevertwice retry nt1_key --reason "…".*resend\(\)/,
     ],
     [
       { status: "unknown", key, since: 0, attempt: 2, why: "reset" },

@@ -153,7 +153,7 @@ export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: stri
       return new NevertwiceError(
         "FAILED",
         outcome.final
-          ? `${named}: refused for good, and it did not happen.${inside} Fix the cause, then bring it back with retry (nevertwice retry ${outcome.key} --reason "…"), or send a new version with resend().`
+          ? `${named}: refused for good, and it did not happen.${inside} With the same input it is not run again; a call with a corrected input is. If the cause was elsewhere, fix it and bring it back with retry (nevertwice retry ${outcome.key} --reason "…"), or send a new version with resend().`
           : `${named}: it did not happen.${inside} Call again to try once more.`,
         details,
       );

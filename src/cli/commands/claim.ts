@@ -40,7 +40,7 @@ function wordsOf(context: Context, answer: Exclude<Answer, { status: "claimed" }
     case "queued":
       return `it is queued, due at ${new Date(answer.dueAt).toISOString()}; a worker or take runs it.`;
     case "failed":
-      return `it was refused for good. See: ${show}`;
+      return `it was refused for good; with a corrected input it may be claimed. See: ${show}`;
     case "unknown":
       return `attempt ${answer.attempt} may have happened: ${oneLine(answer.why)}.${otherInput(answer.differs)} Look, and settle it: ${show}`;
     case "conflict":
