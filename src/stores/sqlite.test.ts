@@ -330,6 +330,8 @@ describe("sqliteStore", () => {
     const store = sqliteStore({ path, busyMs: 2_000 });
     onTestFinished(() => store.close());
     expect(store.writeNow?.([put("nt1_a")])).toEqual([{ ok: true, version: expect.any(Number) }]);
+    // Opening the file may have taken this turn's share of the event loop.
+    await new Promise((turned) => setImmediate(turned));
     expect(store.writeNow?.([put("nt1_a")])).toMatchObject([{ ok: false, current: { record: { key: "nt1_a" } } }]);
     const many = Array.from({ length: 20 }, (_, i) => put(`nt1_many${i}`));
     expect(store.writeNow?.(many)).toBeNull();
