@@ -69,6 +69,7 @@ export {
 export { type Action, outcomeOf, type ResendOptions } from "./engine/action.ts";
 export type { CallOptions } from "./engine/call.ts";
 export { type AttemptContext, currentAttempt, type Logger } from "./engine/context.ts";
+export type { DefineAction, Undeclared } from "./engine/define-action.ts";
 export type { ActionOptions, Formerly, Probe, ProbeContext } from "./engine/definition.ts";
 export type { EachOptions, EachProgress, EachReport, EachTrouble } from "./engine/each.ts";
 export type { Enqueued, EnqueueOptions } from "./engine/enqueue.ts";
@@ -76,7 +77,7 @@ export type { EngineEvent, EventListener } from "./engine/events.ts";
 export type { FindQuery, Found } from "./engine/find.ts";
 export type { Resolution, Signature } from "./engine/operate.ts";
 export type { RetryFilter, RetryReport } from "./engine/retry-all.ts";
-export type { StandardSchema } from "./engine/standard-schema.ts";
+export { type StandardSchema, type } from "./engine/standard-schema.ts";
 export type { SweepReport } from "./engine/sweeper.ts";
 export type { TenantChoice } from "./engine/tenancy.ts";
 export { type Nevertwice, type NevertwiceOptions, nevertwice, type OnceOptions } from "./nevertwice.ts";
