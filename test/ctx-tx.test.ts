@@ -72,7 +72,10 @@ describe("ctx.tx on PostgreSQL", () => {
 
   it("prepare has it too, and so has code below by currentAttempt()", async () => {
     const { nt, transaction, rows } = await openPostgres();
-    const insert = (id: string) => (currentAttempt()?.tx as pg.PoolClient).query(INSERT, [id]);
+    const insert = async (id: string) => {
+      const tx = currentAttempt()?.tx as pg.PoolClient | undefined;
+      await tx?.query(INSERT, [id]);
+    };
     const place = nt.action("place_order", {
       key: ["id"],
       prepare: async (order: Order, ctx) => {

@@ -228,6 +228,12 @@ const fromOptions = nt.action("from options", given);
 same<typeof fromOptions, Action<Lead, number>>();
 void nt.action("spread", { ...given, keep: "7d", formerly: { key: ["template"] } })({} as Lead);
 
+/** In a generic function the compiler cannot tell a type parameter from an input that nothing declares. */
+export function guarded<I, R>(name: string, run: (input: I) => Promise<R>): Action<I, R> {
+  const define = nt.action as <A, B>(name: string, options: ActionOptions<A, B>) => Action<A, B>;
+  return define(name, { key: (i) => [i], run });
+}
+
 // ---- probes ----------------------------------------------------------------------------------------------------------
 
 const run = async (i: Lead) => i.cents;
