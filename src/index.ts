@@ -8,6 +8,7 @@ export {
   NevertwiceError,
   type NotSentOptions,
   notSent,
+  refused,
   rejected,
 } from "./core/errors.ts";
 export { type AmountOptions, type AmountValue, amount } from "./core/key-amount.ts";
@@ -68,6 +69,7 @@ export {
 } from "./core/windows.ts";
 export { type Action, outcomeOf, type ResendOptions } from "./engine/action.ts";
 export type { CallOptions } from "./engine/call.ts";
+export type { Check, CheckContext } from "./engine/check.ts";
 export { type AttemptContext, currentAttempt, type Logger } from "./engine/context.ts";
 export type { DefineAction, Undeclared } from "./engine/define-action.ts";
 export type { ActionOptions, Formerly, Probe, ProbeContext } from "./engine/definition.ts";

@@ -15,6 +15,7 @@ import { type EncryptOption, sealer } from "./core/seal.ts";
 import type { Store, TransactionalStore } from "./core/store.ts";
 import { type Action, type ActionServices, createAction, pastOf } from "./engine/action.ts";
 import { type CallDefaults, type CallOptions, requireGivenIn } from "./engine/call.ts";
+import { asCheck, type CheckContext } from "./engine/check.ts";
 import { systemClock } from "./engine/clock.ts";
 import { type AttemptContext, type Logger, outside, silentLogger } from "./engine/context.ts";
 import { DamageReports } from "./engine/damage-reports.ts";
@@ -138,6 +139,8 @@ export type OnceOptions<Tx = unknown> = Omit<PolicyOptions<never>, "doubt"> & {
   /** The provider's own id in the result, for find({ providerId }). */
   readonly resultId?: (result: never) => string | undefined;
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
+  /** Runs before the claim, where this call would claim: what it throws was surely not sent, and leaves no record. */
+  readonly check?: (context: CheckContext) => unknown;
   /** The effect is a row under a unique key: when the function throws its violation, the result that is there. */
   readonly exists?: (error: unknown) => unknown;
 } & CallOptions<Tx>;
@@ -340,10 +343,11 @@ class Instance implements Nevertwice {
         `once(${JSON.stringify(name)}, …): the second argument takes a list of parts, which are its key: once(${JSON.stringify(name)}, [${typeof parts === "string" || typeof parts === "number" ? JSON.stringify(parts) : "…"}], run).`,
       );
     requireGivenIn(options, `once(${JSON.stringify(name)}, …)`);
-    const { scope, version, tenant, agent, wait, tx, ...policy } = options;
+    const { scope, version, tenant, agent, wait, tx, check, ...policy } = options;
     const definition = defineAction<undefined, R, undefined>(name, {
       ...(policy as PolicyOptions<Probe<undefined, R>>),
       key: () => parts,
+      ...(check !== undefined && { check: asCheck(check) }),
       run: runOfContext(run),
     });
     this.#warnOnce(definition);

@@ -1422,9 +1422,11 @@ def _error_for(action: str, outcome: Dict[str, Any]) -> NevertwiceError:
         return Queued("QUEUED", f"{where}: it waits for a worker. Nothing was run.", key, outcome)
     if status == "unknown":
         why = outcome.get("why", "")
+        differs = ", ".join(outcome.get("differs", []))
+        other = f" This call's input differs in: {differs}; it was not run." if differs else ""
         return OutcomeUnknown(
             "OUTCOME_UNKNOWN",
-            f"{where}: attempt {outcome.get('attempt')} may or may not have happened ({why}). Nothing was run. Find out, and settle it: "
+            f"{where}: attempt {outcome.get('attempt')} may or may not have happened ({why}). Nothing was run.{other} Find out, and settle it: "
             f'nevertwice resolve {key} --done --reason "…" (or --not-done)',
             key,
             outcome,

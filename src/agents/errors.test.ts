@@ -304,6 +304,7 @@ describe("an error that nobody classified", () => {
       "UNCLASSIFIED_ERROR send_mail",
     ]);
     for (const { message } of warned) {
+      expect(message).toContain("`throw refused(error)`");
       expect(message).toContain("`throw notSent(error)`");
       expect(message).toContain("`throw rejected(error)`");
       expect(message).toContain('`tools: { send_mail: { errors: "not-done" } }`');

@@ -10,16 +10,18 @@ import { configError, isStoreUnavailable, messageOf, NevertwiceError } from "../
 import { keyStandsFor } from "../core/key-definition.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
-import { ReturnedError, returnedError } from "../core/returned-error.ts";
+import { namedError, ReturnedError, returnedError } from "../core/returned-error.ts";
 import { isUnclassified } from "../core/way-out.ts";
 import type { Action } from "../engine/action.ts";
-import type { CallOptions } from "../engine/call.ts";
+import { AT_ONCE, type AtOnceOptions, type CallOptions } from "../engine/call.ts";
+import type { CheckContext } from "../engine/check.ts";
 import { currentAttempt } from "../engine/context.ts";
 import { type Formerly, runOfTool } from "../engine/definition.ts";
 import { isRemembered } from "../engine/error-memory.ts";
 import { requestsOf } from "../engine/requests-seen.ts";
+import { leaveUnjudged } from "../engine/result-warnings.ts";
 import { ControlFlow, isControlFlowError, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
-import { resultSoundsInterrupted } from "./interrupted.ts";
+import { answerSoundsInterrupted, resultSoundsInterrupted } from "./interrupted.ts";
 import { tellRefusal, tellReplay, tellResultNotKept, tellUnavailable } from "./tell.ts";
 import { verdictOnThrown } from "./thrown.ts";
 import {
@@ -56,7 +58,8 @@ type Refused = Extract<Answer<unknown>, { readonly kind: "refused" }>;
 export function refusalError({ text, outcome, error }: Omit<Refused, "kind">, tool: string): NevertwiceError {
   if (outcome === null) return new NevertwiceError("STORE_UNAVAILABLE", text, { key: error?.key, cause: error });
   const { code } = errorForOutcome(outcome, tool);
-  return new NevertwiceError(code, text, { key: outcome.key, outcome });
+  const cause = outcome.status === "failed" ? outcome.error : undefined;
+  return new NevertwiceError(code, text, { key: outcome.key, outcome, cause });
 }
 
 /** How a framework's results are read and kept. */
@@ -91,6 +94,7 @@ interface Live {
   readonly key: KeyOption<unknown> | undefined;
   readonly codec: ResultCodec<unknown>;
   readonly errors: ToolOptions<unknown>["errors"];
+  readonly check: AnyToolOptions["check"];
   readonly classify: AnyToolOptions["classify"];
   /** The handler's own promise, once it has begun: it may outlive the attempt's timeout. */
   work: Promise<unknown> | null;
@@ -131,7 +135,9 @@ export function guardTool<I, X = undefined, R = unknown>(
     }
     let outcome: Outcome<unknown>;
     try {
-      outcome = await live.run(call, () => action.attempt(input, caller));
+      // A model has better to do than to wait for the next try; where it is to be made here, `retry` says so.
+      const asked: AtOnceOptions = options.retry === undefined ? { ...caller, [AT_ONCE]: true } : caller;
+      outcome = await live.run(call, () => action.attempt(input, asked));
     } catch (error) {
       if (!isStoreUnavailable(error)) throw error;
       const text = tellUnavailable(error, name, call.work !== null);
@@ -177,6 +183,7 @@ function liveCall<I, X, R>(
     key: options.key as KeyOption<unknown> | undefined,
     codec,
     errors: options.errors as Live["errors"],
+    check: options.check as Live["check"],
     classify: options.classify,
     work: null,
     direct: null,
@@ -214,10 +221,10 @@ function actionFor(nt: Guarding, options: GuardToolOptions<unknown, unknown, unk
 }
 
 /** What an action cannot vary from call to call. Functions may be made anew for each guard, so only their presence counts. */
-function fixedOptions({ key, free, formerly, doubt, ...options }: AnyToolOptions): string {
+function fixedOptions({ key, free, formerly, doubt, check, ...options }: AnyToolOptions): string {
   const settle = typeof doubt === "object" ? { ...doubt, probe: doubt.probe !== undefined } : doubt;
   const present = (_name: string, value: unknown) => (typeof value === "function" ? true : value);
-  return JSON.stringify([key, free, settle, policyOf({ ...options }), formerly], present);
+  return JSON.stringify([key, free, settle, policyOf({ ...options }), formerly, check !== undefined], present);
 }
 
 function defineToolAction(
@@ -225,7 +232,7 @@ function defineToolAction(
   name: string,
   options: GuardToolOptions<unknown, unknown, unknown>,
 ): Action<unknown, unknown> {
-  const { key = defaultKey(options.free ?? []), resultId } = options;
+  const { key = defaultKey(options.free ?? []), resultId, check } = options;
   return nt.action<unknown, unknown>(name, {
     ...policyOf(options),
     ...(options.free !== undefined && { free: options.free }),
@@ -239,6 +246,10 @@ function defineToolAction(
           ),
         }
       : { key: key as readonly never[] }),
+    // Likewise: the check of this call's own guard.
+    ...(check !== undefined && {
+      check: (input: unknown, context: CheckContext) => (live.getStore()?.check ?? check)(input, context),
+    }),
     classify,
     resultId: resultId === undefined ? toolResultId : (kept: unknown) => resultId(kept),
     run: runOfTool(runLive),
@@ -278,7 +289,9 @@ function keep(call: Live, value: unknown): unknown {
   if (failure instanceof ReturnedError) throw new ErrorResult(value, meaningOfReturned(failure, call));
   call.direct = { value };
   if (isGraphCommand(value)) return { [NOT_KEPT]: "it was an order to the graph" };
-  return call.codec.pack === undefined ? value : call.codec.pack(value);
+  const kept = call.codec.pack === undefined ? value : call.codec.pack(value);
+  if (call.errors === undefined && call.codec.isError?.(value) !== true) leaveUnjudged(kept);
+  return kept;
 }
 
 /** A client that returns its failures (supabase-js): they mean what they would mean had it thrown them. */
@@ -295,10 +308,18 @@ const NOT_KEPT = "nevertwice:not-kept";
 function errorMeaning(call: Live, value: unknown): ErrorMeaning {
   const fixed = call.codec.meaning?.(value);
   if (fixed !== undefined) return fixed;
-  if (call.codec.isError?.(value) !== true) return "answer";
+  const isKnown = call.codec.isError?.(value) === true;
+  // An object that only names an error is one where the tool's options say what its errors mean.
+  if (!isKnown && (call.errors === undefined || !isNamedError(value))) return "answer";
   const { errors = "doubt" } = call;
   if (typeof errors === "function") return (errors as (result: unknown) => ErrorMeaning)(value);
-  return errors === "not-done" && resultSoundsInterrupted(value) ? "doubt" : errors;
+  const interrupted = isKnown ? resultSoundsInterrupted : answerSoundsInterrupted;
+  return errors === "not-done" && interrupted(value) ? "doubt" : errors;
+}
+
+/** What a client is known to return for a failure is judged as if it had been thrown. */
+function isNamedError(value: unknown): boolean {
+  return namedError(value) !== null && !(returnedError(value) instanceof ReturnedError);
 }
 
 function saidBySomebody(call: Live, value: unknown): boolean {
@@ -338,7 +359,9 @@ async function answerOf<I, X, R>(
     const { error } = outcome;
     if (error instanceof ControlFlow) return passThrough(error);
     if (error instanceof ErrorResult) return { kind: "result", result: error.value, note: null };
-    if (!isRemembered(error)) throw error;
+    const isOwn = !isRemembered(error);
+    // With the time of the next try, where there is one: the error alone would not say it.
+    if (isOwn && outcome.retryAt === undefined) throw error;
     return { kind: "refused", text: tellRefusal(outcome, telling), outcome };
   }
   if (outcome.status === "unknown" && call.work !== null) return lateAnswer(outcome, call, telling);

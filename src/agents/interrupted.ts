@@ -83,6 +83,14 @@ export function resultSoundsInterrupted(result: unknown): boolean {
   return soundsInterrupted([get(result, "content"), get(result, "structuredContent")]);
 }
 
+/** The same of a plain object that names an error: what it says of it. */
+export function answerSoundsInterrupted(answer: unknown): boolean {
+  if (typeof answer !== "object" || answer === null) return soundsInterrupted(answer);
+  return soundsInterrupted(
+    ["error", "errors", "code", "message", "reason", "content"].map((field) => get(answer, field)),
+  );
+}
+
 function speaksForItself(error: object): boolean {
   const { killed, signal, code } = {
     killed: get(error, "killed"),

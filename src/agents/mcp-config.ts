@@ -3,6 +3,7 @@ import { type Duration, durationMs } from "../core/duration.ts";
 import { type Effect, movesMoney } from "../core/effect.ts";
 import { configError, noSuchOption } from "../core/errors.ts";
 import { type PolicyOptions, resolvePolicy } from "../core/policy.ts";
+import type { RetryOptions } from "../core/retry.ts";
 import type { ErrorMeaning } from "./tool-options.ts";
 
 /** How to look whether a call happened: another tool of the same server that reads. */
@@ -36,6 +37,8 @@ export interface ProxyToolConfig {
   readonly timeout?: Duration;
   readonly lease?: Duration;
   readonly wait?: Duration;
+  /** Tries inside one call, where surely nothing was sent. Without it the answer is given at once, and the next try is the caller's. */
+  readonly retry?: RetryOptions;
   readonly readOnly?: boolean;
   readonly onTimeout?: OnTimeout;
   /** The argument in which the server takes an idempotency key: filled by the proxy, never by the model. */
@@ -63,7 +66,9 @@ export const DEFAULT_PRINCIPAL: readonly string[] = ["authorization", "x-api-key
 
 const TOP = ["name", "scope", "window", "principal", "statusTool", "onTimeout", "tools"];
 const TOOL =
-  "key formerly free effect keep doubt verify errors timeout lease wait readOnly onTimeout keyArgument".split(" ");
+  "key formerly free effect keep doubt verify errors timeout lease wait retry readOnly onTimeout keyArgument".split(
+    " ",
+  );
 const VERIFY = ["tool", "arguments", "match", "quietFor"];
 
 /** Checks what JSON.parse gave; `where` is the file's name, `beside` what is given outside of it and wins. */

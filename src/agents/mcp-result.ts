@@ -28,9 +28,12 @@ export function textOf(result: ToolResult | undefined): string | undefined {
 const NOT_BEGUN = /^MCP error -3260[012]\b/;
 
 export function mcpErrorMeaning<R extends ToolResult>(
-  errors: ToolOptions<never, R>["errors"] = "doubt",
-): (result: R) => ErrorMeaning {
-  return (result) => {
+  said: ToolOptions<never, R>["errors"],
+): (result: R, error?: unknown) => ErrorMeaning {
+  const errors = said ?? "doubt";
+  return (result, error) => {
+    // An error answer of the protocol. Where nobody said what it means, it is left to the built-in rules.
+    if (error !== undefined) return typeof said === "function" ? said(result, error) : (said ?? "answer");
     if (NOT_BEGUN.test(textOf(result) ?? "")) return "not-done";
     if (typeof errors === "function") return errors(result);
     return errors === "not-done" && resultSoundsInterrupted(result) ? "doubt" : errors;

@@ -3,7 +3,8 @@
  * tool and turns an error into text; the tool's own function is out of reach. So the guard has to tell by the answer
  * whether the tool failed, and by the SDK's own notice whether it was begun.
  */
-import { isNevertwiceError } from "../core/errors.ts";
+import { isNevertwiceError, messageOf, unmarked } from "../core/errors.ts";
+import type { CheckContext } from "../engine/check.ts";
 import { type GuardedTool, guardTool, type ResultCodec } from "./guard-tool.ts";
 import { type OpenAiCall, toModel } from "./openai-result.ts";
 import type { AnyInput, AnyToolOptions, Guarding, GuardOptions } from "./tool-options.ts";
@@ -53,6 +54,7 @@ export function guardFinishedTool<T extends OpenAiTool>(
       return toModel(await guarded.answer(input.value as AnyInput, call), tool, tool.name);
     } catch (error) {
       if (error instanceof NotBegun) return error.asItWas();
+      if (error instanceof Stopped) return error.told(tool, runContext, details);
       if (tool.outputSchema !== undefined && typeof tool.errorFunction === "function")
         return tool.errorFunction(runContext, error, details);
       // What the guard itself refused (a key that cannot be made, a store that is down) is for the model to read.
@@ -71,11 +73,21 @@ function guardInvoke(
   options: AnyToolOptions & GuardOptions<OpenAiCall>,
 ): GuardedTool<AnyInput, FinishedCall, unknown> {
   const invoke = watching(tool);
+  const { check } = options;
   return guardTool<AnyInput, FinishedCall, unknown>(
     nt,
     {
       ...(options as AnyToolOptions & GuardOptions<FinishedCall>),
       name: tool.name,
+      ...(check !== undefined && {
+        check: async (input: AnyInput, context: CheckContext) => {
+          try {
+            await check(input, context);
+          } catch (error) {
+            throw new Stopped(error);
+          }
+        },
+      }),
       classify: (error) => (error instanceof NotBegun ? "refused" : options.classify?.(error)),
     },
     (_input, { runContext, details, text }) => invoke(runContext, text, details),
@@ -130,6 +142,23 @@ class NotBegun extends Error {
 
   asItWas(): unknown {
     return this.#answer();
+  }
+}
+
+/** The check of the tool's options threw, outside of the tool and its errorFunction. */
+class Stopped extends Error {
+  override readonly name = "Stopped";
+
+  constructor(cause: unknown) {
+    super(messageOf(unmarked(cause)), { cause });
+  }
+
+  /** As text, which a tool with an output schema has no place for: there its errorFunction decides, or the run ends. */
+  told({ errorFunction, outputSchema }: FinishedTool, runContext: unknown, details?: object): unknown {
+    if (outputSchema === undefined) return this.message;
+    const error = unmarked(this.cause);
+    if (typeof errorFunction !== "function") throw error;
+    return errorFunction(runContext, error, details);
   }
 }
 

@@ -33,7 +33,8 @@ const MEANINGS: Readonly<Record<PromptOutcome, string>> = {
     "nobody knows yet whether it happened. Do not repeat it, and say to the user that it is open: a person or a check settles it.",
   conflict:
     "an earlier call for the same thing had other values, and that one stands. Nothing was done by your call. Do not repeat it, and do not change values to get past this. If the earlier call was wrong, say so to the user.",
-  rejected: "it did not happen and will not. Do not repeat it. Say to the user what was refused, and why.",
+  rejected:
+    "it did not happen, and with these values it will not. Do not repeat it. If you know the right values, call it with them; otherwise say to the user what was refused, and why.",
   failed: "nothing was done. You may call it again, with what was wrong corrected.",
   unreachable:
     "the call was not run now, because its record could not be looked up. Do not repeat it. Tell the user, and let a person decide when to go on.",

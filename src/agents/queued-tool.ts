@@ -29,7 +29,7 @@ export interface QueuedAnswer<R> {
   readonly key: string;
   /** Whether this very call recorded it. */
   readonly created: boolean;
-  /** conflict: the same intent is recorded with other values, and nothing was. unavailable: the ledger did not answer. */
+  /** conflict: the same intent is recorded with other values, and nothing was; unknown, the same in doubt. unavailable: the ledger did not answer. */
   readonly state: State | "conflict" | "unavailable";
   /** What it came to, once it is done. */
   readonly result?: R;
@@ -71,8 +71,8 @@ export function queuedTool<I, R, X = unknown>(
         const key = await action.keyOf(input, callerOf(options, extra, name));
         return { key, created: false, state: "unavailable", text: tellNotRecorded(name) };
       }
-      if (outcome?.status !== "conflict") throw error;
-      return { key: outcome.key, created: false, state: "conflict", text: tellRefusal(outcome, telling) };
+      if (outcome?.status !== "conflict" && outcome?.status !== "unknown") throw error;
+      return { key: outcome.key, created: false, state: outcome.status, text: tellRefusal(outcome, telling) };
     }
   };
   const run = async (input: I, extra: X) => (await answer(input, extra)).text;

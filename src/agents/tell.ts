@@ -1,7 +1,9 @@
 /** What a model is told. Plain sentences: a model that is told "error" tries again, one that is told what happened does not. */
 import { isDamagedRecord } from "../core/damaged-record.ts";
+import { formatDuration } from "../core/duration.ts";
 import { messageOf } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
+import { wallNow } from "../engine/real-timers.ts";
 
 export interface Telling {
   /** The tool's name, as the model knows it. */
@@ -98,6 +100,11 @@ function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): 
       return [
         ...(telling.said === undefined ? [] : [`${tool} failed: ${unended(telling.said)}.`]),
         `${PHRASES.unknown} all the same (attempt ${outcome.attempt}, ${when(outcome.since)}: ${outcome.why}), and it will not be run again by itself.`,
+        ...(outcome.differs === undefined
+          ? []
+          : [
+              `That was an earlier call with another ${listOf(outcome.differs)}; yours was not run, and calls with other values are not either.`,
+            ]),
         `Do not repeat it, and do not try another way to the same end. Until a person or a check has settled it, treat it as open.`,
         ask,
       ];
@@ -109,8 +116,8 @@ function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): 
     case "failed":
       return [
         outcome.final
-          ? `${PHRASES.rejected}, and it did not happen: ${unended(telling.said ?? messageOf(outcome.error))}. ${tool} was not run again.`
-          : `${PHRASES.failed} ${unended(telling.said ?? messageOf(outcome.error))}. You may call ${tool} again.`,
+          ? `${PHRASES.rejected}, and it did not happen: ${unended(telling.said ?? messageOf(outcome.error))}. With the same values ${tool} is not run again; only a call that corrects them is.`
+          : `${PHRASES.failed} ${unended(telling.said ?? messageOf(outcome.error))}. You may call ${tool} again${notBefore(outcome.retryAt)}.`,
       ];
   }
 }
@@ -129,12 +136,19 @@ export function tellStatus(outcome: Outcome<unknown> | Absent): string {
     case "failed":
       return outcome.final
         ? `${PHRASES.rejected}; it did not happen: ${messageOf(outcome.error)}.`
-        : `${PHRASES.failed} ${messageOf(outcome.error)}. It may be called again.`;
+        : `${PHRASES.failed} ${messageOf(outcome.error)}. It may be called again${notBefore(outcome.retryAt)}.`;
     case "unknown":
       return `${PHRASES.unknown} (attempt ${outcome.attempt}, ${when(outcome.since)}: ${outcome.why}). Do not repeat it: a person or a check has to settle it.`;
     case "conflict":
       return `Refused: the same intent was called before with another ${listOf(outcome.differs)}.`;
   }
+}
+
+/** A moment that has passed is not worth a word. */
+function notBefore(retryAt: number | undefined): string {
+  const ms = (retryAt ?? 0) - wallNow();
+  if (retryAt === undefined || ms <= 0) return "";
+  return `, but not before ${when(retryAt)} (in ${formatDuration(Math.ceil(ms / 1_000) * 1_000)})`;
 }
 
 function askFirst({ statusTool }: Telling, key: string): string {

@@ -4,7 +4,7 @@ import { isNevertwiceError } from "../core/errors.ts";
 import { isUnclassified } from "../core/way-out.ts";
 import type { Verdictish } from "../engine/definition.ts";
 import { soundsInterrupted } from "./interrupted.ts";
-import type { AnyToolOptions } from "./tool-options.ts";
+import type { AnyToolOptions, ErrorMeaning } from "./tool-options.ts";
 
 export function verdictOnThrown(
   error: unknown,
@@ -12,9 +12,19 @@ export function verdictOnThrown(
 ): Verdictish | undefined {
   const verdict = own?.(error) ?? undefined;
   if (verdict !== undefined || !saysNothing(error)) return verdict;
+  const meaning = typeof errors === "function" ? saidOf(errors, error) : errors;
   // A word about the tool's errors in general is none about an attempt that broke off.
-  if (errors === "not-done") return !isNevertwiceError(error) && soundsInterrupted(error) ? "doubt" : "refused";
-  return errors === "doubt" ? "doubt" : undefined;
+  if (meaning === "not-done") return !isNevertwiceError(error) && soundsInterrupted(error) ? "doubt" : "refused";
+  return meaning === "doubt" ? "doubt" : undefined;
+}
+
+/** A function that was written for results alone may fail on an error: then it has said nothing. */
+function saidOf(errors: (result: never, error: unknown) => ErrorMeaning, error: unknown): ErrorMeaning | undefined {
+  try {
+    return errors(undefined as never, error);
+  } catch {
+    return undefined;
+  }
 }
 
 /** A timeout or a lost connection does say something, and it outweighs a word about the tool's errors in general. */

@@ -4,10 +4,12 @@
  */
 import { canonicalInput } from "../core/canonical.ts";
 import { classify } from "../core/classify.ts";
-import { configError, messageOf, noSuchOption } from "../core/errors.ts";
+import { configError, messageOf, noSuchOption, unmarked } from "../core/errors.ts";
 import { deriveKey } from "../core/key.ts";
 import type { Outcome } from "../core/outcome.ts";
-import { ReturnedError, returnedError } from "../core/returned-error.ts";
+import { namedError, ReturnedError, returnedError } from "../core/returned-error.ts";
+import type { CheckContext } from "../engine/check.ts";
+import { silentLogger } from "../engine/context.ts";
 import { isVerdict, notAVerdict } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
 import { tellRefusal, tellReplay } from "./tell.ts";
@@ -122,13 +124,16 @@ function requireRoom(map: ReadonlyMap<string, unknown>, key: string): void {
 function onLedger(nt: Guarding, options: ToolMemoryOptions): AnswerCall {
   const guards = new Map<string, GuardedTool<Record<string, unknown>, () => unknown, unknown>>();
   const guardOf = (tool: string) => {
-    const { key, ...own } = ownOptions(options, tool);
+    const { key, check, ...own } = ownOptions(options, tool);
     return guardTool<Record<string, unknown>, () => unknown, unknown>(
       nt,
       {
         ...own,
         name: tool,
         scope: options.scope,
+        ...(check !== undefined && {
+          check: (input: Record<string, unknown>, context: CheckContext) => check(withoutTurn(input), context),
+        }),
         key: (input) => [...partsOf(input, key, own.free ?? []), input[TURN]],
       },
       (_input, run) => run(),
@@ -149,12 +154,17 @@ function ownOptions({ tools = {}, errors }: ToolMemoryOptions, tool: string): An
 
 const TURN = "(turn)";
 
+function withoutTurn(input: Record<string, unknown>): Record<string, unknown> {
+  const { [TURN]: _, ...args } = input;
+  return args;
+}
+
 function partsOf(
   input: Record<string, unknown>,
   key: AnyToolOptions["key"],
   free: readonly string[],
 ): readonly unknown[] {
-  const { [TURN]: _, ...args } = input;
+  const args = withoutTurn(input);
   if (typeof key === "function") return key(args);
   if (key !== undefined) return (key as readonly string[]).map((name) => args[name]);
   const guarded = Object.fromEntries(
@@ -174,15 +184,19 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
     if (earlier !== undefined) return repeated(await earlier, tool);
     requireRoom(known, key);
     let thrown: { readonly error: unknown } | null = null;
+    let began = false;
     const work = (async (): Promise<Outcome<unknown>> => {
       try {
+        const own = ownOptions(options, tool);
+        await own.check?.(args, { key, tenant: "", scope, signal: NEVER, log: silentLogger, tx: undefined });
+        began = true;
         const result = await run();
-        const failure = ownOptions(options, tool).errors === "answer" ? null : returnedError(result);
+        const failure = own.errors === "answer" ? null : (returnedError(result) ?? namedFailure(result, own));
         if (failure instanceof ReturnedError) throw failure;
         return { status: "done", key, result, replayed: false, attempt: 1, at: now() };
       } catch (error) {
         thrown = { error };
-        const why = doubtIn(error, ownOptions(options, tool), now());
+        const why = began ? doubtIn(error, ownOptions(options, tool), now()) : null;
         if (why !== null) return { status: "unknown", key, since: now(), attempt: 1, why };
         known.delete(key);
         return { status: "failed", key, error, final: false };
@@ -195,9 +209,23 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
     // What the tool answered is for the model to read; it is only not remembered.
     if (outcome.status === "failed" && error instanceof ReturnedError)
       return { kind: "result", result: error.answer, note: null };
-    if (outcome.status === "failed") throw error;
+    if (outcome.status === "failed") throw unmarked(error);
     return { kind: "refused", text: tellRefusal(outcome, { tool, said: messageOf(error) }), outcome };
   };
+}
+
+// Nothing ends a check of a memory that lives in the process: its caller waits for it as for the tool.
+const { signal: NEVER } = new AbortController();
+
+/** An object that names an error, where the tool's options say what its errors mean. */
+function namedFailure(result: unknown, { errors }: AnyToolOptions): ReturnedError | null {
+  if (errors === undefined || namedError(result) === null) return null;
+  const { error, message } = result as { readonly error?: unknown; readonly message?: unknown };
+  const named =
+    typeof error === "object" && error !== null
+      ? error
+      : { message: error ?? message ?? "the tool answered with an error" };
+  return new ReturnedError(result as object, named, undefined);
 }
 
 /** Why it may have happened all the same; null: it surely did not. */

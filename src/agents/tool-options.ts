@@ -7,6 +7,7 @@ import { requireGiven } from "../core/given-option.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { PolicyOptions } from "../core/policy.ts";
+import type { Check } from "../engine/check.ts";
 import type { DefineAction } from "../engine/define-action.ts";
 import type { Formerly, Probe, Verdictish } from "../engine/definition.ts";
 
@@ -17,7 +18,8 @@ export interface Guarding {
 }
 
 /**
- * What a tool's error means, a result that says "error" (MCP's isError) or one that was thrown:
+ * What a tool's error means, a result that says "error" (MCP's isError, an object with `error`, or `success: false`) or one that
+ * was thrown:
  * doubt: it may have happened · not-done: it did not, and may be called again · answer: a result like any other.
  */
 export type ErrorMeaning = "doubt" | "not-done" | "answer";
@@ -39,9 +41,15 @@ export interface ToolOptions<I = never, R = unknown> extends PolicyOptions<Probe
   /**
    * What the tool's errors mean; "doubt" unless given. "not-done" only for a tool whose errors mean that nothing happened
    * (it checks, then does one thing): the corrected call may then follow. Timeouts, lost connections and other errors that
-   * the built-in rules know to be doubtful stay so. A function gets results only; for what is thrown there is `classify`.
+   * the built-in rules know to be doubtful stay so. A function gets the result, or, where the tool threw, undefined and what it
+   * threw.
    */
-  readonly errors?: ErrorMeaning | ((result: R) => ErrorMeaning);
+  readonly errors?: ErrorMeaning | ((result: R, error?: unknown) => ErrorMeaning);
+  /**
+   * Runs before the claim, where this call would claim: what it throws was surely not sent, leaves no record, and reaches the
+   * model as the tool's own error. The corrected call runs.
+   */
+  readonly check?: Check<I>;
   /** A second opinion on an error that the tool threw; undefined leaves it to the built-in rules. */
   readonly classify?: (error: unknown) => Verdictish | undefined;
   /** The provider's own id in a result, for nt.find({ providerId }); by the usual names unless given. */
@@ -107,7 +115,18 @@ export type AnyToolOptions = ToolOptions<any, any>;
 
 const GUARD = ["scope", "tenant", "agent", "statusTool"] as const;
 const POLICY = ["keep", "lease", "timeout", "wait", "doubt", "retry", "whenStoreDown", "effect"] as const;
-const TOOL = [...POLICY, "key", "formerly", "free", "action", "readOnly", "errors", "classify", "resultId"] as const;
+const TOOL = [
+  ...POLICY,
+  "key",
+  "formerly",
+  "free",
+  "action",
+  "readOnly",
+  "errors",
+  "check",
+  "classify",
+  "resultId",
+] as const;
 const MEANINGS: ReadonlySet<unknown> = new Set(["doubt", "not-done", "answer"]);
 
 export function checkToolOptions(options: object, tool: string, extra: readonly string[] = []): void {
@@ -117,7 +136,7 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
     throw noSuchOption(`tool ${JSON.stringify(tool)}`, wrong, known);
   }
   requireWhose(options, `tool ${JSON.stringify(tool)}`);
-  const { errors, action, readOnly, scope, tenant, agent, statusTool, resultId } = options as AnyToolOptions &
+  const { errors, action, readOnly, scope, tenant, agent, statusTool, resultId, check } = options as AnyToolOptions &
     GuardOptions<never>;
   if (typeof errors !== "function")
     checkErrors(errors, `tool ${JSON.stringify(tool)}`, ", or a function of the result that returns one of them");
@@ -131,6 +150,10 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
   if (resultId !== undefined && typeof resultId !== "function")
     throw configError(
       `tool ${JSON.stringify(tool)}: resultId must be a function from a result to the provider's id in it: (result) => result.id.`,
+    );
+  if (check !== undefined && typeof check !== "function")
+    throw configError(
+      `tool ${JSON.stringify(tool)}: check must be a function that throws where the tool must not begin: (input, ctx) => …`,
     );
   for (const [option, value] of Object.entries({ scope, tenant, statusTool })) {
     if (value === undefined || typeof value === "string" || (option === "scope" && value === null)) continue;

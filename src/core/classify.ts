@@ -6,7 +6,7 @@
  * retries, a redirect that was followed), the last answer says nothing about those, and the verdict is doubt.
  */
 import { durationMs } from "./duration.ts";
-import { isNevertwiceError, type NotSentMark, notSentMark, rejectedMark } from "./errors.ts";
+import { isNevertwiceError, type NotSentMark, notSentMark, refusedMark, rejectedMark } from "./errors.ts";
 import { redact } from "./redact.ts";
 import { sqlErrorOf } from "./sql-error.ts";
 
@@ -16,7 +16,8 @@ import { sqlErrorOf } from "./sql-error.ts";
  */
 export type Verdict =
   | { readonly kind: "not-sent"; readonly retryAfterMs: number | null; readonly cause: unknown }
-  | { readonly kind: "refused"; readonly cause: unknown }
+  /** byName: the user's function threw `refused()`. */
+  | { readonly kind: "refused"; readonly cause: unknown; readonly byName?: true }
   | { readonly kind: "rejected"; readonly cause: unknown }
   | { readonly kind: "doubt"; readonly why: string };
 
@@ -81,12 +82,14 @@ const refused = (cause: unknown): Verdict => ({ kind: "refused", cause });
 function byMark(error: object, now: number): Verdict | undefined {
   const refusedForGood = safely(() => rejectedMark(error));
   if (refusedForGood) return { kind: "rejected", cause: refusedForGood.cause };
+  const correctable = safely(() => refusedMark(error));
+  if (correctable) return { kind: "refused", cause: correctable.cause, byName: true };
   const mark = safely(() => notSentMark(error));
   return mark ? surelyNotSent(mark.cause, markedDelay(mark.retryAfter, now)) : undefined;
 }
 
 function isMarked(error: unknown): boolean {
-  return safely(() => rejectedMark(error) ?? notSentMark(error)) !== undefined;
+  return safely(() => rejectedMark(error) ?? refusedMark(error) ?? notSentMark(error)) !== undefined;
 }
 
 function markedDelay(retryAfter: NotSentMark["retryAfter"], now: number): number | null {

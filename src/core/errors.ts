@@ -1,5 +1,5 @@
 /**
- * What nevertwice throws, and the two words a user's function may throw to say more than an exception can.
+ * What nevertwice throws, and the three words a user's function may throw to say more than an exception can.
  */
 import { nearest } from "./nearest.ts";
 import { redact } from "./redact.ts";
@@ -40,6 +40,7 @@ export class NevertwiceError extends Error {
 
 // Marks travel by registered symbol, not by class: two copies of the package in one process must understand each other.
 const NOT_SENT = Symbol.for("nevertwice.notSent");
+const REFUSED = Symbol.for("nevertwice.refused");
 const REJECTED = Symbol.for("nevertwice.rejected");
 
 export interface NotSentOptions {
@@ -82,6 +83,15 @@ export function putOffMark(error: unknown): PutOff | undefined {
   return readMark<PutOff>(error, PUT_OFF);
 }
 
+/**
+ * Throw this from `run`, `prepare` or a tool: it did not happen, and the same again would not either. It is not retried by
+ * itself; a corrected call may follow. The cause is the error that the caller gets: an error, or its message.
+ */
+export function refused(cause: unknown): Error {
+  const error = typeof cause === "string" ? new Error(cause) : cause;
+  return markedError(`refused: ${messageOf(error)}`, error, REFUSED, { cause: error });
+}
+
 /** Throw this from `run` or `prepare`: the effect was refused for good and did not happen. */
 export function rejected(cause: unknown): Error {
   return markedError(`rejected: ${messageOf(cause)}`, cause, REJECTED, { cause });
@@ -91,8 +101,18 @@ export function notSentMark(error: unknown): NotSentMark | undefined {
   return readMark<NotSentMark>(error, NOT_SENT);
 }
 
+export function refusedMark(error: unknown): { readonly cause: unknown } | undefined {
+  return readMark<{ readonly cause: unknown }>(error, REFUSED);
+}
+
 export function rejectedMark(error: unknown): { readonly cause: unknown } | undefined {
   return readMark<{ readonly cause: unknown }>(error, REJECTED);
+}
+
+/** The error behind the word: what `notSent`, `refused` or `rejected` was given; any other error as it is. */
+export function unmarked(error: unknown): unknown {
+  const mark = rejectedMark(error) ?? refusedMark(error) ?? notSentMark(error);
+  return mark === undefined ? error : mark.cause;
 }
 
 /** On an error that `classify` answers with "doubt": why, in words for the person who has to settle it. */

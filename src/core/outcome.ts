@@ -41,6 +41,8 @@ export type Outcome<R> =
       readonly since: number;
       readonly attempt: number;
       readonly why: string;
+      /** Guarded fields in which this call's input differs from the one that may have been sent. It was not run. */
+      readonly differs?: readonly string[];
     }
   | { readonly status: "conflict"; readonly key: string; readonly differs: readonly string[] };
 
@@ -122,6 +124,10 @@ function doubtful(record: LedgerRecord, at: Instant) {
   } as const;
 }
 
+function otherInputNote(differs: readonly string[] = []): string {
+  return differs.length === 0 ? "" : ` This call's input differs in: ${differs.join(", ")}; it was not run.`;
+}
+
 /** The error that `action()` throws for an outcome that is not done. */
 export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: string, cause?: unknown): NevertwiceError {
   const details = { key: outcome.key, outcome, cause };
@@ -154,7 +160,7 @@ export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: stri
     case "unknown":
       return new NevertwiceError(
         "OUTCOME_UNKNOWN",
-        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}).${inside} It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done --reason "…" (--not-done if it did not happen).${isUnclassified(outcome.why) ? ` ${wayOut(action, "action")}` : ""}`,
+        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}).${inside}${otherInputNote(outcome.differs)} It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done --reason "…" (--not-done if it did not happen).${isUnclassified(outcome.why) ? ` ${wayOut(action, "action")}` : ""}`,
         details,
       );
     case "conflict":

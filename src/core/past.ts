@@ -3,8 +3,9 @@
  * accepted whatever the record says. A failure changes no record that is there. A doubt changes only one that a worker or a
  * call would run next: what may have happened elsewhere is not run.
  */
-import { differingKnown, type InputPrint } from "./fingerprint.ts";
+import { canCompare, differingKnown, type InputPrint } from "./fingerprint.ts";
 import { keepFrom } from "./keep.ts";
+import { type OtherInput, otherInputMeets } from "./other-input.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive, type Payload, type StoredError } from "./record.ts";
 import { longerKeep } from "./retention.ts";
 import { type Hold, type Intent, type LedgerEvent, transition } from "./transition.ts";
@@ -117,9 +118,16 @@ export function nextCallOf(
   now: Instant,
 ): NextCall {
   if (record === null || expired(record, now.now)) return { as: "runs" };
+  const mustCompare = record.state === "confirmed" || canCompare(record.fingerprint, print);
+  const guarded = mustCompare ? differingKnown(record.fingerprint, print, free).guarded : [];
+  if (guarded.length > 0) return nextOther(otherInputMeets(record, now), guarded);
   if (record.state === "unknown" || record.state === "sent" || leaseAlive(record, now)) return { as: "held" };
   if (record.state === "pending" && record.queued) return { as: "queued" };
-  if (record.state !== "confirmed") return record.final ? { as: "held" } : { as: "runs" };
-  const { guarded } = differingKnown(record.fingerprint, print, free);
-  return guarded.length > 0 ? { as: "conflict", differs: guarded } : { as: "repeat" };
+  if (record.state === "confirmed") return { as: "repeat" };
+  return record.final ? { as: "held" } : { as: "runs" };
+}
+
+function nextOther(meets: OtherInput, differs: readonly string[]): NextCall {
+  if (meets === "new-round") return { as: "runs" };
+  return meets === "in-doubt" ? { as: "held" } : { as: "conflict", differs };
 }

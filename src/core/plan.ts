@@ -29,19 +29,22 @@ export interface Situation {
   readonly newRound: boolean;
   /** The call keeps to the pause after the last try, whoever made it. */
   readonly paced?: boolean;
+  /** The call's input differs from the one on record in guarded fields, and the record is no conflict for it. */
+  readonly otherInput?: boolean;
   /** The bytes of the attempt in doubt are at hand, so that a resend can be the same. */
   readonly sameBytes: boolean;
 }
 
 export function nextStep(record: LedgerRecord | null, situation: Situation): Step {
-  const { at, newRound, policy } = situation;
+  const { at, newRound, policy, otherInput = false } = situation;
   if (record === null || expired(record, at.now)) return { do: "claim" };
   const claim: Step = record.terms?.line === undefined ? { do: "claim" } : { do: "take-turn" };
   switch (record.state) {
     case "pending": {
-      const early = record.queued || situation.paced ? (record.dueAt ?? 0) - at.now : 0;
+      // The pause and the tries are those of the input on record: another one begins its own round.
+      const early = record.queued || (situation.paced && !otherInput) ? (record.dueAt ?? 0) - at.now : 0;
       if (early > 0) return { do: "wait", ms: early };
-      return newRound || hasTriesLeft(policy, record, at.now) ? claim : { do: "answer" };
+      return otherInput || newRound || hasTriesLeft(policy, record, at.now) ? claim : { do: "answer" };
     }
     case "claimed":
       return leaseAlive(record, at) ? { do: "wait-for-holder" } : claim;
@@ -50,14 +53,18 @@ export function nextStep(record: LedgerRecord | null, situation: Situation): Ste
     case "confirmed":
       return { do: "answer" };
     case "failed":
-      return record.final || !(newRound || hasTriesLeft(policy, record, at.now)) ? { do: "answer" } : claim;
+      if (otherInput) return claim;
+      // A call that keeps to the pauses of earlier ones goes by them here too: no next try was set, so there is none.
+      if (record.final || (situation.paced === true && !newRound)) return { do: "answer" };
+      return newRound || hasTriesLeft(policy, record, at.now) ? claim : { do: "answer" };
     case "unknown":
       return settleStep(record, situation);
   }
 }
 
-function settleStep(record: LedgerRecord, { policy, at, newRound, sameBytes }: Situation): Step {
-  const triesLeft = newRound || mayResend(policy, record);
+function settleStep(record: LedgerRecord, { policy, at, newRound, sameBytes, otherInput }: Situation): Step {
+  // What may have happened is never sent again with another input: only a probe can settle it for this call.
+  const triesLeft = otherInput !== true && (newRound || mayResend(policy, record));
   if (policy.doubt.kind === "hold") return { do: "answer" };
   if (policy.doubt.kind === "retry") {
     return triesLeft ? { do: "resend", permit: { because: "asked-for" } } : { do: "answer" };

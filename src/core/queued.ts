@@ -1,6 +1,8 @@
 /** What only queued records go through: an enqueue that finds a record, and work handed back before it was begun. */
+
 import { keepFrom } from "./keep.ts";
 import { withoutPlace } from "./order.ts";
+import { corrected, otherInputMeets } from "./other-input.ts";
 import { HISTORY_LIMIT, type Instant, type LedgerRecord, type StoredError, type WorkTerms } from "./record.ts";
 import { keptFor, longerKeep } from "./retention.ts";
 import type { Change, LedgerEvent } from "./transition.ts";
@@ -16,30 +18,43 @@ export function expiredError(message: string): StoredError {
 
 /**
  * The intent is known already. Settled for good, or queued: nothing changes but how long it is known, and a later deadline
- * replaces the one that it has. Known not to have happened: it is queued anew, for a send that never happened must not be
- * suppressed. Under way or in doubt by a call's doing: from now on its rest is a worker's business too, or nobody would see
+ * replaces the one that it has. Known not to have happened: it is queued anew, with the input that is given, for a send that
+ * never happened must not be suppressed. Under way or in doubt by a call's doing: from now on its rest is a worker's business too, or nobody would see
  * to it once the call has given up.
  */
 export function queueExisting(current: LedgerRecord, event: EventOf<"enqueue">, at: Instant): Change {
   const { state, queued } = current;
-  const isNew = !isOver(current, event, at) && (state === "failed" || (state === "pending" && !queued));
-  if (!isNew) return knownLonger(current, event, at);
+  const meets = event.otherInput === true ? otherInputMeets(current, at) : null;
+  if (meets === "conflict") return { ok: false, refusal: "other-input" };
+  if (meets === "in-doubt") return { ok: false, refusal: "in-doubt" };
+  const isFree = state === "failed" || (state === "pending" && !queued) || meets === "new-round";
+  if (!isFree || isOver(current, event, at)) return knownLonger(current, event, at);
   const { fingerprint, input } = event.intent;
   const keepMs = longerKeep(current.keepMs, keepFrom(event.intent, at.now));
   const waiting = {
-    ...unsent(current, at, event.dueAt),
+    ...unsent(meets === null ? current : corrected(current, "pending", at), at, event.dueAt),
+    final: false,
     queued: true,
     tries: 0,
     error: null,
     holder: event.holder ?? null,
   };
   const agent = event.intent.agent ?? null;
-  return { ok: true, record: { ...waiting, agent, fingerprint, input, keepMs, terms: event.terms ?? null } };
+  const terms = state === "failed" ? (event.terms ?? null) : inItsPlace(current, event.terms ?? null);
+  return { ok: true, record: { ...waiting, agent, fingerprint, input, keepMs, terms } };
+}
+
+/** Those behind it in its order wait for it, whatever its input is. */
+function inItsPlace({ terms }: LedgerRecord, given: WorkTerms | null): WorkTerms | null {
+  if (terms?.line === undefined || terms.place === undefined) return given;
+  const { line, place, after } = terms;
+  return { ...given, line, place, ...(after !== undefined && { after }) };
 }
 
 /** Nothing is to be queued again. What has expired would expire again where the deadline that is given has passed too. */
-function isOver({ state, final, error }: LedgerRecord, { terms }: EventOf<"enqueue">, at: Instant): boolean {
-  if (state === "confirmed" || (state === "failed" && final)) return true;
+function isOver({ state, final, error }: LedgerRecord, event: EventOf<"enqueue">, at: Instant): boolean {
+  const { terms, otherInput = false } = event;
+  if (state === "confirmed" || (state === "failed" && final && !otherInput)) return true;
   return state === "failed" && error?.code === EXPIRED && terms?.notAfter !== undefined && terms.notAfter <= at.now;
 }
 

@@ -6,6 +6,7 @@ export type Refusal =
   | "not-due" // queued for later
   | "not-its-turn" // queued in an order, behind others
   | "final" // confirmed, or failed for good
+  | "other-input" // queued with another input, which a worker is going to run
   | "in-doubt" // sent or unknown: a claim could double the effect
   | "not-in-doubt" // nothing to settle
   | "not-failed" // only a failed record can be retried

@@ -37,6 +37,22 @@ export function returnedError(value: unknown): ReturnedError | "unclear" | null 
   return new ReturnedError(value, error, statusOf(value, error));
 }
 
+/**
+ * How an answer names a failure that is no failure for the rules: it has no shape that a client is known by, so that it is
+ * recorded as done. Null: it names none.
+ */
+export function namedError(value: unknown): "{ error: … }" | "{ isError: true }" | "{ success: false }" | null {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
+  if (get(value, "isError") === true) return "{ isError: true }";
+  if (get(value, "success") === false) return "{ success: false }";
+  const error = get(value, "error");
+  const isNamed =
+    error === true || (typeof error === "string" && error !== "") || (typeof error === "object" && error !== null);
+  // Data beside an error: a part that succeeded.
+  const hasData = get(value, "data") !== null && get(value, "data") !== undefined;
+  return isNamed && !hasData ? "{ error: … }" : null;
+}
+
 /** supabase-js has the status beside the error, its storage and resend inside of it, its functions in `context`. */
 function statusOf(value: object, error: object): number | undefined {
   const context = get(error, "context");

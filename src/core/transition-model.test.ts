@@ -96,9 +96,10 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
   const holder = ACTORS[step.actor] as string;
   const { choice } = step;
   const newRound = choice % 2 === 0;
+  const otherInput = choice > 3;
   switch (step.kind) {
     case "enqueue":
-      return { type: "enqueue", intent: intentOf(choice, at), dueAt: at.now + (choice - 2) * 50 };
+      return { type: "enqueue", intent: intentOf(choice, at), dueAt: at.now + (choice - 2) * 50, otherInput };
     case "claim":
       return {
         type: "claim",
@@ -107,6 +108,7 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
         holder,
         leaseMs: LEASE_MS,
         newRound,
+        otherInput,
       };
     case "resend": {
       const permit =
@@ -281,7 +283,8 @@ function checkPermission(world: World, event: LedgerEvent, at: Instant, gone: bo
     case "claim":
     case "resend":
       must(alive.length === 0, "two attempts were permitted at once");
-      must(gone || !isFinal(before), "an attempt was permitted after a final state");
+      must(gone || !isFinal(before) || isCorrection(before, event), "an attempt was permitted after a final state");
+      must(gone || mayCorrect(before, event), "an attempt with another input replaced what a worker is going to run");
       return;
     case "mark":
     case "heartbeat":
@@ -303,6 +306,8 @@ function checkPermission(world: World, event: LedgerEvent, at: Instant, gone: bo
       return;
     case "enqueue":
       must(alive.length === 0 || !gone, "a record under a live hold was begun anew");
+      must(alive.length === 0 || event.otherInput !== true, "another input replaced that of an attempt under way");
+      must(gone || mayCorrect(before, event), "another input replaced what a worker is going to run");
       return;
     case "not-sent":
     case "give-back":
@@ -315,6 +320,18 @@ function checkPermission(world: World, event: LedgerEvent, at: Instant, gone: bo
     default:
       must(alive.length === 0, `${event.type} took the record from under a live hold`);
   }
+}
+
+/** A refusal is about its own input. */
+function isCorrection(before: LedgerRecord | null, event: LedgerEvent): boolean {
+  return event.type === "claim" && event.otherInput === true && before?.state === "failed";
+}
+
+/** What waits in the queue happens as it was enqueued, until somebody has decided that it did not happen. */
+function mayCorrect(before: LedgerRecord | null, event: LedgerEvent): boolean {
+  if (!("otherInput" in event) || event.otherInput !== true || before === null) return true;
+  const waits = before.queued && (before.state === "pending" || before.state === "claimed");
+  return !waits || before.history.at(-1)?.event === "resolved-not-done";
 }
 
 function isFinal(record: LedgerRecord | null): boolean {
@@ -341,7 +358,8 @@ function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord)
   const way = `${before.state} → ${next.state}`;
   // How long a record is kept may change; what it says may not.
   const retention = ({ keepMs, expiresAt, updatedAt, ...rest }: LedgerRecord) => JSON.stringify(rest);
-  const settled = before.state === "confirmed" || (before.state === "failed" && before.final);
+  const other = event.type === "enqueue" && event.otherInput === true;
+  const settled = before.state === "confirmed" || (before.state === "failed" && before.final && !other);
   if (event.type === "retain" || (event.type === "enqueue" && settled))
     must(retention(before) === retention(next), `${event.type} changed more than the retention`);
   else must(before.state !== "confirmed", "a confirmed record changed");
@@ -355,8 +373,9 @@ function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord)
   if (way === "sent → pending" || way === "sent → failed") {
     must(["not-sent", "resolve", "give-back", "ran-unguarded"].includes(event.type), `${way} by ${event.type}`);
   }
-  if (event.type === "enqueue" && before.state !== "failed")
+  if (event.type === "enqueue" && before.state !== "failed" && !(other && before.state === "claimed"))
     must(next.state === before.state, `enqueue made it ${way}`);
+  if (other) must(before.state !== "sent" && before.state !== "unknown", "a doubt was replaced by another input");
   if (event.type === "bring-forward") must(way === "pending → pending", `bring-forward made it ${way}`);
   if (before.doubted) must(event.type !== "give-back", "an attempt after a doubt was called unbegun");
   if (event.type === "ran-unguarded" && (before.state === "unknown" || before.doubted))
@@ -459,6 +478,15 @@ const MUTANTS: Readonly<Record<string, readonly [broken: RegExp, machine: Machin
     /after a final state/,
     (record, event, at) =>
       transition(record !== null && event.type === "claim" ? { ...record, final: false } : record, event, at),
+  ],
+  "another input is claimed in place of queued work": [
+    /replaced what a worker is going to run/,
+    (record, event, at) =>
+      transition(record !== null && event.type === "claim" ? { ...record, queued: false } : record, event, at),
+  ],
+  "every input is taken for another": [
+    /after a final state/,
+    (record, event, at) => transition(record, event.type === "claim" ? { ...event, otherInput: true } : event, at),
   ],
   "a takeover keeps the fence": [
     /the fence grows by one/,

@@ -9,6 +9,7 @@ import { begin, type Intent, leaseFrom } from "./begun-record.ts";
 import { quietInMs, windowOver } from "./doubt-time.ts";
 import { actedBy, note } from "./history.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
+import { corrected, otherInputMeets } from "./other-input.ts";
 import { bringForward, giveBack, inNewRound, queueExisting, withEnd, withoutDeadline } from "./queued.ts";
 import {
   expired,
@@ -50,6 +51,8 @@ export type LedgerEvent =
       readonly intent: Intent;
       readonly dueAt: number;
       readonly terms?: WorkTerms | null;
+      /** Guarded fields of the intent's input differ from those of the record. */
+      readonly otherInput?: boolean;
       /** Tells the enqueuer its own write when the reply was lost, and two enqueuers of one moment apart. */
       readonly holder?: string;
       readonly by?: string;
@@ -64,6 +67,8 @@ export type LedgerEvent =
       readonly leaseMs: number;
       /** The first claim of a call begins a new round of tries. */
       readonly newRound: boolean;
+      /** Guarded fields of the intent's input differ from those of the record. */
+      readonly otherInput?: boolean;
       /** A call that claims a record of an order: the place at which the caller saw that its turn had come. */
       readonly place?: number;
       readonly by?: string;
@@ -216,22 +221,26 @@ function claim(current: LedgerRecord | null, event: EventOf<"claim">, at: Instan
     const record = take(begun, event, at);
     return accept(record, note(begun, "resend", record.state, at, event));
   }
-  const blocked = claimRefusal(current, at);
+  const { otherInput = false } = event;
+  const blocked = claimRefusal(current, otherInput, at);
   if (blocked !== null) return refuse(blocked);
   if (event.intent !== undefined && isOutOfTurn(current, event.place)) return refuse("not-its-turn");
   // Nothing was sent under this record, so the newer input (a reworded body, say) is the one to send.
   if (event.intent === undefined) return accept(take(current, event, at));
-  return accept(take(actedBy(renew(current, event.intent, at), event.intent.agent ?? null, at), event, at));
+  const renewed = renew(otherInput ? corrected(current, event.to, at) : current, event.intent, at);
+  return accept(take(actedBy(renewed, event.intent.agent ?? null, at), event, at));
 }
 
-function claimRefusal(current: LedgerRecord, at: Instant): Refusal | null {
+/** A refusal for good is about the input that was refused: another one may follow it. */
+function claimRefusal(current: LedgerRecord, otherInput: boolean, at: Instant): Refusal | null {
+  const guarded = () => (otherInput && otherInputMeets(current, at) === "conflict" ? "other-input" : null);
   switch (current.state) {
     case "pending":
-      return current.queued && (current.dueAt ?? 0) > at.now ? "not-due" : null;
+      return current.queued && (current.dueAt ?? 0) > at.now ? "not-due" : guarded();
     case "claimed":
-      return leaseAlive(current, at) ? "leased" : null;
+      return leaseAlive(current, at) ? "leased" : guarded();
     case "failed":
-      return current.final ? "final" : null;
+      return current.final && !otherInput ? "final" : null;
     case "confirmed":
       return "final";
     case "sent":

@@ -13,7 +13,7 @@ export type WrittenAs = "action" | "tool" | "unknown";
 /** The line to add, for whoever writes the code: only what that code can have. `action`: its name in the ledger, which is the tool's unless given. */
 export function wayOut(action: string, writtenAs: WrittenAs): string {
   const thrown =
-    "If this error means that nothing was done, say so in the code: `throw notSent(error)` where another try may succeed, `throw rejected(error)` where none will";
+    "If this error means that nothing was done, say so in the code: `throw refused(error)` where a corrected call may follow, `throw notSent(error)` where the same call may succeed later, `throw rejected(error)` where none will";
   const { kind } = entryOf(action);
   // A sequence and a job have no option `classify`.
   if (kind !== "action" && kind !== "step") return `${thrown}. ${harmless(kind)}`;
@@ -29,7 +29,7 @@ export function unclassifiedWarning(action: string, why: string, writtenAs: Writ
   return `${entryLabel(action)}: its attempt ended with ${why}, so it may have happened: it is held until somebody settles it (nevertwice ls --doubt). ${wayOut(action, writtenAs)}`;
 }
 
-const CLASSIFY = '`classify: (error) => "not-sent" | "rejected" | undefined`';
+const CLASSIFY = '`classify: (error) => "refused" | "not-sent" | "rejected" | undefined`';
 
 function harmless(kind: string): string {
   return `If it may run twice without harm, give the ${kind} \`doubt: "retry"\`.`;

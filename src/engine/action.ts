@@ -16,10 +16,10 @@ import {
   warnOfShortKeep,
 } from "./call.ts";
 import type { Definition } from "./definition.ts";
-import type { Finish } from "./drive.ts";
+import { asItIs, type Finish } from "./drive.ts";
 import { type EachOptions, type EachReport, runEach } from "./each.ts";
-import { asItIs, type Engine } from "./engine.ts";
-import { type Enqueued, type EnqueueOptions, enqueue, readTerms } from "./enqueue.ts";
+import type { Engine } from "./engine.ts";
+import { type Enqueued, type EnqueueOptions, enqueue, readTerms, stoppedEnqueue } from "./enqueue.ts";
 import { type Inputs, inChunks, oneByOneOrTogether, sharingStatements } from "./enqueue-many.ts";
 import { causeOf, isRemembered } from "./error-memory.ts";
 import type { KeyNotes } from "./key-notes.ts";
@@ -191,18 +191,28 @@ function queueing<I, R>(definition: Definition, services: ActionServices, calls:
       if (services.keyNotes?.isChecked(definition) === false) checkKeyNote(services, call, tx !== undefined);
       return engine.during(() => enqueue(engine, call, terms, { view, secret: defaults.secret }));
     };
-    return { put, make: (input: I) => calls.make(input, identity), inLine: terms.orderKey !== null };
+    const check = async (call: Call) => {
+      if (definition.check === undefined) return;
+      const asked = { view, secret: defaults.secret, tx };
+      const stopped = await engine.during(() => stoppedEnqueue(engine, call, terms, asked));
+      if (stopped !== null) resultOrThrow(stopped, definition.name);
+    };
+    return { put, check, make: (input: I) => calls.make(input, identity), inLine: terms.orderKey !== null };
   };
   return {
     async enqueue(input: I, options: EnqueueOptions = {}): Promise<Enqueued<R>> {
-      const { make, put } = into(options, false);
+      const { make, check, put } = into(options, false);
       const made = make(input);
-      return (await put(made instanceof Promise ? await made : made)) as Enqueued<R>;
+      const call = made instanceof Promise ? await made : made;
+      if (definition.check !== undefined) await check(call);
+      return (await put(call)) as Enqueued<R>;
     },
     async enqueueMany(inputs: Inputs<I>, options: EnqueueOptions = {}): Promise<Enqueued<R>[]> {
-      const { make, put, inLine } = into(options, true);
+      const { make, check, put, inLine } = into(options, true);
       return inChunks(inputs, `${definition.name}.enqueueMany`, async (chunk) => {
         const made = await Promise.all(chunk.map(make));
+        // All of a chunk before the first of it is recorded, like their schema.
+        if (definition.check !== undefined) await Promise.all(made.map(check));
         return (await oneByOneOrTogether(made, inLine, put)) as Enqueued<R>[];
       });
     },

@@ -23,6 +23,7 @@ import { proseSuspicions } from "../core/prose.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import type { Intent, LedgerEvent } from "../core/transition.ts";
+import type { Checking } from "./check.ts";
 import type { Definition } from "./definition.ts";
 import type { Warnings } from "./events.ts";
 import { inOtherForm } from "./other-form.ts";
@@ -49,6 +50,13 @@ export const PACED = Symbol("paced");
 
 export interface PacedOptions extends CallOptions {
   readonly [PACED]?: true;
+}
+
+/** A call whose caller decides about the next try: after one that surely sent nothing it answers, and does not pause and try again. */
+export const AT_ONCE = Symbol("at once");
+
+export interface AtOnceOptions extends CallOptions {
+  readonly [AT_ONCE]?: true;
 }
 
 export interface Call {
@@ -78,6 +86,9 @@ export interface Call {
   readonly recordedFor?: string;
   readonly defaults?: CallDefaults;
   readonly paced?: boolean;
+  readonly atOnce?: boolean;
+  /** Absent: the action has no check. */
+  readonly checking?: Checking;
   /** A deliberate resend says who and why. */
   readonly resend?: { readonly by: string; readonly reason: string };
   /** The attempt is made outside of this process. */
@@ -129,7 +140,7 @@ export function makeCall(
   definition: Definition,
   given: unknown,
   input: unknown,
-  options: PacedOptions,
+  options: PacedOptions & AtOnceOptions,
   defaults: CallDefaults,
 ): Call {
   for (const option in options) {
@@ -157,6 +168,8 @@ export function makeCall(
     given,
     print: printOf(normal === null ? input : inNormalForm(input, normal), definition.free, key, defaults),
     paced: options[PACED] === true,
+    ...(options[AT_ONCE] === true && { atOnce: true }),
+    ...(definition.check !== undefined && { checking: { passed: false } }),
     keyed: text,
     normal,
     defaults,
@@ -398,11 +411,13 @@ export function queueAgainOf(
   current: LedgerRecord | null,
   payloads: Payloads,
   at: Instant,
+  otherInput: boolean,
 ): LedgerEvent | null {
-  if (current === null || current.state !== "failed" || current.final || current.terms?.line === undefined) return null;
+  if (current === null || current.state !== "failed" || current.terms?.line === undefined) return null;
+  if (current.final && !otherInput) return null;
   const { line, priority } = current.terms;
   const terms = { line, ...(priority !== undefined && { priority }) };
-  return { type: "enqueue", intent: intentOf(call, current, payloads), dueAt: at.now, terms };
+  return { type: "enqueue", intent: intentOf(call, current, payloads), dueAt: at.now, terms, otherInput };
 }
 
 /** Whether the intent may have a record under an earlier key. */

@@ -3,7 +3,7 @@ import type { Stored } from "../core/store.ts";
 import { type Call, intentOf } from "./call.ts";
 import type { ExecutionServices } from "./execution.ts";
 import type { EventSource } from "./ledger.ts";
-import { differsFrom } from "./same-input.ts";
+import { otherInputIfKnown } from "./same-input.ts";
 
 export interface Claiming {
   /** As this call saw it, and with it the place in its order at which its turn has come. */
@@ -20,8 +20,9 @@ export function claimOf(
   const place = stored?.record.terms?.place;
   const { definition } = call;
   return (current) => {
-    // Another input got in between: its record is not ours to claim, and the next turn reports the conflict.
-    if (current !== null && differsFrom(call, current, ledger.instant().now) !== null) return null;
+    const other = current === null ? null : otherInputIfKnown(call, current, ledger.instant());
+    // Another input got in between, and its record is not to be corrected: the next turn reports what it is.
+    if (other !== null && other.meets !== "new-round") return null;
     // Another try came in between: the next turn sees it, and its pause.
     if (call.paced && current !== null && (stored === null || current.fence !== stored.record.fence)) return null;
     const claim = {
@@ -31,6 +32,7 @@ export function claimOf(
       holder,
       leaseMs: definition.policy.leaseMs,
       newRound,
+      ...(other !== null && { otherInput: true }),
     } as const;
     if (call.resend === undefined && place === undefined) return claim;
     return { ...claim, ...call.resend, ...(place !== undefined && { place }) };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { eachStore, kinds, openMemory } from "../../test/support/each-store.ts";
-import { gate, until } from "../../test/support/gate.ts";
+import { gate } from "../../test/support/gate.ts";
 import { faulty } from "../../test/support/store-faults.ts";
 
 interface Mail {
@@ -91,29 +91,45 @@ eachStore("same key, other input", (open) => {
   });
 });
 
-describe("a conflict that is found while claiming", () => {
-  it("F2 G1: the loser of the race leaves the other intent's record alone", async () => {
+describe("another input that gets in between while claiming", () => {
+  const raced = (early: (nt: ReturnType<typeof openMemory>["nt"]) => Promise<unknown>) => {
     const other = gate();
     const bench = openMemory();
     const loser = bench.another({ wrap: (store) => faulty(store, { beforeWrite: () => other.opened }) });
-    let runs = 0;
-    const late = loser.action("mail", { key: ["to"], run: async (_input: Mail) => ++runs });
-    const early = bench.nt.action("mail", {
-      key: ["to"],
-      retry: { attempts: 5, backoff: "1h", max: "1h" },
-      run: async (_input: Mail) => {
-        throw Object.assign(new Error("refused"), { code: "ECONNREFUSED", syscall: "connect" });
-      },
-    });
+    const late = loser.action("mail", { key: ["to"], run: async (input: Mail) => input.amount });
     const racing = late.attempt({ to: "a", amount: 2 });
-    await until(async () => (await early.attempt({ to: "a", amount: 1 }, { wait: 0 })).status === "failed");
-    other.open();
-    expect(await racing).toMatchObject({ status: "conflict", differs: ["amount"] });
-    expect(runs).toBe(0);
-    // Known not to have happened, and still so: nobody's claim was left behind.
-    expect(await bench.record(await early.keyOf({ to: "a", amount: 1 }))).toMatchObject({
-      state: "pending",
-      lease: null,
+    return {
+      bench,
+      racing: early(bench.nt)
+        .then(() => other.open())
+        .then(() => racing),
+    };
+  };
+
+  it("F2 G1: the loser of the race leaves the other intent's record alone", async () => {
+    const { bench, racing } = raced(async (nt) => {
+      const early = nt.action("mail", { key: ["to"], run: async (_: Mail) => "x" });
+      await early.enqueue({ to: "a", amount: 1 });
     });
+    const outcome = await racing;
+    expect(outcome).toMatchObject({ status: "conflict", differs: ["amount"] });
+    // Queued, and still so: nobody's claim was left behind.
+    expect(await bench.record(outcome.key)).toMatchObject({ state: "pending", queued: true, lease: null, attempt: 0 });
+  });
+
+  it("O4: what the other input surely did not do may be corrected, also where it waits for its next try", async () => {
+    const { bench, racing } = raced(async (nt) => {
+      const early = nt.action("mail", {
+        key: ["to"],
+        retry: { attempts: 5, backoff: "1h", max: "1h" },
+        run: async (_: Mail) => {
+          throw Object.assign(new Error("refused"), { code: "ECONNREFUSED", syscall: "connect" });
+        },
+      });
+      expect(await early.attempt({ to: "a", amount: 1 }, { wait: 0 })).toMatchObject({ status: "failed" });
+    });
+    const outcome = await racing;
+    expect(outcome).toMatchObject({ status: "done", result: 2, attempt: 2 });
+    expect(await bench.record(outcome.key)).toMatchObject({ state: "confirmed", tries: 1 });
   });
 });

@@ -9,6 +9,7 @@
 import type { LimitOptions } from "../core/limit.ts";
 import type { PolicyOptions, ProbeAnswer } from "../core/policy.ts";
 import type { Action } from "./action.ts";
+import type { Check } from "./check.ts";
 import type { AttemptContext } from "./context.ts";
 import type { ProbeContext, Verdictish } from "./definition.ts";
 import type { StandardSchema } from "./standard-schema.ts";
@@ -29,8 +30,11 @@ type SoFar<T> = IsMissing<T> extends true ? Undeclared : T;
 type ValueSoFar<T> = unknown extends T ? any : T;
 type Either<A, B> = IsMissing<A> extends true ? (IsUndeclared<B> extends true ? unknown : B) : A;
 
-/** The input of an action: by its schema or by `run`, otherwise by an annotated `key`, otherwise by an annotated `prepare`. */
-export type DeclaredInput<I, KeyInput, PrepareInput> = Either<Either<I, KeyInput>, PrepareInput>;
+/** The input of an action: by its schema or by `run`, otherwise by an annotated `key`, `prepare` or `check`, in this order. */
+export type DeclaredInput<I, KeyInput, PrepareInput, CheckInput> = Either<
+  Either<Either<I, KeyInput>, PrepareInput>,
+  CheckInput
+>;
 
 type DeclareTheInput = "declare what the input is: input: type<Lead>(), a schema, or key: (i: Lead) => …";
 
@@ -76,6 +80,7 @@ export interface InferredOptions<
   KeyInput,
   FormerInput,
   ProbeInput,
+  CheckInput,
   PrepareInput,
   ExistsInput,
   LimitInput,
@@ -105,6 +110,8 @@ export interface InferredOptions<
   readonly free?: readonly FieldName<NoInfer<Input>, NoInfer<R>>[];
   /** "manual": `run` calls ctx.sent() right before the effect. */
   readonly mark?: "auto" | "manual";
+  /** Runs before the claim, where the call would claim: what it throws was surely not sent, and leaves no record. */
+  readonly check?: Check<CheckInput, Tx>;
   /** Runs before the send mark, so it is safe to run again. Its draft is stored with the mark and handed to `run`. */
   readonly prepare?: (input: PrepareInput, context: AttemptContext<Tx>) => D | Promise<D>;
   readonly run: (input: Input, context: AttemptContext<Tx>, draft: Draft) => R | Promise<R>;
@@ -127,7 +134,7 @@ type Takes<Input, Taken> = IsUndeclared<Taken> extends true ? true : [Input] ext
 type KeyWithoutInput = () => Parts;
 
 /** What shows only when all functions were looked at: an input that nothing declares, and two functions with unlike inputs. */
-type Checked<R, Input, KeyInput, FormerInput, ProbeInput, PrepareInput, ExistsInput, LimitInput> =
+type Checked<R, Input, KeyInput, FormerInput, ProbeInput, CheckInput, PrepareInput, ExistsInput, LimitInput> =
   IsMissing<Input> extends true
     ? unknown extends R
       ? unknown
@@ -139,6 +146,7 @@ type Checked<R, Input, KeyInput, FormerInput, ProbeInput, PrepareInput, ExistsIn
         (Takes<Input, ProbeInput> extends true
           ? unknown
           : { readonly doubt?: { readonly probe?: (input: Input) => unknown } }) &
+        (Takes<Input, CheckInput> extends true ? unknown : { readonly check?: (input: Input) => unknown }) &
         (Takes<Input, PrepareInput> extends true ? unknown : { readonly prepare?: (input: Input) => unknown }) &
         (Takes<Input, ExistsInput> extends true
           ? unknown
@@ -155,6 +163,7 @@ export type DefineAction<Tx> = <
   KeyInput = SoFar<I>,
   FormerInput = SoFar<Either<I, KeyInput>>,
   ProbeInput = SoFar<Either<I, KeyInput>>,
+  CheckInput = SoFar<Either<I, KeyInput>>,
   PrepareInput = SoFar<Either<I, KeyInput>>,
   ExistsInput = SoFar<Either<I, KeyInput>>,
   LimitInput = SoFar<Either<I, KeyInput>>,
@@ -168,10 +177,11 @@ export type DefineAction<Tx> = <
     D,
     Called,
     T,
-    DeclaredInput<I, KeyInput, PrepareInput>,
+    DeclaredInput<I, KeyInput, PrepareInput, CheckInput>,
     KeyInput,
     FormerInput,
     ProbeInput,
+    CheckInput,
     PrepareInput,
     ExistsInput,
     LimitInput,
@@ -181,13 +191,14 @@ export type DefineAction<Tx> = <
     NoInfer<
       Checked<
         R,
-        DeclaredInput<I, KeyInput, PrepareInput>,
+        DeclaredInput<I, KeyInput, PrepareInput, CheckInput>,
         KeyInput,
         FormerInput,
         ProbeInput,
+        CheckInput,
         PrepareInput,
         ExistsInput,
         LimitInput
       >
     >,
-) => Action<IsMissing<Called> extends true ? DeclaredInput<I, KeyInput, PrepareInput> : Called, R, T>;
+) => Action<IsMissing<Called> extends true ? DeclaredInput<I, KeyInput, PrepareInput, CheckInput> : Called, R, T>;

@@ -4,6 +4,7 @@ import { type KeyFields, type KeyOption, keyFieldNames } from "../core/key-parts
 import { type Limit, type LimitOptions, resolveLimit } from "../core/limit.ts";
 import { type Policy, type PolicyOptions, type ProbeAnswer, resolvePolicy } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";
+import type { Check } from "./check.ts";
 import type { AttemptContext } from "./context.ts";
 import type { Exists } from "./exists.ts";
 import { parsingSchema, type StandardSchema } from "./standard-schema.ts";
@@ -67,6 +68,11 @@ export interface ActionOptions<I, R, D = undefined, Tx = unknown> extends Policy
   readonly free?: readonly (NoInfer<I> extends object ? keyof NoInfer<I> & string : string)[];
   /** "manual": `run` calls ctx.sent() right before the effect. */
   readonly mark?: "auto" | "manual";
+  /**
+   * Runs before the claim, where this call would claim: what it throws was surely not sent, leaves no record, and is thrown to
+   * the caller as it was. Not asked for a repeat, nor by a worker: it was asked when the work was enqueued.
+   */
+  readonly check?: Check<I, Tx>;
   /** Runs before the send mark, so it is safe to run again. Its draft is stored with the mark and handed to `run`. */
   readonly prepare?: (input: I, context: AttemptContext<Tx>) => D | Promise<D>;
   readonly run: (input: I, context: AttemptContext<Tx>, draft: D) => R | Promise<R>;
@@ -95,6 +101,7 @@ export interface Definition {
   readonly free: readonly string[];
   readonly schema: StandardSchema<unknown, unknown> | undefined;
   readonly manual: boolean;
+  readonly check?: Check<unknown> | undefined;
   readonly prepare: ((input: unknown, context: AttemptContext) => unknown) | undefined;
   readonly run: (input: unknown, context: AttemptContext, draft: unknown) => unknown;
   readonly resultId: ((result: unknown) => unknown) | undefined;
@@ -129,7 +136,7 @@ export function runOfContext<R>(
 }
 
 const KNOWN = new Set(
-  "input key formerly inbound free effect keep lease timeout wait doubt retry prepare run resultId mark classify exists limit whenStoreDown".split(
+  "input key formerly inbound free effect keep lease timeout wait doubt retry check prepare run resultId mark classify exists limit whenStoreDown".split(
     " ",
   ),
 );
@@ -164,6 +171,7 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
     free: options.free ?? [],
     schema: parsingSchema(options.input),
     manual: options.mark === "manual",
+    check: options.check as Definition["check"],
     prepare: options.prepare as Definition["prepare"],
     run: options.run as Definition["run"],
     resultId: options.resultId as Definition["resultId"],
@@ -176,7 +184,7 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
 }
 
 function checkShapes<I, R, D>(options: ActionOptions<I, R, D>, where: string): void {
-  const { input, key, free, mark, prepare, classify, inbound, exists, resultId } = options;
+  const { input, key, free, mark, check, prepare, classify, inbound, exists, resultId } = options;
   if (input !== undefined && typeof input?.["~standard"]?.validate !== "function") {
     throw configError(
       `${where}: input is not a Standard Schema. Pass a schema of zod ≥ 3.24, valibot ≥ 1, arktype ≥ 2 or another that has "~standard".`,
@@ -195,6 +203,10 @@ function checkShapes<I, R, D>(options: ActionOptions<I, R, D>, where: string): v
     );
   if (mark !== undefined && mark !== "auto" && mark !== "manual")
     throw configError(`${where}: mark takes "auto" or "manual".`);
+  if (check !== undefined && typeof check !== "function")
+    throw configError(
+      `${where}: check must be a function that throws where the effect must not begin: (input, ctx) => …`,
+    );
   if (prepare !== undefined && typeof prepare !== "function")
     throw configError(`${where}: prepare must be a function.`);
   if (prepare !== undefined && mark === "manual") {

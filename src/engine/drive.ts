@@ -1,6 +1,23 @@
 /** A call on its way to its outcome, and whoever waits for it. */
 import type { Outcome } from "../core/outcome.ts";
+import type { Stored } from "../core/store.ts";
 import type { Flight, Flights } from "./flights.ts";
+
+/** When a call was made, and whether inside an attempt of this instance. */
+export interface Asked {
+  readonly at: number;
+  readonly inside: boolean;
+}
+
+/** What a turn of a call came to: its outcome, or another turn with the record as it is then. */
+export type Turned =
+  | { readonly outcome: Outcome<unknown> }
+  | { readonly stored: Stored | null; readonly fresh: boolean };
+
+/** An outcome as it is. */
+export function asItIs(outcome: Outcome<unknown>): Outcome<unknown> {
+  return outcome;
+}
 
 /** Makes of an outcome what the caller gets. */
 export type Finish<T> = (outcome: Outcome<unknown>) => T;

@@ -172,7 +172,7 @@ class Tally<I> {
         break;
       case "unknown":
         this.#counts.inDoubt += 1;
-        if (this.#doubts.length < this.#keep) this.#doubts.push({ ...trouble, why: outcome.why });
+        if (this.#doubts.length < this.#keep) this.#doubts.push({ ...trouble, why: doubtOf(outcome) });
         break;
       default:
         this.#counts.elsewhere += 1;
@@ -193,6 +193,10 @@ class Tally<I> {
     const [failedInputs, inDoubtInputs] = [this.#failed.sort(byIndex), this.#doubts.sort(byIndex)];
     return { ...this.#counts, complete, failedInputs, inDoubtInputs };
   }
+}
+
+function doubtOf({ why, differs = [] }: Extract<Outcome<unknown>, { readonly status: "unknown" }>): string {
+  return differs.length === 0 ? why : `${why}; this input differs in ${differs.join(", ")}, and was not run`;
 }
 
 /** Lanes pull from one source in turn, and never more than they can run: a stream of any length fits into memory. */

@@ -4,18 +4,20 @@
  */
 import { isStoreDown } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { canCompare, differing } from "../core/fingerprint.ts";
+import { differing } from "../core/fingerprint.ts";
 import { isDone } from "../core/formerly.ts";
-import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
+import type { Absent, Outcome } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { backoffMs, mayResend } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import type { ResendPermit } from "../core/transition.ts";
+import { Answers } from "./answers.ts";
 import { type Call, hasFormer, type Outside, queueAgainOf, rekeyed } from "./call.ts";
+import { stoppedByCheck, stoppedUnrecorded } from "./check.ts";
 import { claimOf } from "./claim.ts";
-import { Drive, type Driven, type Finish } from "./drive.ts";
-import { rememberedError, withCause, withStoredCause } from "./error-memory.ts";
+import { type Asked, asItIs, Drive, type Driven, type Finish, type Turned } from "./drive.ts";
+import { withCause } from "./error-memory.ts";
 import { about, unknownEvent } from "./events.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
@@ -24,8 +26,8 @@ import type { Applied } from "./ledger.ts";
 import { isClaimedBefore } from "./outside.ts";
 import { settleByProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
-import { hasSameBytes, inputToResend } from "./resend-input.ts";
-import { differsFrom } from "./same-input.ts";
+import { hasSameBytes, inputToResend, withStoredInput } from "./resend-input.ts";
+import { isCorrected, type Other } from "./same-input.ts";
 import { swapsOf, turnOf } from "./turn.ts";
 import { runUnguarded } from "./unguarded.ts";
 import { WaitBudget } from "./wait-budget.ts";
@@ -44,11 +46,13 @@ export class Engine {
   readonly services: EngineServices;
   readonly #flights = new Flights();
   readonly #replays = new ReplayCache();
+  readonly #answers: Answers;
   /** The share of repeats among the last calls that had to ask the ledger. */
   #repeats = 0;
 
   constructor(services: EngineServices) {
     this.services = services;
+    this.#answers = new Answers(services, this.#replays);
   }
 
   /** Until nothing is under way any more. What ends may have begun something else meanwhile. */
@@ -85,8 +89,9 @@ export class Engine {
     if (known !== null) {
       const own = rekeyed(call, known.record, known.record);
       // Under a former key the record's own input may have to be compared, and the cache has none: the ledger is asked.
-      if (own === call || this.#differsFrom(own, known.record) === null)
-        return finish(this.#conflictWith(own, known) ?? this.#answer(own, known.record));
+      const other = this.#answers.otherInput(own, known);
+      if (own === call || other === null)
+        return finish(this.#answers.conflictWith(own, other) ?? this.#answers.of(own, known.record));
     }
     return new Promise((resolve, reject) => {
       const drive = new Drive(this.#flights, this.#flights.start(call.key, call.print), { finish, resolve, reject });
@@ -107,16 +112,28 @@ export class Engine {
 
   async #join(call: Call, flight: Flight): Promise<Outcome<unknown>> {
     const differs = differing(flight.fingerprint(), call.print, call.definition.free);
-    if (differs.guarded.length > 0) return this.#conflict(call, differs.guarded);
+    if (differs.guarded.length > 0) return this.#besideOther(call, differs.guarded);
     const { clock } = this.services;
     const startedAt = clock.monotonic();
     const joined = await flight.join(clock, call.waitMs);
     const waitMs = call.waitMs - (clock.monotonic() - startedAt);
     // The flight itself only waited for another process, and ran out of patience before this caller does.
     if (joined?.status === "in_flight" && waitMs > 0) return this.outcome({ ...call, waitMs }, asItIs);
-    if (joined !== null) return this.#joined(call, joined, differs.free);
+    if (joined !== null) return this.#answers.joined(call, joined, differs.free);
     this.services.events.emit({ type: "in_flight", ...about(call) });
     return this.#inFlightNow(call);
+  }
+
+  /** A call of this process is at it with another input: a conflict, unless what is on record is in doubt. */
+  async #besideOther(call: Call, differs: readonly string[]): Promise<Outcome<unknown>> {
+    try {
+      const { call: own, stored } = await this.peek(call);
+      if (this.#answers.otherInput(own, stored)?.meets === "in-doubt")
+        return this.#answers.of(own, (stored as Stored).record);
+    } catch (error) {
+      if (!isStoreDown(error)) throw error;
+    }
+    return this.#answers.conflict(call, differs);
   }
 
   /** Changes how long a record is kept, and nothing else of it. */
@@ -148,11 +165,7 @@ export class Engine {
   }
 
   describe(record: LedgerRecord): Outcome<unknown> | Absent {
-    const outcome = outcomeOfRecord<unknown>(record, this.services.ledger.instant(), {
-      result: (of) => this.services.payloads.load(of, "result"),
-      error: rememberedError,
-    });
-    return withStoredCause(outcome, record);
+    return this.#answers.describe(record);
   }
 
   /** Settles a doubt from the ledger alone, as the sweeper does: with the stored input, and only as the policy allows. */
@@ -185,13 +198,20 @@ export class Engine {
     const record = unguarded.knownOf(asked);
     if (record === null) return runUnguarded(this.services, asFirstRecorded(asked), holder);
     const call = rekeyed(asked, record, record);
-    const differs = this.#differsFrom(call, record);
-    if (differs !== null) return this.#conflict(call, differs);
+    const other = this.#answers.otherInput(call, { record, version: 0 });
+    const conflict = this.#answers.conflictWith(call, other);
+    if (conflict !== null) return conflict;
     const sameBytes = record.state === "unknown" && hasSameBytes(this.services, call, record);
-    const situation = { policy: call.definition.policy, at: ledger.instant(), newRound: true, sameBytes };
+    const situation = {
+      policy: call.definition.policy,
+      at: ledger.instant(),
+      newRound: true,
+      sameBytes,
+      otherInput: other !== null,
+    };
     const step = nextStep(record, situation).do;
     if (step === "claim" || step === "resend") return runUnguarded(this.services, call, holder);
-    return this.#answer(call, record);
+    return this.#answers.of(call, record);
   }
 
   async #flying(call: Call, work: () => Promise<Outcome<unknown>>): Promise<Outcome<unknown>> {
@@ -210,7 +230,7 @@ export class Engine {
       // Here, in the caller's own async context: what runs below may go on in another one.
       const asked = { at: this.services.clock.monotonic(), inside: this.services.underWay.inside };
       if (hasFormer(call)) this.#learn(this.#underFormerKeys(call, this.#budget(call, asked)), drive);
-      else if (call.paced || this.#mostlyRepeats())
+      else if (call.paced || call.definition.check !== undefined || this.#mostlyRepeats())
         this.#learn(this.#lookFirst(call, this.#budget(call, asked)), drive);
       else if (call.definition.policy.failOpen)
         this.#learn(this.#turns(call, null, true, this.#budget(call, asked)), drive);
@@ -223,6 +243,8 @@ export class Engine {
   /** Before anything is claimed, all keys of the intent lead to one record: processes with the old definition hold that one. */
   async #underFormerKeys(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
     const swaps = aliasSwapsOf(this.services.ledger);
+    const stopped = await stoppedUnrecorded(this.services, call);
+    if (stopped !== null) return stopped;
     let located: Located;
     try {
       located = await locate(swaps, call);
@@ -297,7 +319,9 @@ export class Engine {
     }
     // The plain way of a repeat.
     if (seen !== null && isDone(seen.record, this.services.ledger.instant().now))
-      return this.#conflictWith(call, seen) ?? this.#answer(call, seen.record);
+      return (
+        this.#answers.conflictWith(call, this.#answers.otherInput(call, seen)) ?? this.#answers.of(call, seen.record)
+      );
     return this.#turns(call, seen, !call.paced, budget);
   }
 
@@ -330,14 +354,17 @@ export class Engine {
     for (let turn = 0; turn < MAX_TURNS; turn += 1) {
       const moved = whereItIs(this.services.ledger, call, stored, turn);
       if (moved !== null) ({ call, stored } = await moved);
-      const conflict = this.#conflictWith(call, stored);
+      const other = this.#answers.otherInput(call, stored);
+      const conflict = this.#answers.conflictWith(call, other);
       if (conflict !== null) return conflict;
-      if (settling && stored && stored.record.state !== "unknown") return this.#answer(call, stored.record);
+      // The tries so far were another input's.
+      if (turn === 0 && other?.meets === "new-round") fresh = true;
+      if (settling && stored && stored.record.state !== "unknown") return this.#answers.of(call, stored.record);
       if (stored !== null && call.outside !== undefined && (await isClaimedBefore(this.services, call, stored)))
         return this.describe(stored.record) as Outcome<unknown>;
       if (turn > 0 && stored !== null && (budget.closed || call.outside?.gone()))
-        return this.#answer(call, stored.record);
-      const turned = await this.#turn(call, stored, fresh, budget);
+        return this.#answers.of(call, stored.record);
+      const turned = await this.#turn(call, stored, { fresh, other }, budget);
       if ("outcome" in turned) return turned.outcome;
       stored = turned.stored;
       fresh = turned.fresh;
@@ -357,7 +384,7 @@ export class Engine {
     return this.#repeats > MOSTLY_REPEATS;
   }
 
-  async #turn(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
+  async #turn(call: Call, stored: Stored | null, { fresh, other }: Standing, budget: WaitBudget): Promise<Turned> {
     const at = this.services.ledger.instant();
     const inDoubt = stored?.record.state === "unknown" ? stored.record : null;
     const sameBytes = inDoubt !== null && hasSameBytes(this.services, call, inDoubt);
@@ -366,15 +393,16 @@ export class Engine {
       at,
       newRound: fresh,
       paced: call.paced === true,
+      otherInput: other !== null,
       sameBytes,
     });
     switch (step.do) {
       case "answer":
-        return { outcome: this.#answer(call, (stored as Stored).record) };
+        return { outcome: this.#answers.of(call, (stored as Stored).record) };
       case "claim":
         return this.#claim(call, stored, fresh, budget);
       case "take-turn":
-        return this.#takeTurn(call, stored as Stored, fresh, budget);
+        return this.#takeTurn(call, stored as Stored, { fresh, other }, budget);
       case "resend":
         return this.#resend(call, stored as Stored, step.permit, fresh, budget);
       case "lapse": {
@@ -383,33 +411,39 @@ export class Engine {
         return { stored: applied.stored, fresh };
       }
       case "probe":
-        return this.#probe(call, stored as Stored, step.quietForMs, fresh);
+        return this.#probe(call, stored as Stored, step.quietForMs, { fresh, other });
       case "wait-for-holder":
         if (!(await budget.change(this.services.ledger, call.key)))
-          return { outcome: this.#answer(call, (stored as Stored).record) };
+          return { outcome: this.#answers.of(call, (stored as Stored).record) };
         return { stored: await this.services.ledger.read(call.key), fresh };
       case "wait":
-        if (!(await budget.pause(step.ms))) return { outcome: this.#answer(call, (stored as Stored).record) };
+        if (!(await budget.pause(step.ms))) return { outcome: this.#answers.of(call, (stored as Stored).record) };
         return { stored: await this.services.ledger.read(call.key), fresh };
     }
   }
 
   /** A record of an order begins when nothing stands before it, whoever begins it. Until then it is a worker's. */
-  async #takeTurn(call: Call, seen: Stored, fresh: boolean, budget: WaitBudget): Promise<Turned> {
+  async #takeTurn(call: Call, seen: Stored, { fresh, other }: Standing, budget: WaitBudget): Promise<Turned> {
     const { ledger, payloads } = this.services;
     if (seen.record.state === "failed") {
-      if (!fresh) return { outcome: this.#answer(call, seen.record) };
+      if (!fresh && other === null) return { outcome: this.#answers.of(call, seen.record) };
+      const stopped = await stoppedByCheck(this.services, call);
+      if (stopped !== null) return { outcome: stopped };
       // A dead letter of an order goes back into it, at the end.
-      const applied = await ledger.apply(seen, (current) => queueAgainOf(call, current, payloads, ledger.instant()));
+      const applied = await ledger.apply(seen, (current) =>
+        queueAgainOf(call, current, payloads, ledger.instant(), isCorrected(call, current, ledger.instant())),
+      );
       return { stored: applied.stored, fresh: false };
     }
     const { stored, before } = await turnOf(swapsOf(ledger), seen);
     if (stored === null || before === null) return this.#claim(call, stored, fresh, budget);
-    if (!(await budget.change(ledger, before.key))) return { outcome: this.#answer(call, stored.record) };
+    if (!(await budget.change(ledger, before.key))) return { outcome: this.#answers.of(call, stored.record) };
     return { stored: await ledger.read(call.key), fresh };
   }
 
   async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
+    const stopped = await stoppedByCheck(this.services, call);
+    if (stopped !== null) return { outcome: stopped };
     const holder = call.outside?.holder ?? this.services.newHolder();
     try {
       const applied = await this.#applyClaim(call, stored, fresh, holder);
@@ -428,7 +462,7 @@ export class Engine {
     // Leased and lost before its turn came: it may be in doubt while others before it are still under way.
     const before = stored.record.terms?.line === undefined ? null : (await turnOf(swapsOf(ledger), stored)).before;
     if (before !== null) {
-      if (!(await budget.change(ledger, before.key))) return { outcome: this.#answer(call, stored.record) };
+      if (!(await budget.change(ledger, before.key))) return { outcome: this.#answers.of(call, stored.record) };
       return { stored: await ledger.read(call.key), fresh };
     }
     const applied = await ledger.apply(stored, {
@@ -463,8 +497,10 @@ export class Engine {
         return { stored: end.stored, fresh: false };
       case "failed": {
         const pauseMs = end.retryAt === null ? null : end.retryAt - this.services.ledger.instant().now;
-        if (pauseMs !== null && (await budget.pause(pauseMs))) return { stored: end.stored, fresh: false };
-        const { error, final, retryAt } = end;
+        if (pauseMs !== null && !call.atOnce && (await budget.pause(pauseMs)))
+          return { stored: end.stored, fresh: false };
+        const { error, final } = end;
+        const retryAt = call.atOnce && (pauseMs ?? 0) <= 0 ? null : end.retryAt;
         return { outcome: { status: "failed", key: call.key, error, final, ...(retryAt !== null && { retryAt }) } };
       }
       case "unknown": {
@@ -477,31 +513,12 @@ export class Engine {
     }
   }
 
-  async #probe(call: Call, stored: Stored, quietForMs: number, fresh: boolean): Promise<Turned> {
-    const applied = await settleByProbe(this.services, call, stored, { quietForMs, fresh });
-    if (applied === null) return { outcome: this.#answer(call, stored.record) };
+  /** About what may have been sent: with another input than this call's, where that differs. */
+  async #probe(call: Call, stored: Stored, quietForMs: number, { fresh, other }: Standing): Promise<Turned> {
+    const about = other === null ? call : await withStoredInput(this.services, call, stored.record);
+    const applied = about && (await settleByProbe(this.services, about, stored, { quietForMs, fresh }));
+    if (applied === null) return { outcome: this.#answers.of(call, stored.record) };
     return { stored: applied.stored, fresh };
-  }
-
-  #answer(call: Call, record: LedgerRecord): Outcome<unknown> {
-    const outcome = this.describe(record) as Outcome<unknown>;
-    const { events, unguarded } = this.services;
-    if (call.definition.policy.failOpen) unguarded.settled(record);
-    if (outcome.status === "done") {
-      this.#replays.put({ record, version: 0 }, call.calledAs);
-      events.emit({ type: "replayed", ...about(call), attempt: record.attempt });
-      if (!canCompare(record.fingerprint, call.print)) return outcome;
-      const { free } = differing(record.fingerprint, call.print, call.definition.free);
-      return free.length > 0 ? { ...outcome, differs: free } : outcome;
-    }
-    if (outcome.status === "in_flight") events.emit({ type: "in_flight", ...about(call) });
-    return outcome;
-  }
-
-  #joined(call: Call, outcome: Outcome<unknown>, freeDiffers: readonly string[]): Outcome<unknown> {
-    if (outcome.status !== "done") return outcome;
-    this.services.events.emit({ type: "replayed", ...about(call), attempt: outcome.attempt });
-    return { ...outcome, replayed: true, ...(freeDiffers.length > 0 && { differs: freeDiffers }) };
   }
 
   async #inFlightNow(call: Call): Promise<Outcome<unknown>> {
@@ -511,31 +528,10 @@ export class Engine {
     const { now } = this.services.ledger.instant();
     return { status: "in_flight", key: call.key, since: now, until: now + call.definition.policy.leaseMs };
   }
-
-  #conflictWith(call: Call, stored: Stored | null): Outcome<unknown> | null {
-    const differs = stored === null ? null : this.#differsFrom(call, stored.record);
-    return differs === null ? null : this.#conflict(call, differs);
-  }
-
-  #differsFrom(call: Call, record: LedgerRecord): readonly string[] | null {
-    return differsFrom(call, record, this.services.ledger.instant().now);
-  }
-
-  #conflict(call: Call, differs: readonly string[]): Outcome<unknown> {
-    this.services.events.emit({ type: "conflict", ...about(call), differs });
-    return { status: "conflict", key: call.key, differs };
-  }
 }
 
-/** An outcome as it is. */
-export function asItIs(outcome: Outcome<unknown>): Outcome<unknown> {
-  return outcome;
+/** Whether the call begins a round of tries, and in what its input differs from the one on record. */
+interface Standing {
+  readonly fresh: boolean;
+  readonly other: Other | null;
 }
-
-/** When a call was made, and whether inside an attempt of this instance. */
-interface Asked {
-  readonly at: number;
-  readonly inside: boolean;
-}
-
-type Turned = { readonly outcome: Outcome<unknown> } | { readonly stored: Stored | null; readonly fresh: boolean };

@@ -1,6 +1,6 @@
 /** Thousands at once: a statement for hundreds of intents, inside the caller's transaction or out of it. */
 import { configError } from "../core/errors.ts";
-import type { Put, PutResult, TransactionView } from "../core/store.ts";
+import type { Put, PutResult, Stored, TransactionView } from "../core/store.ts";
 import type { Call } from "./call.ts";
 import { Coalescer } from "./coalescer.ts";
 import type { Enqueued } from "./enqueue.ts";
@@ -52,9 +52,15 @@ export function sharingStatements(view: TransactionView): TransactionView {
     // After an error the transaction is over, for all of them.
     splittable: () => false,
   });
+  const reads = new Coalescer<string, Stored | null>({
+    flush: (keys) => inTurn(() => view.read(keys)),
+    maxBatch: TOGETHER,
+    maxInFlight: 1,
+    splittable: () => false,
+  });
   return {
     ...view,
-    read: (keys) => inTurn(() => view.read(keys)),
+    read: (keys) => Promise.all(keys.map((key) => reads.submit(key, key))),
     write: (puts) => Promise.all(puts.map((put) => writes.submit(put.record.key, put))),
   };
 }

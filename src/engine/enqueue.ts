@@ -1,22 +1,23 @@
 /** The outbox's front door: an intent is recorded, in the caller's transaction if one is given, for a worker to run. */
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
-import { differing } from "../core/fingerprint.ts";
 import { aliasTarget } from "../core/formerly.ts";
 import { isSettled } from "../core/order.ts";
-import { errorForOutcome } from "../core/outcome.ts";
-import { expired, type LedgerRecord, type State, type WorkTerms } from "../core/record.ts";
+import { errorForOutcome, type Outcome } from "../core/outcome.ts";
+import type { LedgerRecord, State, WorkTerms } from "../core/record.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored, TransactionView } from "../core/store.ts";
 import { type Intent, type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, type CallDefaults, type CallOptions, intentOf } from "./call.ts";
+import { stoppedByCheck } from "./check.ts";
 import { sleep } from "./clock.ts";
 import type { Engine } from "./engine.ts";
 import { inputDoesNotFit, requireStorableInput } from "./enqueued-input.ts";
 import { by } from "./events.ts";
-import { aliasSwapsOf, aliasSwapsWithin, follow, locate } from "./formerly.ts";
+import { aliasSwapsOf, aliasSwapsWithin, follow, locate, peek } from "./formerly.ts";
 import type { Applied } from "./ledger.ts";
 import { insertInLine, type KnownNote, lineKey, place } from "./line.ts";
+import { type Other, otherInputOf, withDiffers } from "./same-input.ts";
 import { swapsOf, swapsWithin } from "./turn.ts";
 
 export interface EnqueueOptions extends Omit<CallOptions, "wait"> {
@@ -129,6 +130,29 @@ export async function enqueue(
   }
 }
 
+/** Only what this call would queue is checked, before it is recorded. Null: nothing stands against it. */
+export async function stoppedEnqueue(
+  engine: Engine,
+  asked: Call,
+  terms: Terms,
+  {
+    view,
+    secret,
+    tx,
+  }: { readonly view: TransactionView | null; readonly secret: CallDefaults["secret"]; readonly tx: unknown },
+): Promise<Outcome<unknown> | null> {
+  if (asked.definition.check === undefined) return null;
+  await requireStorableInput(asked, secret);
+  const { ledger, newHolder } = engine.services;
+  const { call, stored } = await peek(view === null ? aliasSwapsOf(ledger) : aliasSwapsWithin(ledger, view), asked);
+  const current = stored?.record ?? null;
+  const holder = newHolder();
+  const event = enqueueOf(engine, call, terms, { line: undefined, holder })(current);
+  const change = event === null ? null : transition(current, event, ledger.instant());
+  const queues = change?.ok === true && change.record.state === "pending" && change.record.holder === holder;
+  return queues ? stoppedByCheck(engine.services, call, tx) : null;
+}
+
 // An alias that leads to another one is followed in one step. More of them come about only while others write them.
 const MOST_HOPS = 8;
 
@@ -142,7 +166,8 @@ interface Enqueuer {
 function enqueueOf(engine: Engine, call: Call, terms: Terms, { line, holder }: Enqueuer): Source {
   const { payloads, ledger } = engine.services;
   return (current) => {
-    if (current !== null && conflictOf(engine, call, current) !== null) return null;
+    const other = current === null ? null : otherInputIn(engine, call, current);
+    if (other !== null && other.meets !== "new-round") return null;
     const { now } = ledger.instant();
     // Followed, and not changed: an alias is kept as long as its record, not as long as this call asks for.
     if (aliasTarget(current, now) !== null) return null;
@@ -150,7 +175,8 @@ function enqueueOf(engine: Engine, call: Call, terms: Terms, { line, holder }: E
     const intent = intentOf(call, current, payloads);
     if (intent.input !== null && "omitted" in intent.input) throw inputDoesNotFit(call, intent.input.omitted);
     const work = workTerms(terms, dueAt, line);
-    return { type: "enqueue", holder, intent: knownUntil(intent, work?.notAfter), dueAt, terms: work };
+    const otherInput = other !== null;
+    return { type: "enqueue", holder, intent: knownUntil(intent, work?.notAfter), dueAt, terms: work, otherInput };
   };
 }
 
@@ -283,13 +309,9 @@ async function applyWithin(engine: Engine, view: TransactionView, source: Source
   return { ok: false, refusal: "exists", stored };
 }
 
-/** The guarded fields that make the record another input's; what surely never happened may be corrected. */
-function conflictOf(engine: Engine, call: Call, record: LedgerRecord): readonly string[] | null {
-  const { now } = engine.services.ledger.instant();
-  if (expired(record, now) || aliasTarget(record, now) !== null) return null;
-  if (record.state === "failed" && !record.final) return null;
-  const { guarded } = differing(record.fingerprint, call.print, call.definition.free);
-  return guarded.length === 0 ? null : guarded;
+function otherInputIn(engine: Engine, call: Call, record: LedgerRecord): Other | null {
+  const at = engine.services.ledger.instant();
+  return aliasTarget(record, at.now) === null ? otherInputOf(call, record, at) : null;
 }
 
 function answer(
@@ -309,8 +331,12 @@ function answer(
       { key },
     );
   }
-  const differs = applied.ok ? null : conflictOf(engine, call, record);
-  if (differs !== null) {
+  const other = applied.ok ? null : otherInputIn(engine, call, record);
+  // Not queued, and not what the caller may take for queued: it is told, as a call would be.
+  if (other?.meets === "in-doubt")
+    throw errorForOutcome(withDiffers(engine.describe(record) as Outcome<unknown>, other), definition.name);
+  if (other?.meets === "conflict") {
+    const { differs } = other;
     if (inTransaction) events.emit({ ...seen, what: "conflict" });
     else events.emit({ type: "conflict", action: definition.name, key, ...by(call), differs });
     throw errorForOutcome({ status: "conflict", key, differs }, definition.name);

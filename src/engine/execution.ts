@@ -401,7 +401,9 @@ class Execution implements Watcher<unknown>, Applying {
   #notSent(error: unknown, retryAfterMs: number | null): Promise<End> {
     const { ledger, random } = this.#services;
     const { now } = ledger.instant();
-    const { at, ...next } = nextTry(this.#call.definition.policy, this.#record, { now, retryAfterMs, random });
+    // Where the caller decides about the next try there is no pause but the provider's own.
+    const chance = this.#call.atOnce ? NO_PAUSE : random;
+    const { at, ...next } = nextTry(this.#call.definition.policy, this.#record, { now, retryAfterMs, random: chance });
     return this.#settleFailed(error, { retryAt: at, final: false, ...next });
   }
 
@@ -514,6 +516,8 @@ class Execution implements Watcher<unknown>, Applying {
     );
   }
 }
+
+const NO_PAUSE = () => 0;
 
 /** Without `mark: "manual"` the claim was the mark. */
 async function marked(): Promise<void> {}

@@ -11,6 +11,7 @@ import {
   type NamedKey,
   type Place,
 } from "../core/formerly.ts";
+import { otherInputMeets } from "../core/other-input.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Put, PutResult, Stored, TransactionView } from "../core/store.ts";
 import { type Call, hasFormer, rekeyed } from "./call.ts";
@@ -80,9 +81,9 @@ export async function locate(swaps: AliasSwaps, call: Call, { holding = null }: 
   );
 }
 
-/** The fields that make the record another input's; none: it is this one's, or may be. */
+/** The fields that make the record another input's; none: it is this one's, or may become it. */
 export function otherFields({ call, stored }: Located, at: Instant): readonly string[] {
-  if (stored === null || mayBeReplaced(stored.record, at)) return [];
+  if (stored === null || otherInputMeets(stored.record, at) === "new-round") return [];
   const { fingerprint } = stored.record;
   return canCompare(fingerprint, call.print) ? differing(fingerprint, call.print, call.definition.free).guarded : [];
 }

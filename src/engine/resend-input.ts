@@ -44,3 +44,17 @@ export async function originalInput({ payloads }: Services, call: Call, record: 
   const { schema, name } = call.definition;
   return schema === undefined ? given : parseInput(schema, given, name);
 }
+
+/** The same call with the input of an attempt in doubt, to ask about it; null: that input cannot be had here. */
+export async function withStoredInput({ payloads }: Services, call: Call, record: LedgerRecord): Promise<Call | null> {
+  const { schema, name } = call.definition;
+  if (record.input === null) return null;
+  const { value, omitted } = payloads.load(record, "input");
+  if (omitted !== undefined) return null;
+  try {
+    return { ...call, given: value, input: schema === undefined ? value : await parseInput(schema, value, name) };
+  } catch {
+    // The schema has changed since: the doubt is left to a person.
+    return null;
+  }
+}

@@ -1,5 +1,5 @@
 /** What is wrong with what `run` returned, said once per action. */
-import { type ReturnedError, returnedError } from "../core/returned-error.ts";
+import { namedError, type ReturnedError, returnedError } from "../core/returned-error.ts";
 import type { Definition } from "./definition.ts";
 import type { Warnings } from "./events.ts";
 import { losesMeaningAsJson } from "./payloads.ts";
@@ -12,13 +12,29 @@ export function failureIn(
 ): ReturnedError | null {
   // A tool's guard has read the answer already, by the tool's own options.
   const failure = writtenAs === "tool" ? null : returnedError(value);
-  if (failure !== "unclear") return failure;
-  warnings.warn(
-    "RESULT_IS_ERROR",
-    action,
-    `action ${action}: run returned { error } with an error in it, and that is stored as done. If it means a failure, check it in run: \`if (error) throw error\`. If not, return the data alone.`,
-  );
+  if (failure !== "unclear" && failure !== null) return failure;
+  const shape = writtenAs !== "tool" || isUnjudged(value) ? namedError(value) : null;
+  if (shape !== null) warnings.warn("RESULT_IS_ERROR", action, errorAsResult(action, shape, writtenAs));
   return null;
+}
+
+function errorAsResult(action: string, shape: string, writtenAs: Definition["writtenAs"]): string {
+  const recorded = `returned ${shape}, and that is recorded as done: a repeat gets it back, and nothing is run again`;
+  const thrown = "If it means that nothing was done, throw it: `throw refused(error)`";
+  return writtenAs === "tool"
+    ? `tool ${action}: it ${recorded}. ${thrown}; or give the tool \`errors: "not-done"\`. If it is a result like any other: \`errors: "answer"\`.`
+    : `action ${action}: run ${recorded}. ${thrown}; or \`throw error\`, where the rules are to judge it. If it is no failure, return the data alone.`;
+}
+
+// Answers of tools that name an error, where the tool's options do not say what its errors mean.
+const unjudged = new WeakSet<object>();
+
+export function leaveUnjudged(value: unknown): void {
+  if (typeof value === "object" && value !== null) unjudged.add(value);
+}
+
+function isUnjudged(value: unknown): boolean {
+  return typeof value === "object" && value !== null && unjudged.has(value);
 }
 
 export function warnOfOddResult(warnings: Warnings, action: string, value: unknown): void {

@@ -1,16 +1,33 @@
-/** Whether a call's input is the one that a record is about. */
+/** Whether a call's input is the one that a record is about, and what follows where it is another. The rule is core's. */
 import { canCompare, differing } from "../core/fingerprint.ts";
-import { expired, type LedgerRecord } from "../core/record.ts";
+import { type OtherInput, otherInputMeets } from "../core/other-input.ts";
+import type { Outcome } from "../core/outcome.ts";
+import { expired, type Instant, type LedgerRecord } from "../core/record.ts";
 import type { Call } from "./call.ts";
 
-/** The guarded fields that make the record another input's; null: it is the call's to go on with. */
-export function differsFrom(call: Call, record: LedgerRecord, now: number): readonly string[] | null {
-  if (expired(record, now)) return null;
-  if (!canCompare(record.fingerprint, call.print) && isSafeUncompared(record, call)) return null;
+export interface Other {
+  /** The guarded fields that differ. */
+  readonly differs: readonly string[];
+  readonly meets: OtherInput;
+}
+
+/** Null: the record is about this input, or guards nothing any more. Throws where the two must be compared, and cannot be. */
+export function otherInputOf(call: Call, record: LedgerRecord, at: Instant): Other | null {
+  if (expired(record, at.now)) return null;
+  if (!canCompare(record.fingerprint, call.print) && isReplacedByAny(record)) return null;
   const { guarded } = differing(record.fingerprint, call.print, call.definition.free);
-  // Known not to have happened, and nobody is at it: the corrected input may go ahead.
-  if (guarded.length === 0 || (record.state === "failed" && !record.final)) return null;
-  return guarded;
+  return guarded.length === 0 ? null : { differs: guarded, meets: otherInputMeets(record, at) };
+}
+
+/** Known not to have happened, refused or not by its input: every call goes on with its own. */
+function isReplacedByAny({ state, final, queued }: LedgerRecord): boolean {
+  return (state === "failed" && !final) || (state === "pending" && !queued);
+}
+
+/** The same for a call that runs nothing on a record which it cannot compare, and shows nothing of it. */
+export function otherInputIfKnown(call: Call, record: LedgerRecord, at: Instant): Other | null {
+  if (!canCompare(record.fingerprint, call.print) && isSafeUncompared(record, call)) return null;
+  return otherInputOf(call, record, at);
 }
 
 /**
@@ -20,4 +37,14 @@ export function differsFrom(call: Call, record: LedgerRecord, now: number): read
 function isSafeUncompared({ state, result }: LedgerRecord, { definition }: Call): boolean {
   if (state === "confirmed") return result !== null && !("json" in result);
   return (state === "sent" || state === "unknown") && definition.policy.doubt.kind !== "retry";
+}
+
+/** The call begins a new round on what is known not to have happened with the input on record. */
+export function isCorrected(call: Call, record: LedgerRecord | null, at: Instant): boolean {
+  return record !== null && otherInputIfKnown(call, record, at)?.meets === "new-round";
+}
+
+/** A doubt says in which fields the call differs from what may have been sent. */
+export function withDiffers(outcome: Outcome<unknown>, other: Other | null): Outcome<unknown> {
+  return outcome.status === "unknown" && other !== null ? { ...outcome, differs: other.differs } : outcome;
 }

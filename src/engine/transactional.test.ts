@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { type Nevertwice, nevertwice, notSent } from "nevertwice";
+import { type Nevertwice, nevertwice, notSent, refused } from "nevertwice";
 import { type SqliteHandle, sqliteStore } from "nevertwice/sqlite";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { DatabaseSync } from "../../test/support/database-sync.ts";
@@ -73,6 +73,36 @@ describe.each(["own-file", "same-handle"] as const)("tx: the caller's own transa
     expect(await transaction(db, () => place.attempt({ id: 1 }, { tx: db }))).toMatchObject({ replayed: true });
     expect(await place.attempt({ id: 1 })).toMatchObject({ status: "done", replayed: true });
     expect(orders()).toEqual([1]);
+  });
+
+  it("O4: check runs before the claim, with the transaction in its context; what it or refused() throws leaves no record", async () => {
+    const { db, nt, orders, insert } = shop(connection);
+    const sold = new Error("sold out");
+    const got: unknown[] = [];
+    const place = nt.action("place_order", {
+      key: ["id"],
+      check: ({ id }: Order, ctx) => {
+        got.push(ctx.tx);
+        if (id === 1) throw sold;
+      },
+      run: async ({ id }: Order) => {
+        insert(id);
+        if (id === 2) throw refused(sold);
+        return id;
+      },
+    });
+    await transaction(db, async () => {
+      await expect(place({ id: 1 }, { tx: db })).rejects.toBe(sold);
+      await expect(place.enqueue({ id: 1 }, { tx: db })).rejects.toBe(sold);
+      await expect(place({ id: 2 }, { tx: db })).rejects.toBe(sold);
+      expect(await place({ id: 3 }, { tx: db })).toBe(3);
+      expect(await place.attempt({ id: 3 }, { tx: db })).toMatchObject({ replayed: true });
+      await place.enqueueMany([{ id: 4 }, { id: 5 }], { tx: db });
+    });
+    expect(orders()).toEqual([3]);
+    expect(got).toEqual([db, db, db, db, db, db]);
+    for (const id of [1, 2]) expect(await place.status({ id })).toMatchObject({ status: "absent" });
+    expect(await place.status({ id: 4 })).toMatchObject({ status: "queued" });
   });
 
   it("F35: rollback: no row, no record, and the next call runs", async () => {

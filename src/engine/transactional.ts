@@ -5,7 +5,7 @@
  * What is read and written here may yet be rolled back. So it goes to the caller alone: into no cache, to nobody who
  * waits for the same intent, and into no event but `in_transaction`, which says so.
  */
-import { configError, NevertwiceError } from "../core/errors.ts";
+import { configError, NevertwiceError, unmarked } from "../core/errors.ts";
 import { differing } from "../core/fingerprint.ts";
 import { aliasTarget } from "../core/formerly.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
@@ -15,6 +15,7 @@ import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored, TransactionalStore, TransactionView } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, intentOf, queueAgainOf } from "./call.ts";
+import { stoppedByCheck } from "./check.ts";
 import { contextOf, runAs } from "./context.ts";
 import type { Engine } from "./engine.ts";
 import { by } from "./events.ts";
@@ -23,6 +24,7 @@ import { aliasSwapsWithin, follow, followKey, locate } from "./formerly.ts";
 import type { Target } from "./operate.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { failureIn } from "./result-warnings.ts";
+import { otherInputOf, withDiffers } from "./same-input.ts";
 import { swapsWithin, type Turn, turnOf } from "./turn.ts";
 
 export function runInTransaction(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
@@ -40,6 +42,8 @@ async function runWithin(engine: Engine, asked: Call, tx: unknown): Promise<Outc
       : await locate(swaps, asked);
   const standing = standingOutcome(engine, call, stored);
   if (standing !== null) return standing;
+  const stopped = await stoppedByCheck(engine.services, call, tx);
+  if (stopped !== null) return stopped;
   const all = view.atomically ?? (<T>(work: () => Promise<T>) => work());
   const once = (effect: Effect) =>
     all(async () => {
@@ -59,7 +63,7 @@ async function runWithin(engine: Engine, asked: Call, tx: unknown): Promise<Outc
     }
     if (error instanceof NevertwiceError) throw error;
     // The savepoint took claim and effect back: surely not done, and nothing left to remember it by.
-    return { status: "failed", key: call.key, error, final: false };
+    return { status: "failed", key: call.key, error: unmarked(error), final: false };
   }
 }
 
@@ -115,22 +119,25 @@ function standingOutcome(engine: Engine, call: Call, stored: Stored | null): Out
   const { definition, print, key } = call;
   const { ledger, events } = engine.services;
   if (stored === null) return null;
+  const at = ledger.instant();
+  const other = otherInputOf(call, stored.record, at);
+  if (other?.meets === "conflict") {
+    events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "conflict" });
+    return { status: "conflict", key, differs: other.differs };
+  }
   const step = nextStep(stored.record, {
     policy: definition.policy,
-    at: ledger.instant(),
+    at,
     newRound: true,
+    otherInput: other !== null,
     sameBytes: false,
   });
   if (step.do === "claim" || step.do === "take-turn") return null;
-  const differs = differing(stored.record.fingerprint, print, definition.free);
-  if (differs.guarded.length > 0) {
-    events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "conflict" });
-    return { status: "conflict", key, differs: differs.guarded };
-  }
   const outcome = engine.describe(stored.record) as Outcome<unknown>;
-  if (outcome.status !== "done") return outcome;
+  if (outcome.status !== "done") return withDiffers(outcome, other);
   events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "replayed" });
-  return differs.free.length > 0 ? { ...outcome, differs: differs.free } : outcome;
+  const { free } = differing(stored.record.fingerprint, print, definition.free);
+  return free.length > 0 ? { ...outcome, differs: free } : outcome;
 }
 
 /** What belongs to an order begins here only when nothing stands before it; otherwise it is left to a worker. */
@@ -139,7 +146,8 @@ async function takeTurn(engine: Engine, call: Call, view: TransactionView, seen:
   if (seen.record.terms?.line === undefined || expired(seen.record, ledger.instant().now)) return null;
   let stored = seen;
   if (seen.record.state === "failed") {
-    const event = queueAgainOf(call, seen.record, payloads, ledger.instant());
+    const at = ledger.instant();
+    const event = queueAgainOf(call, seen.record, payloads, at, otherInputOf(call, seen.record, at) !== null);
     if (event !== null) stored = await swap(engine, view, seen, event);
   }
   return turnOf(swapsWithin(ledger, view), stored);
@@ -161,6 +169,7 @@ async function claimRunConfirm(
     holder: newHolder(),
     leaseMs: definition.policy.leaseMs,
     newRound: true,
+    otherInput: stored !== null && otherInputOf(call, stored.record, engine.services.ledger.instant()) !== null,
     ...(stored?.record.terms?.place !== undefined && { place: stored.record.terms.place }),
   });
   const { clock } = engine.services;

@@ -15,7 +15,7 @@ import type { Applied, Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
 import type { ProviderIds } from "./provider-ids.ts";
 import { hasSameId } from "./same-effect.ts";
-import { differsFrom } from "./same-input.ts";
+import { otherInputIfKnown } from "./same-input.ts";
 import type { Untold } from "./untold.ts";
 
 type Ran = Extract<LedgerEvent, { readonly type: "ran-unguarded" }>;
@@ -157,7 +157,9 @@ export class UnguardedRuns {
     const seen: { doubtful: boolean; differs: readonly string[] | null } = { doubtful: false, differs: null };
     const applied = await this.#apply(run, (current) => {
       seen.doubtful = mayHaveHappened(current) && current?.holder !== record.holder;
-      seen.differs = current === null ? null : differsFrom(call, current, ledger.instant().now);
+      const other = current === null ? null : otherInputIfKnown(call, current, ledger.instant());
+      // What is known not to have happened is corrected by what was run.
+      seen.differs = other === null || other.meets === "new-round" ? null : other.differs;
     });
     if (record.state === "failed") return;
     // What was on record was meant with another input, and is not going to be run.

@@ -4,6 +4,7 @@ import type { LedgerRecord } from "../core/record.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { type Call, intentOf } from "./call.ts";
+import { stoppedByCheck } from "./check.ts";
 import { contextOf, runAs } from "./context.ts";
 import { withCause } from "./error-memory.ts";
 import { about } from "./events.ts";
@@ -12,6 +13,7 @@ import { runOrExists } from "./exists.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { requestsOf, watchRequests } from "./requests-seen.ts";
 import { failureIn } from "./result-warnings.ts";
+import { otherInputIfKnown } from "./same-input.ts";
 import { verdictOn } from "./verdict.ts";
 
 /** `requests`: that it made to others before it failed. `unsent`: it failed before the effect could begin. */
@@ -22,6 +24,10 @@ type Ended =
 /** `holder`: of the claim that got no answer. It may have been written all the same. */
 export async function runUnguarded(services: ExecutionServices, call: Call, holder: string): Promise<Outcome<unknown>> {
   const { events, ledger, unguarded } = services;
+  // A doubt that is run again is not asked about: it may have happened already.
+  const isChecked = call.checking !== undefined && unguarded.recordOf(call.key)?.state !== "unknown";
+  const stopped = isChecked ? await stoppedByCheck(services, call) : null;
+  if (stopped !== null) return stopped;
   const record = claimed(services, call, unguarded.recordOf(call.key)?.holder ?? holder);
   unguarded.remember({ call, record, claimed: false });
   events.emit({ type: "bypassed", ...about(call) });
@@ -38,7 +44,8 @@ function claimed({ ledger, payloads, unguarded }: ExecutionServices, call: Call,
   const { leaseMs } = call.definition.policy;
   const before = unguarded.recordOf(call.key);
   const taking = { holder, leaseMs, newRound: true } as const;
-  const claim = { type: "claim", intent: intentOf(call, before, payloads), to: "sent", ...taking } as const;
+  const otherInput = before !== null && otherInputIfKnown(call, before, ledger.instant()) !== null;
+  const claim = { type: "claim", intent: intentOf(call, before, payloads), to: "sent", otherInput, ...taking } as const;
   const again = { type: "resend", permit: { because: "asked-for" }, ...taking } as const;
   const change = transition(before, before?.state === "unknown" ? again : claim, ledger.instant());
   if (change.ok) return change.record;

@@ -17,6 +17,6 @@ export function begin<A extends unknown[], T>(
   }
 }
 
-export function timeoutError(phase: "prepare" | "run", timeoutMs: number): Error {
+export function timeoutError(phase: "check" | "prepare" | "run", timeoutMs: number): Error {
   return new DOMException(`${phase} took longer than ${formatDuration(timeoutMs)}.`, "TimeoutError");
 }

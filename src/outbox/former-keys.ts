@@ -1,4 +1,5 @@
 /** K10: queued work whose intent may have a record under another key: by an earlier definition, or by whoever knows no former keys. */
+import { otherInputMeets } from "../core/other-input.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { leaseAlive } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
@@ -41,7 +42,8 @@ export async function elsewhere(
   const governs = located.stored?.record;
   if (governs === undefined || governs.key === record.key) return null;
   const differs = otherFields(located, ledger.instant());
-  if (differs.length > 0) {
+  // In doubt, it is waited for: once settled as not done, this one may run.
+  if (differs.length > 0 && otherInputMeets(governs, ledger.instant()) === "conflict") {
     const conflict = { status: "conflict", key: governs.key, differs } as const;
     return parkLeased(services, leased, errorForOutcome(conflict, definition.name), "unreadable");
   }

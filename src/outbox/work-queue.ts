@@ -8,7 +8,16 @@
 import { checkAgent } from "../core/agent-name.ts";
 import { isOfAllRecords, isStoreDown } from "../core/damaged-record.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
-import { configError, isNevertwiceError, messageOf, NevertwiceError, noSuchOption } from "../core/errors.ts";
+import {
+  configError,
+  isNevertwiceError,
+  messageOf,
+  NevertwiceError,
+  noSuchOption,
+  refusedMark,
+  rejectedMark,
+  unmarked,
+} from "../core/errors.ts";
 import type { KeyFields, KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { givenUp, nextTry, type RetryOptions } from "../core/retry.ts";
@@ -16,6 +25,7 @@ import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type Action, type ActionServices, createAction } from "../engine/action.ts";
 import { type CallOptions, printOf } from "../engine/call.ts";
+import type { Check } from "../engine/check.ts";
 import { type Definition, defineAction } from "../engine/definition.ts";
 import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
 import type { Inputs } from "../engine/enqueue-many.ts";
@@ -42,6 +52,8 @@ export interface QueueOptions<I, Called = I> {
   /** What makes two hand-overs the same task: field names, or a function of the task. Without it, every field. */
   readonly key?: readonly (keyof NoInfer<I> & string)[] | ((task: I) => readonly unknown[]) | FieldsOfTask<NoInfer<I>>;
   readonly free?: readonly (NoInfer<I> extends object ? keyof NoInfer<I> & string : string)[];
+  /** Runs in add(), before the task is recorded: what it throws leaves no task. Not asked again when the task is taken. */
+  readonly check?: Check<I>;
   readonly keep?: Duration | "forever";
   /** How long a holder may be silent before the next one gets its task; heartbeats go out by themselves. "60s". */
   readonly lease?: Duration;
@@ -78,14 +90,14 @@ export interface Task<I, R> {
    * answer, this rejects, the task is still held, and done(), fail() or giveBack() may be called again.
    */
   done(result: R): Promise<Outcome<R>>;
-  /** It did not work out: tried again after a pause while there are tries left, otherwise a dead letter. */
+  /** It did not work out: tried again after a pause while there are tries left, otherwise a dead letter. `refused()` and `rejected()` are not tried again. */
   fail(error: unknown, options?: { readonly final?: boolean }): Promise<Outcome<R> | Absent>;
   /** Somebody else may have it: not counted as a try. */
   giveBack(options?: { readonly delay?: Duration }): Promise<void>;
 }
 
 const TAKE_OPTIONS = new Set(["wait", "agent", "tenant", "tenants"]);
-const OPTIONS = new Set(["input", "key", "free", "keep", "lease", "retry"]);
+const OPTIONS = new Set(["input", "key", "free", "check", "keep", "lease", "retry"]);
 // Tasks that turn out to be stale, unreadable or not the first of their line, before it says that there is none.
 const MOST_PASSED_OVER = 100;
 const POLL_MS = 250;
@@ -360,14 +372,23 @@ class TakenTask<I, R> implements Task<I, R> {
     const { policy, name } = this.#definition;
     const { record } = this.#pulse.stored;
     const { now } = ledger.instant();
-    const next = final ? { at: null } : nextTry(policy, record, { now, retryAfterMs: null, random });
+    const isFinal = final || rejectedMark(error) !== undefined;
+    const isOver = isFinal || refusedMark(error) !== undefined;
+    const next = isOver ? { at: null } : nextTry(policy, record, { now, retryAfterMs: null, random });
     const { at: retryAt, because, ...end } = next;
-    const reason = { error: givenUp(toStoredError(error), because), retryAt, final, ...end };
+    const reason = { error: givenUp(toStoredError(unmarked(error)), because), retryAt, final: isFinal, ...end };
     const event = { type: "not-sent", hold: this.#pulse.hold, ...reason, agent: this.#agent } as const;
     const applied = await ledger.apply(this.#pulse.stored, event);
     if (applied.ok) {
       const { attempt } = record;
-      events.emit({ type: "failed", action: name, key: this.key, ...by(applied.stored.record), attempt, final });
+      events.emit({
+        type: "failed",
+        action: name,
+        key: this.key,
+        ...by(applied.stored.record),
+        attempt,
+        final: isFinal,
+      });
     }
     if (applied.stored === null) throw this.#lost();
     return engine.describe(applied.stored.record) as Outcome<R> | Absent;

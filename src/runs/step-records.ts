@@ -166,7 +166,7 @@ export class StepRecords {
       const outcome = await this.#branches.attempt({ number, path }, this.callOptions());
       if (outcome.status === "done") return;
       // Another process was at the run a moment ago, and has recorded another branch under this number.
-      if (outcome.status !== "conflict")
+      if (outcome.status !== "conflict" && !(outcome.status === "unknown" && outcome.differs !== undefined))
         throw new NevertwiceError(
           "STORE_UNAVAILABLE",
           `run ${this.#of.name}: the branch ${JSON.stringify(path.join(" › "))} could not be recorded (${outcome.status}). None of its steps was run. Call the run again.`,

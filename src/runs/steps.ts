@@ -9,6 +9,7 @@ import { type Keep, keepFrom } from "../core/keep.ts";
 import { inheritedKeep, inheritedLease, type PolicyOptions, resolveKeep } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import { requireGivenIn } from "../engine/call.ts";
+import { asCheck, type CheckContext } from "../engine/check.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import { type Probe, runOfContext, type Verdictish } from "../engine/definition.ts";
 import { type AskedStep, StepOrder } from "./step-order.ts";
@@ -17,6 +18,8 @@ import { type StepInput, StepRecords, type StepServices, type StepsOwner, stepAc
 export interface StepOptions<R> extends PolicyOptions<Probe<unknown, R>> {
   /** A second opinion on an error that the step threw; undefined leaves it to the built-in rules. */
   readonly classify?: (error: unknown) => Verdictish | undefined;
+  /** Runs before the claim, where this call would claim: what it throws was surely not sent, and leaves no record of the step. */
+  readonly check?: (context: CheckContext) => unknown;
   /** The step's effect is a row under a unique key: when it throws its violation, the result that is there. */
   readonly exists?: (error: unknown) => R | undefined | Promise<R | undefined>;
   /** The step is a write in your own database: it commits with this transaction, or not at all. */
@@ -47,7 +50,7 @@ export interface StepsOf extends StepsOwner {
   hasEnded(): boolean;
 }
 
-const OPTIONS = new Set("keep lease timeout wait doubt retry whenStoreDown classify effect exists".split(" "));
+const OPTIONS = new Set("keep lease timeout wait doubt retry whenStoreDown classify effect exists check".split(" "));
 const MOST_STEPS = 10_000;
 /** The run whose step is at work here. */
 const insideStepOf = new AsyncLocalStorage<string>();
@@ -132,7 +135,8 @@ export class StepSequence {
     given: StepOptions<R> = {},
   ): Promise<R> {
     requireGivenIn(given, `${this.#where}: step ${JSON.stringify(name)}`);
-    const { tx, keep, ...policy } = given;
+    const { tx, keep, check, ...options } = given;
+    const policy = { ...options, ...(check !== undefined && { check: asCheck(check) }) };
     this.#checkName(name, "step");
     if (typeof run !== "function")
       throw configError(
@@ -178,7 +182,7 @@ export class StepSequence {
     try {
       return await action(input, { ...records.callOptions(), ...(tx !== undefined && { tx }) });
     } catch (error) {
-      throw error instanceof NevertwiceError && error.code === "KEY_CONFLICT" && error.key !== undefined
+      throw error instanceof NevertwiceError && error.key !== undefined && isOfAnotherStep(error)
         ? await this.#conflict(error, error.key, asked)
         : error;
     }
@@ -256,4 +260,10 @@ export class StepSequence {
     const found = (await this.#shared.records.row(path)).find((step) => step.place === place);
     return found === undefined || found.key !== key ? error : this.#shared.order.changedAt(found, called);
   }
+}
+
+/** The place was taken by a step of another name: it happened, is under way, or may have happened. */
+function isOfAnotherStep({ code, outcome }: NevertwiceError): boolean {
+  const differs = (outcome as { readonly differs?: readonly string[] } | undefined)?.differs;
+  return code === "KEY_CONFLICT" || (code === "OUTCOME_UNKNOWN" && differs !== undefined);
 }

@@ -1,6 +1,6 @@
 /** R8, R9: a job is a container. It may take its time, and a slot that failed is run again, within bounds. */
 import { describe, expect, it, onTestFinished } from "vitest";
-import { notSent, rejected } from "../core/errors.ts";
+import { notSent, refused, rejected } from "../core/errors.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { JobOptions } from "./job.ts";
@@ -150,6 +150,25 @@ describe("R9: a run that threw is run again by the loop, within retry", () => {
     const final = other.host(failing(ran, "b", () => rejected(new Error("no"))));
     expect(await final.runAt(SLOT)).toMatchObject({ status: "failed", final: true });
     expect(await other.host().runAt(SLOT)).toMatchObject({ status: "failed", final: true });
+  });
+
+  it("O4: refused() by name is not retried, by this process or another one; runAt() may run the slot again", async () => {
+    const { host, pass } = world();
+    const ran: string[] = [];
+    const job = host(failing(ran, "a", () => refused(new Error("no rates for this hour"))));
+    await job.tick();
+    pass(HOUR);
+    const [first] = await job.tick();
+    expect(first?.outcome).toMatchObject({ status: "failed", final: false });
+    expect(first?.outcome).not.toHaveProperty("retryAt");
+    pass(10 * MINUTE);
+    expect(await job.tick()).toEqual([]);
+    // Another process that begins to look finds the same answer.
+    const other = host(failing(ran, "b"));
+    const seen = await other.tick();
+    expect(seen.map(({ outcome }) => outcome.status)).toEqual(["failed"]);
+    expect(ran).toEqual(["a"]);
+    expect(await host().runAt(first?.at as Date)).toMatchObject({ status: "done" });
   });
 
   it("the effects inside are guarded: a retry of the job repeats none of them", async () => {

@@ -76,9 +76,10 @@ export async function noticeDeadRunner(store: Store, key: string, read: DraftRea
   return written?.ok === true;
 }
 
-/** Whatever a job threw, the container failed and may run again; only what was rejected by name is final. */
+/** Whatever a job threw, the container failed and may run again, unless the job itself refused or rejected it by name. */
 export function failureVerdict(error: unknown, now: number): "not-sent" | undefined {
-  const { kind } = classify(error, now);
+  const verdict = classify(error, now);
+  if (verdict.kind === "refused" && verdict.byName === true) return undefined;
   // What is surely not sent may name the time of the next try.
-  return kind === "rejected" || kind === "not-sent" ? undefined : "not-sent";
+  return verdict.kind === "rejected" || verdict.kind === "not-sent" ? undefined : "not-sent";
 }

@@ -48,12 +48,13 @@ const OUTCOMES: Readonly<Record<string, Schema>> = {
     { error: STORED_ERROR, final: { type: "boolean" }, retryAt: TIME },
     ["retryAt"],
   ),
-  Unknown: outcome("unknown", "It may have happened: somebody has to resolve it.", {
-    since: TIME,
-    attempt: WHOLE,
-    why: TEXT,
-  }),
-  Conflict: outcome("conflict", "The same key with another input. Nothing was run.", {
+  Unknown: outcome(
+    "unknown",
+    "It may have happened: somebody has to resolve it. `differs`: fields of this input that differ from what may have been sent; it is not to be sent.",
+    { since: TIME, attempt: WHOLE, why: TEXT, differs: { type: "array", items: TEXT } },
+    ["differs"],
+  ),
+  Conflict: outcome("conflict", "The same key with another input, which happened or is going to. Nothing was run.", {
     differs: { type: "array", items: TEXT },
   }),
   Absent: outcome("absent", "The ledger knows nothing about it.", {}),

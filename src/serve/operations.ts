@@ -249,8 +249,9 @@ async function enqueue(services: ActionServices, body: ValuesOf<typeof ENQUEUE>)
     });
     return await engine.status(key, defaults.confinedTo);
   } catch (error) {
-    // A conflict is an answer here, as for a claim.
-    if (isNevertwiceError(error) && error.code === "KEY_CONFLICT") return error.outcome as Outcome<unknown>;
+    // Another input under the same key is an answer here, as for a claim: a conflict, or a doubt.
+    if (isNevertwiceError(error) && (error.code === "KEY_CONFLICT" || error.code === "OUTCOME_UNKNOWN"))
+      return error.outcome as Outcome<unknown>;
     throw error;
   }
 }

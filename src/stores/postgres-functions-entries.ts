@@ -52,7 +52,7 @@ DECLARE
   rest json;
   known bigint;
   left_ms bigint;
-  differs text[];
+  other record;
 BEGIN
   PERFORM @._check(@made_for);
   tenant := coalesce(@._tenant(tenant), '');
@@ -103,17 +103,20 @@ BEGIN
   END IF;
   r := found_row;
   rest := @._rest(r.doc);
-  IF NOT (r.state = 'failed' AND NOT coalesce((r.fate::json ->> 'final')::boolean, false)) THEN
-    differs := @._differs(r.doc, print.guarded, print.loose, print.fields, free);
-    IF differs <> '{}' THEN
-      PERFORM @._fail('KEY_CONFLICT', format('%s (%s): the same key was used before with another input (differs in: %s). Nothing was queued. If this is another intent, put what makes it one into parts; if the field may vary, name it in free.', action, @._key_text(id), array_to_string(differs, ', ')));
-    END IF;
+  other := @._other(r, print.guarded, print.loose, print.fields, free, at);
+  IF other.meets = 'conflict' THEN
+    PERFORM @._fail('KEY_CONFLICT', format('%s (%s): the same key was used before with another input (differs in: %s). Nothing was queued. If this is another intent, put what makes it one into parts; if the field may vary, name it in free.', action, @._key_text(id), array_to_string(other.differs, ', ')));
+  ELSIF other.meets = 'in-doubt' THEN
+    PERFORM @._fail('OUTCOME_UNKNOWN', format('%s (%s): an earlier attempt may or may not have happened, and this input differs in: %s. Nothing was queued. Look at the provider, then settle it: nevertwice resolve %s', action, @._key_text(id), array_to_string(other.differs, ', '), @._key_text(id)));
   END IF;
-  IF (r.state = 'failed' AND NOT coalesce((r.fate::json ->> 'final')::boolean, false)
-      AND NOT (r.fate::json -> 'error' ->> 'code' IS NOT DISTINCT FROM 'EXPIRED' AND until IS NOT NULL AND until <= at))
-    OR (r.state = 'pending' AND NOT r.queued) THEN
+  IF (r.state = 'failed' OR (r.state = 'pending' AND NOT r.queued) OR coalesce(other.meets = 'new-round', false))
+    AND NOT (r.state = 'failed' AND @._final(r) AND other.meets IS NULL)
+    AND NOT (r.state = 'failed' AND r.fate::json -> 'error' ->> 'code' IS NOT DISTINCT FROM 'EXPIRED' AND until IS NOT NULL AND until <= at) THEN
     IF rest -> 'terms' ->> 'line' IS NOT NULL THEN
       PERFORM @._fail('CONFIG', format('%s (%s) belongs to an order (orderKey), which SQL does not keep. Nothing was queued. Enqueue it with the library.', action, @._key_text(id)));
+    END IF;
+    IF other.meets IS NOT NULL THEN
+      r.doc := @._redoc(r.doc, @._noted(r, 'corrected', 'pending', at, NULL, NULL));
     END IF;
     -- It never happened: queued anew, with this input and a new round of tries.
     r := @._renewed(@._idle(r, due, NULL, at), print.guarded, print.loose, print.fields, print.body, known, true);
@@ -158,7 +161,8 @@ DECLARE
   inserted boolean := false;
   r @.records;
   rest json;
-  differs text[];
+  other record;
+  differing jsonb := '{}';
 BEGIN
   PERFORM @._check(@made_for);
   tenant := coalesce(@._tenant(tenant), '');
@@ -191,22 +195,28 @@ BEGIN
   IF NOT inserted AND is_there AND NOT @._over(found_row, at) THEN
     r := found_row;
     rest := @._rest(r.doc);
-    differs := @._differs(r.doc, print.guarded, print.loose, print.fields, free);
-    IF differs <> '{}' AND NOT (r.state = 'failed' AND NOT coalesce((r.fate::json ->> 'final')::boolean, false)) THEN
-      RETURN jsonb_build_object('status', 'conflict', 'key', @._key_text(id), 'differs', to_jsonb(differs));
+    other := @._other(r, print.guarded, print.loose, print.fields, free, at);
+    IF other.meets = 'conflict' THEN
+      RETURN jsonb_build_object('status', 'conflict', 'key', @._key_text(id), 'differs', to_jsonb(other.differs));
+    ELSIF other.meets = 'in-doubt' THEN
+      differing := jsonb_build_object('differs', to_jsonb(other.differs));
     END IF;
     IF r.state = 'sent' AND NOT @._alive(r, at) THEN
       r := @._store(@._lapsed(r, at), at);
       PERFORM @._ring(r, true);
-      RETURN @._outcome(r, at);
+      RETURN @._outcome(r, at) || differing;
     END IF;
     -- The same attempt asks again: its answer got lost.
     IF NOT (r.state = 'sent' AND r.holder = holder AND @._alive(r, at)) IS TRUE THEN
       IF r.state IN ('confirmed', 'unknown', 'sent') OR (r.state = 'claimed' AND @._alive(r, at))
         OR (r.state = 'pending' AND r.queued AND (r.fate::json ->> 'dueAt')::bigint > at)
-        OR (r.state = 'failed' AND coalesce((r.fate::json ->> 'final')::boolean, false))
+        OR (r.state = 'failed' AND @._final(r) AND other.meets IS NULL)
         OR rest -> 'terms' ->> 'line' IS NOT NULL THEN
-        RETURN @._outcome(r, at);
+        RETURN @._outcome(r, at) || differing;
+      END IF;
+      IF other.meets IS NOT NULL THEN
+        r.doc := @._redoc(r.doc, @._noted(r, 'corrected', 'sent', at, NULL, NULL));
+        rest := @._rest(r.doc);
       END IF;
       -- Nothing was sent under this record, so the newer input is the one to send.
       IF r.state = 'failed' THEN

@@ -11,6 +11,7 @@ export const SQL_ERRORS = {
   KEY_CONFLICT: "NT012",
   CONFIG: "NT013",
   LEASE_LOST: "NT014",
+  OUTCOME_UNKNOWN: "NT015",
 } as const;
 
 /** White space, control and format characters: what key.ts refuses as blank, as a bracket expression of PostgreSQL. */

@@ -4,7 +4,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { freshDatabase } from "../../test/services/addresses.ts";
 import { CliLedger } from "../../test/support/cli.ts";
 import { type SqlLedger, sqlLedger } from "../../test/support/sql-ledger.ts";
-import { printInput, toFingerprint } from "../core/fingerprint.ts";
+import { differing, printInput, toFingerprint } from "../core/fingerprint.ts";
 import { aliasRecord } from "../core/formerly.ts";
 import { idIn, providerId } from "../core/provider-id.ts";
 import type { LedgerRecord } from "../core/record.ts";
@@ -41,6 +41,11 @@ const WANTED = [
   "failed –enqueue→ pending",
   "pending –claim→ sent",
   "unknown –resend→ sent",
+  "unknown –resolve not-done→ pending",
+  "failed for good –claim→ sent, corrected",
+  "failed for good –enqueue→ pending, corrected",
+  "queued –enqueue→ pending, corrected",
+  "queued –claim→ sent, corrected",
   "none –claim→ sent, by an alias",
   "none –enqueue→ pending, by an alias",
   "sent –settle done→ confirmed, by an alias",
@@ -69,7 +74,9 @@ interface Step {
 }
 
 /** When SQL wrote it. What is only known for longer has no new time, but for how long that is until its deadline. */
-function writtenAt({ until = null }: Step, { updatedAt, keepMs }: LedgerRecord): number {
+function writtenAt({ until = null }: Step, before: LedgerRecord | null, after: LedgerRecord): number {
+  const { updatedAt, keepMs } = after;
+  if (before?.updatedAt !== updatedAt) return updatedAt;
   const counted = until === null || keepMs === null ? updatedAt : until - keepMs;
   return Math.abs(counted - Date.now()) < 60_000 ? counted : updatedAt;
 }
@@ -111,8 +118,8 @@ function notSentEvent(
 
 const pick = <T>(of: readonly T[]): T => of[randomInt(of.length)] as T;
 
-function intentOf(world: World, keepMs: number | null, agent: string | null): Intent {
-  const input = { part: world.part };
+function intentOf(world: World, keepMs: number | null, agent: string | null, note: number): Intent {
+  const input = { note, part: world.part };
   return {
     key: world.key,
     tenant: "",
@@ -133,7 +140,10 @@ const kept = (before: LedgerRecord | null, keepMs: number | null) =>
 function nextStep(world: World, record: LedgerRecord | null): Step {
   const { called: key, part } = world;
   const parts = JSON.stringify([part]);
-  const payload = JSON.stringify({ part });
+  const note = pick([1, 1, 1, 2]);
+  const payload = JSON.stringify({ note, part });
+  const otherInput = (before: LedgerRecord | null) =>
+    before !== null && differing(before.fingerprint, printInput({ note, part }, []), []).guarded.length > 0;
   const keepMs = pick([null, 86_400_000]);
   const keep = keepMs === null ? null : "1 day";
   const holder = pick([record?.holder ?? "nobody", record?.holder ?? "nobody", "nobody"]);
@@ -188,11 +198,12 @@ function nextStep(world: World, record: LedgerRecord | null): Step {
         values: [parts, payload, keep, agent],
         event: (before, after) => ({
           type: "claim",
-          intent: intentOf(world, kept(before, keepMs), agent),
+          intent: intentOf(world, kept(before, keepMs), agent, note),
           to: "sent",
           holder: after?.holder ?? "",
           leaseMs: LEASE_MS,
           newRound: true,
+          otherInput: otherInput(before),
         }),
       };
     case "enqueue":
@@ -203,7 +214,8 @@ function nextStep(world: World, record: LedgerRecord | null): Step {
         values: [parts, payload, keep, agent, until === null ? null : new Date(until)],
         event: (before, after) => ({
           type: "enqueue",
-          intent: { ...intentOf(world, kept(before, keepMs), agent), guardUntil: until },
+          intent: { ...intentOf(world, kept(before, keepMs), agent, note), guardUntil: until },
+          otherInput: otherInput(before),
           dueAt: after?.dueAt ?? 0,
           terms: { priority: 2, ...(until !== null && { notAfter: until }) },
           holder: after?.holder ?? "",
@@ -293,6 +305,13 @@ async function programActs(world: World, seen: (name: string) => void): Promise<
   if (found === null) return;
   const { record, version } = found;
   const now = Date.now();
+  if (record.state === "unknown" && randomInt(2) === 0) {
+    const resolution = { type: "resolve", as: "not-done", result: null, by: "ana", reason: "looked" } as const;
+    const back = transition(record, resolution, { now, steady: now, epoch: "" });
+    if (!back.ok) throw new Error("it is in doubt, and may be settled");
+    await world.store.write([{ record: back.record, expected: version }]);
+    return seen("unknown –resolve not-done→ pending");
+  }
   if (record.state === "unknown") {
     const resend = { type: "resend", permit: { because: "asked-for" }, holder: "program", leaseMs: LEASE_MS } as const;
     const sent = transition(
@@ -349,7 +368,7 @@ describe("D6: the state machine in SQL", () => {
         );
         const left = await storedOf(world);
         const after = left?.record ?? null;
-        const now = after === null ? 0 : writtenAt(step, after);
+        const now = after === null ? 0 : writtenAt(step, before, after);
         const event = step.event(before, after);
         const at = { now, steady: now, epoch: "" };
         const change = event === null ? null : transition(before, event, at);
@@ -357,6 +376,10 @@ describe("D6: the state machine in SQL", () => {
         const isBehindAlias = world.key !== called;
         for (const one of isBehindAlias ? [name, `${name}, by an alias`] : [name])
           seen.set(one, (seen.get(one) ?? 0) + 1);
+        if (after?.history.at(-1)?.event === "corrected" && found?.version !== left?.version) {
+          const from = before?.final ? "failed for good" : before?.queued ? "queued" : before?.state;
+          seen.set(`${from} –${step.name}→ ${after.state}, corrected`, 1);
+        }
         if (found?.version === left?.version) {
           // Where SQL changes nothing, core would not either.
           const late = { now: Date.now(), steady: Date.now(), epoch: "" };

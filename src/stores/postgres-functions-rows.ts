@@ -94,8 +94,34 @@ BEGIN
   RETURN coalesce((SELECT array_agg(CASE WHEN d.name = '' THEN '(input)' ELSE d.name END ORDER BY d.name COLLATE "C")
     FROM (SELECT coalesce(a.key, b.key) AS name, a.value AS one, b.value AS other
       FROM json_each_text(stored_fields::json) a FULL JOIN json_each_text(fields::json) b ON a.key = b.key) d
-    WHERE d.one IS DISTINCT FROM d.other AND (free IS NULL OR d.name <> ALL(free))), '{}');
+    WHERE d.one IS DISTINCT FROM d.other AND (free IS NULL OR d.name <> ALL(free))
+      -- Of an imported row a part of the input is known; nothing else of it is compared.
+      AND (stored_guarded <> '*' OR (d.one IS NOT NULL AND d.other IS NOT NULL))), '{}');
 END`,
+
+  // What the row means for another input (core's other-input.ts); null: the input is the same. A failure that is not final is
+  // replaced by any input: one that cannot be compared need not be.
+  String.raw`FUNCTION @._other(r @.records, guarded text, loose text, fields text, free text[], at bigint, OUT differs text[], OUT meets text) LANGUAGE plpgsql AS
+DECLARE
+  rest json := @._rest(r.doc);
+BEGIN
+  IF r.state = 'failed' AND NOT @._final(r) AND r.doc ~ '^\["[0-9a-f]{8}\.' THEN
+    differs := '{}';
+    RETURN;
+  END IF;
+  differs := @._differs(r.doc, guarded, loose, fields, free);
+  meets := CASE
+    WHEN differs = '{}' THEN NULL
+    WHEN r.state = 'confirmed' OR (r.state IN ('claimed', 'sent') AND @._alive(r, at)) THEN 'conflict'
+    WHEN r.state IN ('sent', 'unknown') THEN 'in-doubt'
+    WHEN r.state = 'failed' OR NOT r.queued THEN 'new-round'
+    WHEN (SELECT h.entry ->> 'event' FROM json_array_elements(coalesce(rest -> 'history', '[]')) WITH ORDINALITY h(entry, place)
+      WHERE h.entry ->> 'event' <> 'taken-over' ORDER BY h.place DESC LIMIT 1) = 'resolved-not-done' THEN 'new-round'
+    ELSE 'conflict' END;
+END`,
+
+  `FUNCTION @._final(r @.records) RETURNS boolean LANGUAGE sql AS
+SELECT coalesce(((r).fate::json ->> 'final')::boolean, false)`,
 
   // ---- transitions ----
 

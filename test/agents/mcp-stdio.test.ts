@@ -7,12 +7,15 @@ import { nevertwice } from "../../src/index.ts";
 import { startMailProvider } from "./lib/mail-provider.ts";
 import {
   connect,
+  connectHttp,
   EVERYTHING,
   FILESYSTEM,
   folder,
+  httpProxyOf,
   MAIL_SERVER,
   MAIL_SERVER_2,
   MEMORY,
+  mailServerOnHttp,
   proxied,
   said,
 } from "./lib/mcp.ts";
@@ -77,6 +80,32 @@ describe("servers from npm", () => {
     expect(said(wrong)).toContain("-32602");
     expect(wrongAgain).toEqual(wrong);
   });
+});
+
+describe("a model that corrects its call", () => {
+  const config = { tools: { send_mail: { key: ["body"], errors: "not-done" } } };
+  const call = (to: string) => ({ name: "send_mail", arguments: { to, body: "Hello" } });
+
+  it.each(["stdio", "http"])(
+    "O4 O5: the server's error is passed on, the first correction gets through, and a lost reply still holds, over %s",
+    async (transport) => {
+      const provider = await startMailProvider();
+      const place = folder();
+      const client =
+        transport === "stdio"
+          ? (await connect(proxied(place, [MAIL_SERVER, "stdio", provider.url], config))).client
+          : (await connectHttp((await httpProxyOf(await mailServerOnHttp(provider.url), place, config)).url)).client;
+      const mistaken = await client.callTool(call("nobody"));
+      expect(mistaken).toMatchObject({ isError: true, content: [{ text: "no such address" }] });
+      expect(said(await client.callTool(call("ada")))).toBe("sent mail_1");
+      expect(said(await client.callTool(call("ada")))).toMatch(/^Already done at .*sent mail_1/s);
+      provider.dropNext();
+      const lost = (to: string) => ({ name: "send_mail", arguments: { to, body: "Again" } });
+      expect(said(await client.callTool(lost("bob")))).toMatch(/It may have happened all the same/);
+      expect(said(await client.callTool(lost("carol")))).toMatch(/It may have happened all the same/);
+      expect(provider.mails.map(({ to }) => to)).toEqual(["ada", "bob"]);
+    },
+  );
 });
 
 describe("calls in trouble", () => {

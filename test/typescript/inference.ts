@@ -12,6 +12,7 @@ import {
   email,
   nevertwice,
   notSent,
+  refused,
   text,
   type,
   type WorkQueue,
@@ -88,6 +89,9 @@ const everythingBeforeRun = nt.action("everything before run", {
   doubt: { quietFor: "1m", probe: async (i) => (i.note === "x" ? "not-done" : { as: "done", result: 1 }) },
   exists: (_error, i) => i.cents,
   resultId: (result) => String(result),
+  check: (i, ctx) => {
+    if (i.cents < 0) throw refused(`too little, ${ctx.key}`);
+  },
   prepare: async (i) => ({ draft: String(i.body) }),
   run: async (i: Lead, ctx, { draft }) => {
     same<typeof draft, string>();
@@ -99,6 +103,9 @@ same<typeof everythingBeforeRun, Action<Lead, number>>();
 
 const everythingAfterRun = nt.action("everything after run", {
   run: async (_: Lead, ctx) => ctx.attempt,
+  check: (i) => {
+    same<typeof i, Lead>();
+  },
   resultId: (result) => {
     same<typeof result, number>();
     return undefined;

@@ -42,10 +42,16 @@ function wordsOf(context: Context, answer: Exclude<Answer, { status: "claimed" }
     case "failed":
       return `it was refused for good. See: ${show}`;
     case "unknown":
-      return `attempt ${answer.attempt} may have happened: ${oneLine(answer.why)}. Look, and settle it: ${show}`;
+      return `attempt ${answer.attempt} may have happened: ${oneLine(answer.why)}.${otherInput(answer.differs)} Look, and settle it: ${show}`;
     case "conflict":
       return `the same key was used with another input (differs in: ${answer.differs.map(oneLine).join(", ")}). See: ${show}`;
     case "absent":
       return "nothing is known about it.";
   }
+}
+
+function otherInput(differs: readonly string[] = []): string {
+  return differs.length === 0
+    ? ""
+    : ` This input differs in: ${differs.map(oneLine).join(", ")}; it is not to be sent.`;
 }

@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
 export interface MailProvider {
   readonly url: string;
   /** One entry per mail that was sent. */
-  readonly mails: { readonly id: string; readonly to: string; readonly body: string }[];
+  readonly mails: { readonly id: string; readonly to: string; readonly body: string; readonly amount?: number }[];
   /** From now on mails are sent, but answered only after `release`. */
   hold(): void;
   release(): void;

@@ -18,6 +18,10 @@ export interface World {
   readonly signal?: AbortSignal;
   /** What the tool's errors mean. */
   readonly errors?: "not-done";
+  /** How the tool fails: by refused() for an amount below zero; by notSent() with a time, once for each that is true. */
+  readonly fails?: { readonly refused?: true; readonly busy?: boolean[] };
+  /** The tool's options check the amount. */
+  readonly checks?: true;
   /** Takes the mail instead of the provider. */
   readonly record?: (mail: Mail) => Promise<string>;
 }
@@ -185,6 +189,58 @@ export function tellStories(
     expect(await inDoubt(at)).toBe(0);
     expect(provider.mails).toHaveLength(1);
   });
+
+  const negative = { ...hello, amount: -5 };
+  const corrected = { ...hello, amount: 5 };
+
+  /** The model's mistake is told to it, and its first correction gets through. */
+  const getsThrough = async (at: World, provider: MailProvider, told: readonly string[], records: number) => {
+    expect(told[0]).toMatch(/the amount is negative|An error occurred while running the tool/);
+    expect(told[0]).not.toMatch(/may have happened|nothing was done/);
+    expect(told[1]).toContain("mail_1");
+    expect(told[1]).not.toContain("Already done");
+    expect(provider.mails).toMatchObject([{ to: "ada", amount: 5 }]);
+    const { items } = await (at.nt as Nevertwice).store.list({ limit: 10 });
+    expect(items.map(({ record }) => `${record.state} ${record.attempt}`)).toEqual([`confirmed ${records}`]);
+  };
+
+  it("O4: check stops the call before anything is recorded, and the corrected one runs", async () => {
+    const { provider, world: at } = await world(true);
+    const told = await run({ ...at, checks: true }, [[negative], [corrected]]);
+    await getsThrough(at, provider, told, 1);
+  });
+
+  it('O4: with errors: "not-done" a call that is corrected in a guarded field runs', async () => {
+    const { provider, world: at } = await world(true);
+    const told = await run({ ...at, errors: "not-done" }, [[negative], [corrected]]);
+    await getsThrough(at, provider, told, 2);
+  });
+
+  it("O5: an answer was lost, and the model varies the amount: the first call is still held", async () => {
+    const { provider, world: at } = await world(true);
+    provider.dropNext();
+    const told = await run({ ...at, checks: true }, [[{ ...hello, amount: 4 }], [corrected]]);
+    expect(told[0]).toMatch(/It may have happened all the same/);
+    expect(told[1]).toMatch(/It may have happened all the same/);
+    expect(provider.mails).toMatchObject([{ amount: 4 }]);
+  });
+
+  if (seesErrors) {
+    it("O4: refused() is told to the model at once, nothing is in doubt, and the corrected call runs", async () => {
+      const { provider, world: at } = await world(true);
+      const told = await run({ ...at, fails: { refused: true } }, [[negative], [corrected]]);
+      await getsThrough(at, provider, told, 2);
+    });
+
+    it("O4: notSent() is told at once with its time, and the next call is the model's to make", async () => {
+      const { provider, world: at } = await world(true);
+      const told = await run({ ...at, fails: { busy: [true] } }, [[hello], [hello]]);
+      expect(told[0]).toMatch(/It did not happen: too many mails\. You may call send_mail again, but not before 2/);
+      expect(told[1]).toContain("mail_1");
+      expect(provider.mails).toHaveLength(1);
+      expect(await inDoubt(at)).toBe(0);
+    });
+  }
 
   if (seesErrors)
     it('O5: with errors: "not-done" a lost answer is in doubt all the same', async () => {

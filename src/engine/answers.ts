@@ -1,0 +1,68 @@
+/** What a call is told about the record that it met, with the events that go with it. */
+import { canCompare, differing } from "../core/fingerprint.ts";
+import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
+import type { LedgerRecord } from "../core/record.ts";
+import type { Stored } from "../core/store.ts";
+import type { Call } from "./call.ts";
+import { rememberedError, withStoredCause } from "./error-memory.ts";
+import { about } from "./events.ts";
+import type { ExecutionServices } from "./execution.ts";
+import type { ReplayCache } from "./replay-cache.ts";
+import { type Other, otherInputIfKnown, withDiffers } from "./same-input.ts";
+
+export class Answers {
+  readonly #services: ExecutionServices;
+  readonly #replays: ReplayCache;
+
+  constructor(services: ExecutionServices, replays: ReplayCache) {
+    this.#services = services;
+    this.#replays = replays;
+  }
+
+  /** How a record reads to anybody. */
+  describe(record: LedgerRecord): Outcome<unknown> | Absent {
+    const { ledger, payloads } = this.#services;
+    const outcome = outcomeOfRecord<unknown>(record, ledger.instant(), {
+      result: (of) => payloads.load(of, "result"),
+      error: rememberedError,
+    });
+    return withStoredCause(outcome, record);
+  }
+
+  /** How it reads to this call: with the fields in which the two differ, where that is no conflict. */
+  of(call: Call, record: LedgerRecord): Outcome<unknown> {
+    const outcome = this.describe(record) as Outcome<unknown>;
+    const { events, unguarded, ledger } = this.#services;
+    if (call.definition.policy.failOpen) unguarded.settled(record);
+    if (outcome.status === "done") {
+      this.#replays.put({ record, version: 0 }, call.calledAs);
+      events.emit({ type: "replayed", ...about(call), attempt: record.attempt });
+      if (!canCompare(record.fingerprint, call.print)) return outcome;
+      const { free } = differing(record.fingerprint, call.print, call.definition.free);
+      return free.length > 0 ? { ...outcome, differs: free } : outcome;
+    }
+    if (outcome.status === "in_flight") events.emit({ type: "in_flight", ...about(call) });
+    if (outcome.status !== "unknown") return outcome;
+    return withDiffers(outcome, otherInputIfKnown(call, record, ledger.instant()));
+  }
+
+  /** What the call of this process that it waited for came to. */
+  joined(call: Call, outcome: Outcome<unknown>, freeDiffers: readonly string[]): Outcome<unknown> {
+    if (outcome.status !== "done") return outcome;
+    this.#services.events.emit({ type: "replayed", ...about(call), attempt: outcome.attempt });
+    return { ...outcome, replayed: true, ...(freeDiffers.length > 0 && { differs: freeDiffers }) };
+  }
+
+  otherInput(call: Call, stored: Stored | null): Other | null {
+    return stored === null ? null : otherInputIfKnown(call, stored.record, this.#services.ledger.instant());
+  }
+
+  conflictWith(call: Call, other: Other | null): Outcome<unknown> | null {
+    return other?.meets === "conflict" ? this.conflict(call, other.differs) : null;
+  }
+
+  conflict(call: Call, differs: readonly string[]): Outcome<unknown> {
+    this.#services.events.emit({ type: "conflict", ...about(call), differs });
+    return { status: "conflict", key: call.key, differs };
+  }
+}
