@@ -52,6 +52,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_URL = "http://127.0.0.1:7433"
 _log = logging.getLogger("nevertwice")
+# Where None is a value of its own.
+_NOT_GIVEN: Any = object()
 # A lease goes on while the host is suspended. On Linux the monotonic clock stands still meanwhile, and this one does not.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
 
@@ -151,7 +153,7 @@ class Misuse(NevertwiceError):
 
 
 class ResultNotStored(UserWarning):
-    """The effect is recorded as done, but its result cannot be kept: a repeat gets None."""
+    """The effect is recorded as done, but its result cannot be kept: a repeat raises ResultUnavailable, and has None in a `with` block."""
 
 
 _ERRORS: Dict[str, Type[NevertwiceError]] = {
@@ -473,9 +475,14 @@ class Nevertwice:
     async def astatus(self, *args: Any, **options: Any) -> Dict[str, Any]:
         return await _in_thread(lambda: self.status(*args, **options))
 
-    def resolve(self, key: str, *, as_: str, by: str, reason: str, result: Any = None) -> Dict[str, Any]:
-        """Settles a doubt, by a named person or program. `as_`: "done", "not-done" or "failed"."""
-        body = _without_none(key=key, by=by, reason=reason, result=_plain(result, "result"))
+    def resolve(self, key: str, *, as_: str, by: str, reason: str, result: Any = _NOT_GIVEN) -> Dict[str, Any]:
+        """
+        Settles a doubt, by a named person or program. `as_`: "done", "not-done" or "failed". `result`: with "done", what a repeat gets;
+        None where it returns nothing. Left out, it is not kept: a repeat runs nothing, and raises ResultUnavailable for its value.
+        """
+        body = _without_none(key=key, by=by, reason=reason)
+        if result is not _NOT_GIVEN:
+            body["result"] = _plain(result, "result")
         return self._ask("resolve", dict(body, **{"as": as_}))
 
     async def aresolve(self, key: str, **options: Any) -> Dict[str, Any]:
@@ -753,15 +760,16 @@ class Attempt:
         except Exception as wrong:
             not_kept = f"result cannot be written as JSON: {_text_of(wrong)}"
         if not_kept is not None:
-            body.pop("result", None)
+            self._omit_result(body, not_kept)
         try:
             outcome = self._settle(body)
         except (InvalidInput, ConfigError) as wrong:
-            if "result" not in body:
+            if "result" in body:
+                not_kept = str(wrong)
+                self._omit_result(body, not_kept)
+            elif body.pop("resultOmitted", None) is None:
                 raise
-            not_kept = str(wrong)
-            del body["result"]
-            outcome = self._settle(body)
+            outcome = self._settle_without_result(body)
         if not_kept is None and not outcome.get("replayed") and "resultOmitted" in outcome:
             not_kept = f"{outcome['resultOmitted']}."
         # After it was recorded: a program may turn warnings into errors.
@@ -769,11 +777,24 @@ class Attempt:
             self._warn_of_result(not_kept)
         return outcome
 
+    def _omit_result(self, body: Dict[str, Any], why: str) -> None:
+        body.pop("result", None)
+        body["resultOmitted"] = _storable(why)[:_LONGEST_MESSAGE]
+
+    def _settle_without_result(self, body: Dict[str, Any]) -> Dict[str, Any]:
+        """A service of an earlier release does not know resultOmitted: what happened is worth more than why there is no result."""
+        try:
+            return self._settle(body)
+        except (InvalidInput, ConfigError):
+            if body.pop("resultOmitted", None) is None:
+                raise
+            return self._settle(body)
+
     def _warn_of_result(self, why: str) -> None:
         for end in (" Nothing was run.", " Nothing was changed."):
             why = why.replace(end, "")
         warnings.warn(
-            f"{self.action}: it is recorded as done, but its result is not kept, and a repeat gets None: {why}",
+            f"{self.action}: it is recorded as done, but its result is not kept, and a repeat has none to return (ResultUnavailable): {why}",
             ResultNotStored,
             stacklevel=5,
         )

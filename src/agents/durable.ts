@@ -18,12 +18,21 @@ export interface DurableOptions {
   readonly stop: (error: NevertwiceError) => unknown;
 }
 
-/** In doubt, in conflict, refused for good, or asked wrongly: the same call again gets the same answer. */
+const POINTLESS: ReadonlySet<string> = new Set([
+  "OUTCOME_UNKNOWN",
+  "KEY_CONFLICT",
+  "RESULT_UNAVAILABLE",
+  "INVALID_KEY",
+  "INVALID_INPUT",
+  "CONFIG",
+]);
+
+/** In doubt, in conflict, done without a result, refused for good, or asked wrongly: the same call again gets the same answer. */
 export function isPointlessToRetry(error: unknown): error is NevertwiceError {
   if (!isNevertwiceError(error)) return false;
   if (error.code === "FAILED")
     return (error.outcome as Outcome<unknown> | undefined)?.status === "failed" && isFinal(error);
-  return ["OUTCOME_UNKNOWN", "KEY_CONFLICT", "INVALID_KEY", "INVALID_INPUT", "CONFIG"].includes(error.code);
+  return POINTLESS.has(error.code);
 }
 
 function isFinal(error: NevertwiceError): boolean {

@@ -11,7 +11,7 @@ import type { Outcome } from "../core/outcome.ts";
 import type { State } from "../core/record.ts";
 import type { Action } from "../engine/action.ts";
 import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
-import { tellAccepted, tellNotRecorded, tellRefusal, tellReplay } from "./tell.ts";
+import { tellAccepted, tellNotRecorded, tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
 import { callerOf, type GuardOptions, requireWhose } from "./tool-options.ts";
 
 type Terms = Omit<EnqueueOptions, "scope" | "tenant" | "agent">;
@@ -88,6 +88,7 @@ async function tell<I, R>(
   const outcome = created ? null : await action.status({ key });
   if (outcome === null || outcome.status === "absent") return tellAccepted(key, telling);
   if (outcome.status !== "done") return tellRefusal(outcome, telling);
+  if (outcome.resultOmitted !== undefined) return tellResultNotKept(outcome, outcome.resultOmitted, telling);
   const shown = typeof result === "string" ? result : JSON.stringify(result ?? null);
   return `${tellReplay(outcome, telling)}\n${shown}`;
 }

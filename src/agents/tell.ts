@@ -50,7 +50,7 @@ export function tellAccepted(key: string, telling: Telling): string {
 
 /** A repeat whose first result could not be kept. */
 export function tellResultNotKept(outcome: Done, why: string, { tool }: Telling): string {
-  return `${PHRASES.done} ${when(outcome.at)}. ${tool} was not run again, and its result was not kept (${why}). Reference: ${outcome.key}`;
+  return `${PHRASES.done} ${when(outcome.at)}. ${tool} was not run again, and its result was not kept (${why}). Do not repeat it: there is nothing left to do. Reference: ${outcome.key}`;
 }
 
 /** Everything that is not done. */

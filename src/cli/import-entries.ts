@@ -94,7 +94,7 @@ export class Entries implements EntrySource {
         as: end.as === "not-done" ? "failed" : end.as,
         at: end.at,
         keepMs: this.keepMs,
-        ...(end.as === "done" && { result: this.#resultOf(row, used) }),
+        ...(end.as === "done" && { result: this.#resultOf(row, used), isVoid: this.#context.args.on("void") }),
         ...(end.as === "failed" && { error: errorOf(row) }),
         ...(end.as === "doubt" &&
           end.word === "" && { why: `imported with an empty ${this.#unfinished(row)}: it may have happened` }),

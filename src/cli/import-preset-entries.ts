@@ -81,6 +81,7 @@ export class PresetEntries implements EntrySource {
   readonly #statuses: Statuses;
   readonly keepMs: number | null;
   readonly #keepGiven: boolean;
+  readonly #isVoid: boolean;
   /** What the report has to say, and about how many rows. Of the last time that the rows were read. */
   readonly notes = new Map<string, number>();
 
@@ -95,6 +96,7 @@ export class PresetEntries implements EntrySource {
     this.#statuses = statusesWith(new Map([...preset.words, ...this.#given]));
     this.keepMs = keepMsOf(context);
     this.#keepGiven = args.on("keep");
+    this.#isVoid = args.on("void");
   }
 
   async *[Symbol.asyncIterator](): AsyncIterator<Entry> {
@@ -153,7 +155,7 @@ export class PresetEntries implements EntrySource {
         // What Redis would have forgotten by then is forgotten here too, unless the user says otherwise.
         keepMs: keepMs === undefined || this.#keepGiven ? this.keepMs : keepMs,
         ...(reading.why !== undefined && { why: reading.why }),
-        ...(as === "done" && { result: reading.result }),
+        ...(as === "done" && { result: reading.result, isVoid: this.#isVoid || reading.isVoid === true }),
         ...(as === "failed" && { error: reading.error ?? "" }),
         ...(as === "queued" && { dueAt: reading.dueAt ?? null }),
         queued: input !== undefined,

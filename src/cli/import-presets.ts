@@ -17,6 +17,8 @@ export interface Reading {
   readonly at: number | null;
   readonly why?: string;
   readonly result?: unknown;
+  /** What was done returns nothing. */
+  readonly isVoid?: boolean;
   readonly error?: string;
   /** What a worker is given, where the row is of an outbox. */
   readonly input?: Readonly<Record<string, unknown>>;
@@ -213,7 +215,9 @@ export const PRESETS: readonly Preset[] = [
     read(row, flags) {
       const source = flags.source ?? "stripe";
       const parts = webhookParts(source, row.text(flags.key ?? "event_id"));
-      const base = { action: flags.action ?? WEBHOOK_ACTION, parts, at: row.time(flags.time ?? "processed_at") };
+      // Who handles an event returns nothing to its sender.
+      const at = row.time(flags.time ?? "processed_at");
+      const base = { action: flags.action ?? WEBHOOK_ACTION, parts, at, isVoid: true };
       if (flags.status !== undefined) return [{ ...base, ...row.status(flags.status), why: CLAIMED }];
       if (row.has("processed_at") && row.value("processed_at") === null)
         return [{ ...base, as: "doubt", word: "", why: "imported without processed_at: it may have been handled" }];

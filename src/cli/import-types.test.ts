@@ -31,7 +31,7 @@ describe("types of CSV columns", () => {
 
   it("--types: the rows guard the input of the program, numbers as numbers", async () => {
     const types = ["--types", "lead_id=number,active=boolean"];
-    expect((await load("lead_id,active\n7,true\n8,f\n", ...FIELDS, ...types)).code).toBe(0);
+    expect((await load("lead_id,active\n7,true\n8,f\n", ...FIELDS, ...types, "--void")).code).toBe(0);
     const ran: unknown[] = [];
     const send = cli.program().action("send", {
       key: ["lead_id", "active"],

@@ -91,7 +91,20 @@ describe("D8: a row without a status", () => {
     expect(out).toMatch(/2 rows: 1 record imported \(1 confirmed\)\.\n1 row is not done/);
     const nt = cli.program();
     expect(await nt.once("send", ["a"], () => "ran")).toBe("ran");
-    expect(await nt.once("send", ["b"], () => "ran")).not.toBe("ran");
+    await expect(nt.once("send", ["b"], () => "ran")).rejects.toMatchObject({
+      code: "RESULT_UNAVAILABLE",
+      outcome: { status: "done", resultOmitted: "it was imported without a result" },
+    });
+  });
+
+  it("--void: what the rows did returns nothing, so that a repeat gets undefined; each counts both as done", async () => {
+    const rows = (key: string) => [{ key, sent: true }];
+    await load(rows("a"), "--status-column", "sent", "--void");
+    await load(rows("b"), "--status-column", "sent");
+    const nt = cli.program();
+    expect(await nt.once("send", ["a"], () => "ran")).toBeUndefined();
+    const send = nt.action("send", { key: ["key"], run: async (_: { key: string }) => "ran" });
+    expect(await send.each([{ key: "a" }, { key: "b" }])).toMatchObject({ replayed: 2, sent: 0, failed: 0 });
   });
 });
 

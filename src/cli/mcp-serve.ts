@@ -89,7 +89,7 @@ function settling(context: Context): ServedTool[] {
     {
       name: "nevertwice_resolve",
       description:
-        "Settles a doubt after somebody has looked at the provider. done: it happened. not-done: it did not, and may run again; if it did happen after all, it then happens twice. failed: it did not, and is left.",
+        "Settles a doubt after somebody has looked at the provider. done: it happened; give the result that a repeat gets, or it is not kept. not-done: it did not, and may run again; if it did happen after all, it then happens twice. failed: it did not, and is left.",
       readOnly: false,
       inputSchema: schema({ key: KEY, as: { enum: ["done", "not-done", "failed"] }, result: {}, reason: REASON }, [
         "key",

@@ -12,6 +12,7 @@ import { ledgerJson, requireStore } from "./ledger.ts";
 import { endProgress, showProgress } from "./progress.ts";
 import { signatureOf } from "./signature.ts";
 import { actionLabel } from "./standing.ts";
+import { stepNeedsResult } from "./step-result.ts";
 import { renderTable } from "./table.ts";
 import { oneLine, wrap } from "./text.ts";
 
@@ -35,6 +36,8 @@ interface Wanted {
   readonly limit: number;
   /** Null: only shown. */
   readonly signature: { readonly by: string; readonly reason: string } | null;
+  /** done: they return nothing. */
+  readonly isVoid?: boolean;
 }
 
 interface Settled {
@@ -50,6 +53,8 @@ export async function resolveGroup(context: Context, as: As): Promise<number> {
   for (const flag of ["result", "result-file"]) {
     if (args.on(flag)) throw new UsageError(`--${flag} is for one record: a group's records have a result each.`);
   }
+  if (args.on("void") && as !== "done")
+    throw new UsageError("--void goes with --done: what did not happen has no result.");
   const given = wantedOf(context, as);
   const store = requireStore(context);
   const wanted = { ...given, before: Math.min(given.before, instantOf(store).now + 1) };
@@ -78,7 +83,7 @@ function wantedOf(context: Context, as: As): Wanted {
   const example = `nevertwice resolve --group ${id} --${as} --reason "looked them up in the provider's log" --yes`;
   const signature = args.on("yes") ? signatureOf(context, example) : null;
   const limit = args.count("limit") ?? Number.POSITIVE_INFINITY;
-  return { id, as, before: beforeOf(context), isDated: args.on("before"), limit, signature };
+  return { id, as, before: beforeOf(context), isDated: args.on("before"), limit, signature, isVoid: args.on("void") };
 }
 
 function beforeOf({ args }: Context): number {
@@ -144,11 +149,13 @@ export async function settleGroup(
 async function settleOne(
   nt: Nevertwice,
   { record }: Stored,
-  { as, signature }: Wanted,
+  { as, signature, isVoid }: Wanted,
 ): Promise<{ readonly why: string; readonly down: boolean } | null> {
+  const problem = as === "done" && isVoid !== true ? stepNeedsResult(record) : null;
+  if (problem !== null) return { why: problem, down: false };
   if (signature === null) return null;
   try {
-    await nt.resolve({ key: record.key }, { as, ...signature });
+    await nt.resolve({ key: record.key }, { as, ...signature, ...(isVoid && { result: undefined }) });
     return null;
   } catch (error) {
     return { why: messageOf(error), down: isNevertwiceError(error) && error.code === "STORE_UNAVAILABLE" };
@@ -158,10 +165,14 @@ async function settleOne(
 const SHOWN = 20;
 const BECOMES = { done: "confirmed", "not-done": "pending", failed: "failed" } as const;
 const MEANS = {
-  done: "they happened, and repeats get no result",
+  done: "they happened; no result is kept, so that a repeat runs nothing and throws RESULT_UNAVAILABLE",
   "not-done": "they did not happen, and may be run again",
   failed: "they did not happen, and are not to be tried again",
 } as const;
+
+function meaningOf({ as, isVoid }: Wanted): string {
+  return isVoid ? "they happened, and a repeat gets undefined" : MEANS[as];
+}
 
 function finish(context: Context, store: Store, wanted: Wanted, { settled, refused, stopped }: Settled): number {
   const { args } = context;
@@ -187,7 +198,7 @@ function finish(context: Context, store: Store, wanted: Wanted, { settled, refus
   }
   const count = plural(settled.length, "doubt");
   if (dryRun) preview(context, store, wanted, settled, count);
-  else context.line(`${count}: unknown → ${BECOMES[wanted.as]} (${MEANS[wanted.as]}).`);
+  else context.line(`${count}: unknown → ${BECOMES[wanted.as]} (${meaningOf(wanted)}).`);
   for (const { stored, why } of refused) context.note(`${shortKey(stored.record.key)}: ${oneLine(why)}`);
   if (stopped !== null) context.note(`The rest is as it was: ${oneLine(stopped)}`);
   return code;
@@ -216,19 +227,20 @@ function preview(context: Context, store: Store, wanted: Wanted, settled: readon
   for (const line of renderTable(columns, rows, { width, paint })) context.line(line);
   if (settled.length > SHOWN) context.line(`… and ${settled.length - SHOWN} more`);
   context.line();
-  const would = `${count} would become ${BECOMES[wanted.as]}: ${MEANS[wanted.as]}. Nothing was changed. If that is true of all of them, settle them:`;
+  const would = `${count} would become ${BECOMES[wanted.as]}: ${meaningOf(wanted)}. Nothing was changed. If that is true of all of them, settle them:`;
   for (const line of wrap(would, width)) context.line(line);
   context.line(`  ${context.suggest(commandFor(context, wanted))}`);
 }
 
 /** The same decision with --yes, about the doubts that were shown and no later ones. */
-function commandFor({ args }: Context, { id, as, before }: Wanted): string {
+function commandFor({ args }: Context, { id, as, before, isVoid }: Wanted): string {
+  const decided = isVoid ? `--${as} --void` : `--${as}`;
   const kept = ["tenant", "action", "scope", "limit", "by"].flatMap((flag) =>
     args.on(flag) ? [`--${flag} ${shellWord(args.text(flag) ?? "")}`] : [],
   );
   const until = new Date(Math.ceil(before)).toISOString();
   const reason = shellWord(args.text("reason") ?? "…");
-  return ["resolve", `--group ${id}`, `--${as}`, `--before ${until}`, ...kept, `--reason ${reason}`, "--yes"].join(" ");
+  return ["resolve", `--group ${id}`, decided, `--before ${until}`, ...kept, `--reason ${reason}`, "--yes"].join(" ");
 }
 
 function nothingThere(context: Context, { id, before, isDated }: Wanted): ProblemError {

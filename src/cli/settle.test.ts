@@ -67,16 +67,20 @@ describe("resolve", () => {
   });
 
   it("names what a program calls: the run of a step, the sequence, the job", async () => {
-    const settled = async (action: string, as: string) => {
-      const key = keyLike(`${as.slice(2, 4)}${action.replace(/\W/g, "")}`);
+    const settled = async (action: string, ...as: string[]) => {
+      const key = keyLike(`${as.join("").slice(2, 4)}${action.replace(/\W/g, "")}`);
       await ledger.put({ key, action, state: "unknown", why: "timeout" });
-      return (await ledger.run(["resolve", key, as, "--reason", "r"], { columns: 200 })).out;
+      const { out, err } = await ledger.run(["resolve", key, ...as, "--reason", "r"], { columns: 200 });
+      return out + err;
     };
     expect(await settled("step:onboard", "--not-done")).toContain(
       'The next call of nt.run("onboard", …) with the run\'s id will run it.',
     );
-    expect(await settled("step:onboard", "--done")).toContain(
-      "the next call of the run onboard goes on after this step, with undefined",
+    expect(await settled("step:onboard", "--done", "--void")).toContain(
+      "the next call of the run onboard goes on after this step, with undefined: it returns nothing",
+    );
+    expect(await settled("step:other", "--done")).toMatch(
+      /a step of a run.*--result <json>, or --void.*Nothing was changed/,
     );
     expect(await settled("sequence:drip", "--done")).toContain(
       "the sequence drip goes on with the next step of this subject.",

@@ -3,6 +3,7 @@
  * be taken, whatever its row still says.
  */
 import { callable, entryOf } from "../core/entry-name.ts";
+import { isNoResult, whyNotKept } from "../core/kept-result.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "../core/record.ts";
 import { age, keepAge, plural, relative } from "./format.ts";
@@ -111,7 +112,7 @@ export function plainWords(record: LedgerRecord, at: Instant): string {
     case "sent":
       return alive ? "under way: it may have happened already, and its holder still answers" : doubtWords(record, at);
     case "confirmed":
-      return "done: it happened, and a repeat gets the stored result";
+      return resultWords(record);
     case "failed":
       if (next !== null) return `failed, after ${plural(record.tries, "try", "tries")}; ${next}`;
       return record.final
@@ -140,18 +141,37 @@ export function whoRunsIt(record: LedgerRecord, suggest: (line: string) => strin
   return kindOf(record, suggest)?.next ?? `The next call of ${oneLine(record.action)} with this input will run it.`;
 }
 
+function resultWords(record: LedgerRecord): string {
+  const { kept, why } = keptResult(record);
+  if (kept === "none") return "done: it happened, and it returned nothing";
+  if (kept === "value") return "done: it happened, and a repeat gets the stored result";
+  return `done: it happened, and a repeat runs nothing; its result was not kept: ${oneLine(why)}`;
+}
+
+/** Whether a repeat has a result to return, by the record alone: what is sealed counts as kept. */
+function keptResult(record: LedgerRecord): { readonly kept: "value" | "none" | "not"; readonly why: string } {
+  const { result } = record;
+  if (result !== null && !("omitted" in result)) return { kept: "value", why: "" };
+  const lost = result === null ? whyNotKept(record) : isNoResult(result) ? null : result.omitted;
+  return lost === null ? { kept: "none", why: "" } : { kept: "not", why: lost };
+}
+
 /** What follows once the record is settled as done. */
-export function whoGetsIt(record: LedgerRecord, hasResult: boolean): string {
+export function whoGetsIt(record: LedgerRecord): string {
   const called = oneLine(callable(record.action));
+  const { kept, why } = keptResult(record);
+  const what = kept === "value" ? "the stored result" : "undefined: it returns nothing";
   switch (entryOf(record.action).kind) {
     case "sequence":
       return `${called} goes on with the next step of this subject`;
+    case "job":
+      return `a repeat of ${called} runs nothing`;
     case "step":
-      return `the next call of ${called} goes on after this step, with ${hasResult ? "the stored result" : "undefined, since no result was given"}`;
+      if (kept === "not") return `${called} ends at this step with RESULT_UNAVAILABLE, since ${oneLine(why)}`;
+      return `the next call of ${called} goes on after this step, with ${what}`;
     default:
-      return hasResult
-        ? `a repeat of ${called} gets the stored result`
-        : `a repeat of ${called} runs nothing and gets undefined, since no result was given`;
+      if (kept !== "not") return `a repeat of ${called} gets ${what}`;
+      return `a repeat of ${called} runs nothing and throws RESULT_UNAVAILABLE, since its result was not kept (${oneLine(why)}); attempt() answers done`;
   }
 }
 

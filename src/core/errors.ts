@@ -13,6 +13,7 @@ export type ErrorCode =
   | "INVALID_INPUT"
   | "LEASE_LOST"
   | "STORE_UNAVAILABLE"
+  | "RESULT_UNAVAILABLE"
   | "CONFIG";
 
 export interface ErrorDetails {

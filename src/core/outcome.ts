@@ -16,7 +16,7 @@ export type Outcome<R> =
       readonly at: number;
       /** Free fields that differ from the input that was sent. */
       readonly differs?: readonly string[];
-      /** Set when the result could not be stored, so that a replay has none; says why. */
+      /** Set when the result was not kept, so that a replay has none (`result` is undefined then); says why. */
       readonly resultOmitted?: string;
     }
   | { readonly status: "in_flight"; readonly key: string; readonly since: number; readonly until: number }
@@ -160,7 +160,7 @@ export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: stri
     case "unknown":
       return new NevertwiceError(
         "OUTCOME_UNKNOWN",
-        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}).${inside}${otherInputNote(outcome.differs)} It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done --reason "…" (--not-done if it did not happen).${isUnclassified(outcome.why) ? ` ${wayOut(action, "action")}` : ""}`,
+        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}).${inside}${otherInputNote(outcome.differs)} It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done --reason "…" (--not-done if it did not happen; with --done, --result <json> is what repeats get).${isUnclassified(outcome.why) ? ` ${wayOut(action, "action")}` : ""}`,
         details,
       );
     case "conflict":
@@ -170,6 +170,11 @@ export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: stri
         details,
       );
     case "done":
+      return new NevertwiceError(
+        "RESULT_UNAVAILABLE",
+        `${named}: it is done (${new Date(outcome.at).toISOString()}), but its result was not kept: ${outcome.resultOmitted ?? "there is none on record"}. Nothing was run, and there is nothing to repeat. Where it is enough to know that it is done, use attempt(): it answers "done" with resultOmitted. Where the result is needed, ask the provider for it.`,
+        details,
+      );
     case "absent":
       return new NevertwiceError("FAILED", `${named}: nothing is known about it.`, details);
   }

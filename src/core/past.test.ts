@@ -156,4 +156,17 @@ describe("nextCallOf", () => {
       expect(nextCall(recordIn(state))).toEqual({ as: "runs" });
     expect(nextCall({ ...recordIn("failed"), final: true })).toEqual({ as: "held" });
   });
+
+  it("says what a call with another input would meet, by the rule for calls", () => {
+    const other = { id: 8 };
+    const differs = ["id"];
+    expect(nextCall({ ...recordIn("failed"), final: true }, other)).toEqual({ as: "runs" });
+    expect(nextCall(recordIn("failed"), other)).toEqual({ as: "runs" });
+    expect(nextCall(recordIn("unknown"), other)).toEqual({ as: "held" });
+    expect(nextCall({ ...recordIn("pending"), queued: true }, other)).toEqual({ as: "conflict", differs });
+    const live = { until: now.steady + 1, epoch: now.epoch };
+    expect(nextCall({ ...recordIn("sent"), lease: live }, other)).toEqual({ as: "conflict", differs });
+    // What the row does not know is not compared.
+    expect(nextCall({ ...recordIn("pending"), queued: true }, { id: 7, to: "ana" })).toEqual({ as: "queued" });
+  });
 });

@@ -41,7 +41,10 @@ export interface ResendOptions extends CallOptions {
 
 /** `Tx`: the transactions that its calls take. */
 export interface Action<I, R, Tx = unknown> {
-  /** Runs once; a repeat returns the first result. Throws where `attempt` would return anything but `done`. */
+  /**
+   * Runs once; a repeat returns the first result. Throws where `attempt` would return anything but `done`, and where it is done
+   * and the result was not kept (RESULT_UNAVAILABLE).
+   */
   (input: I, options?: CallOptions<Tx>): Promise<R>;
   readonly actionName: string;
   /** The same, but an expected outcome never throws. */
@@ -220,7 +223,7 @@ function queueing<I, R>(definition: Definition, services: ActionServices, calls:
 }
 
 function resultOrThrow<R>(outcome: Outcome<R>, action: string): R {
-  if (outcome.status === "done") return outcome.result;
+  if (outcome.status === "done" && outcome.resultOmitted === undefined) return outcome.result;
   const cause = outcome.status === "failed" ? outcome.error : causeOf(outcome);
   // A failure of this very call carries the user's own error: thrown as it came. A remembered one is ours to describe.
   if (outcome.status === "failed" && !isRemembered(cause)) {

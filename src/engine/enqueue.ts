@@ -40,6 +40,8 @@ export interface Enqueued<R> {
   readonly state: State;
   /** confirmed: what it came to. */
   readonly result?: R;
+  /** confirmed, and its result was not kept: why. */
+  readonly resultOmitted?: string;
 }
 
 const OPTIONS = new Set("tx dueAt delay expires priority orderKey scope version tenant agent".split(" "));
@@ -347,5 +349,6 @@ function answer(
   if (queued && inTransaction) events.emit({ ...seen, what: "enqueued" });
   else if (queued) events.emit({ type: "enqueued", action: definition.name, key, ...by(call), created });
   const done = record.state === "confirmed" ? payloads.load(record, "result") : null;
+  if (done?.omitted !== undefined) return { key, created, state: record.state, resultOmitted: done.omitted };
   return { key, created, state: record.state, ...(done !== null && { result: done.value }) };
 }

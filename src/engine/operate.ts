@@ -1,19 +1,25 @@
 /** What people and programs do to the ledger by key, without the action's code: settle a doubt, bring back a dead letter. */
 import { NevertwiceError } from "../core/errors.ts";
+import { NO_RESULT, RESULT_NOT_GIVEN } from "../core/kept-result.ts";
 import { isUnplaced } from "../core/order.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
+import type { Payload } from "../core/record.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
 import type { Engine } from "./engine.ts";
 import { by as named } from "./events.ts";
 import { place } from "./line.ts";
-import { DEFAULT_LIMITS } from "./payloads.ts";
+import { type Bound, DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
 import { swapsOf } from "./turn.ts";
 
 export interface Resolution<R> {
   /** done: it happened · not-done: it did not, and may be claimed again · failed: it did not, and is not to be tried again */
   readonly as: "done" | "not-done" | "failed";
+  /**
+   * done: what a repeat gets. Left out, it is not kept: a repeat runs nothing, and `action()` throws RESULT_UNAVAILABLE. An action
+   * that returns nothing is resolved with `result: undefined`.
+   */
   readonly result?: R;
   readonly by: string;
   readonly reason: string;
@@ -73,12 +79,12 @@ async function resolveStored(
   const stored = await existing(engine, target);
   // Not the key that was asked for where that is an alias: results are sealed for their record.
   const { key, tenant, fence } = stored.record;
-  const result = payloads.store(resolution.result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
   const { as, by, reason } = resolution;
+  const result = as === "done" ? resultOf(resolution, payloads, { tenant, key, fence }) : null;
   const applied = await ledger.apply(stored, {
     type: "resolve",
     as,
-    result: as === "done" ? result : null,
+    result,
     providerId: as === "done" ? providerIds.ofAction(stored.record.action, resolution.result) : null,
     by,
     reason,
@@ -90,6 +96,12 @@ async function resolveStored(
   // Resolved the same way a moment ago: a double click, not a mistake.
   if (applied.stored?.record.state === SETTLED_AS[as]) return engine.describe(applied.stored.record);
   throw refusalError(applied.refusal, applied.stored, key, "resolve");
+}
+
+function resultOf(resolution: Resolution<unknown>, payloads: Payloads, bound: Bound): Payload | null {
+  if (!Object.hasOwn(resolution, "result")) return RESULT_NOT_GIVEN.resolve;
+  const { result } = resolution;
+  return result === undefined ? NO_RESULT : payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, bound);
 }
 
 /** A failed record may be tried again: the next call of its action, or a worker, claims it. */

@@ -2,6 +2,7 @@
 import { fingerprintInPart } from "../core/fingerprint.ts";
 import type { NamedKey } from "../core/formerly.ts";
 import { type Keep, keepOfWindows, windowsIn } from "../core/keep.ts";
+import { RESULT_NOT_GIVEN } from "../core/kept-result.ts";
 import { keyText } from "../core/key.ts";
 import { keyParts } from "../core/key-parts.ts";
 import { type NextCall, nextCallOf, type PastEnd, recordPast } from "../core/past.ts";
@@ -24,6 +25,8 @@ export interface PastAttempt {
   /** Epoch ms; null: not known. */
   readonly at: number | null;
   readonly result?: unknown;
+  /** done without a result: what it did returns nothing, and a repeat gets undefined. */
+  readonly isVoid?: boolean;
   readonly error?: string;
   /** Why it is in doubt. */
   readonly why?: string;
@@ -99,14 +102,17 @@ function pastIntent(call: Call, engine: Engine): PastIntent {
     const { guardUntil } = keepOfWindows(keepMs, false, windows);
     return { ...keepOfWindows(keepMs, true, windows), guardUntil };
   };
-  const endOf = ({ as, result, error, why, dueAt }: PastAttempt, now: number): PastEnd => {
+  const endOf = ({ as, result, isVoid, error, why, dueAt }: PastAttempt, now: number): PastEnd => {
     if (as === "queued") return { as, dueAt: dueAt ?? now };
     if (as === "failed") return { as, error: { name: "Imported", message: storableText(error ?? "") } };
     if (as === "doubt") return { as, why: why ?? "imported while it was under way: it may have happened" };
     return {
       as,
       providerId: providerIds.of(definition, result),
-      result: (fence) => payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }),
+      result: (fence) =>
+        result === undefined && isVoid !== true
+          ? RESULT_NOT_GIVEN.import
+          : payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence }),
     };
   };
   return {

@@ -2,6 +2,7 @@
 import { damagedRecord, isDamagedRecord, markDamaged } from "../core/damaged-record.ts";
 import { isNevertwiceError, messageOf } from "../core/errors.ts";
 import { digestKeyId } from "../core/fingerprint.ts";
+import { isNoResult, whyNotKept } from "../core/kept-result.ts";
 import { type Lost, lostAsJson } from "../core/lost-as-json.ts";
 import type { LedgerRecord, Payload } from "../core/record.ts";
 import { lacking, type Sealer } from "../core/seal.ts";
@@ -18,7 +19,7 @@ export const DEFAULT_LIMITS: PayloadLimits = { inputBytes: 256 * 1024, resultByt
 const NOTHING = "";
 
 type Field = "input" | "draft" | "result";
-type Bound = { readonly tenant: string; readonly key: string; readonly fence: number };
+export type Bound = { readonly tenant: string; readonly key: string; readonly fence: number };
 
 export class Payloads {
   readonly #sealer: Sealer | null;
@@ -43,7 +44,11 @@ export class Payloads {
 
   load(record: LedgerRecord, field: Field): { value: unknown; omitted?: string } {
     const payload = record[field];
-    if (payload === null) return { value: undefined };
+    if (payload === null) {
+      const lost = field === "result" ? whyNotKept(record) : null;
+      return { value: undefined, ...(lost !== null && { omitted: lost }) };
+    }
+    if (field === "result" && isNoResult(payload)) return { value: undefined };
     try {
       return this.#read(record, field, payload);
     } catch (error) {

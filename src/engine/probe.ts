@@ -1,7 +1,8 @@
 /** Asking the provider whether an attempt in doubt happened. A probe that lags, throws or gives another answer settles nothing (F27). */
 import { configError } from "../core/errors.ts";
+import { NO_RESULT, RESULT_NOT_GIVEN } from "../core/kept-result.ts";
 import { providerKey } from "../core/provider-key.ts";
-import type { LedgerRecord } from "../core/record.ts";
+import type { LedgerRecord, Payload } from "../core/record.ts";
 import { hasTriesLeft } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
 import type { Call } from "./call.ts";
@@ -10,11 +11,11 @@ import type { ProbeContext } from "./definition.ts";
 import { by } from "./events.ts";
 import type { ExecutionServices } from "./execution.ts";
 import type { Applied } from "./ledger.ts";
+import { type Bound, DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
 
 export type SettledAnswer =
-  | { readonly as: "done"; readonly result: unknown }
-  | { readonly as: "not-done" }
-  | { readonly as: "unknown" };
+  /** Without a result where the probe gave none. */
+  { readonly as: "done"; readonly result?: unknown } | { readonly as: "not-done" } | { readonly as: "unknown" };
 
 const LONGEST_PROBE_MS = 30_000;
 
@@ -41,13 +42,19 @@ export async function settleByProbe(
     answer.as === "done"
       ? {
           as: "done" as const,
-          result: payloads.store(answer.result, "result", 1 << 20, { tenant, key, fence }),
+          result: resultOf(answer, payloads, { tenant, key, fence }),
           providerId: providerIds.of(definition, answer.result),
         }
       : { as: "not-done" as const, noneLeft: !fresh && !hasTriesLeft(definition.policy, record, ledger.instant().now) };
   const applied = await ledger.apply(stored, { type: "probed", fence, quietForMs, answer: fact });
   if (applied.ok) events.emit({ type: "settled", action, key, ...by(record), as: answer.as, how: "probe" });
   return applied;
+}
+
+function resultOf(answer: { readonly result?: unknown }, payloads: Payloads, bound: Bound): Payload | null {
+  if (!("result" in answer)) return RESULT_NOT_GIVEN.probe;
+  const { result } = answer;
+  return result === undefined ? NO_RESULT : payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, bound);
 }
 
 async function askProbe(services: ExecutionServices, call: Call, record: LedgerRecord): Promise<SettledAnswer> {
@@ -84,7 +91,10 @@ async function askProbe(services: ExecutionServices, call: Call, record: LedgerR
 function understood(answer: unknown, services: ExecutionServices, action: string): SettledAnswer {
   const as = typeof answer === "string" ? answer : (answer as { as?: unknown } | null | undefined)?.as;
   if (as === "not-done" || as === "unknown") return { as };
-  if (as === "done" && typeof answer === "object") return { as, result: (answer as { result?: unknown }).result };
+  if (as === "done" && typeof answer === "object") {
+    const { result } = answer as { result?: unknown };
+    return "result" in (answer as object) ? { as, result } : { as };
+  }
   services.warnings.warn(
     "PROBE_ANSWER",
     action,

@@ -51,6 +51,6 @@ export function warnOfLostResult(warnings: Warnings, action: string, why: string
   warnings.warn(
     "RESULT_NOT_STORED",
     action,
-    `action ${action}: what run returned is not stored: ${why}. That it is done is on record, but a repeat gets undefined for a result, and so does a run that goes on. Return less, such as the provider's id.`,
+    `action ${action}: what run returned is not stored: ${why}. That it is done is on record, but a repeat, and a run that goes on, has no result to return: it throws RESULT_UNAVAILABLE. Return less, such as the provider's id.`,
   );
 }

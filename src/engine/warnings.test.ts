@@ -173,12 +173,14 @@ describe("warnings", () => {
         expect.stringMatching(/^x+$/),
         { self: expect.anything() },
       ]);
-      expect(await large({ id: 1 })).toBeUndefined();
+      await expect(large({ id: 1 })).rejects.toMatchObject({ code: "RESULT_UNAVAILABLE" });
       expect(warned.map(({ code, action }) => [code, action])).toEqual([
         ["RESULT_NOT_STORED", "large"],
         ["RESULT_NOT_STORED", "odd"],
       ]);
-      expect(warned[0]?.message).toMatch(/it is larger than 1048576 bytes\. .* a repeat gets undefined .* Return less/);
+      expect(warned[0]?.message).toMatch(
+        /it is larger than 1048576 bytes\. .* a repeat, .* throws RESULT_UNAVAILABLE\. Return less/,
+      );
       expect(warned[1]?.message).toMatch(/cannot be written as JSON/);
       await nt.close();
     }

@@ -80,8 +80,9 @@ export async function startRun<R>(
   const { call, keep } = runCall(services, name, id, options);
   const taken = await services.engine.during(() => take(services, call));
   if ("outcome" in taken) {
-    if (taken.outcome.status === "done") return taken.outcome.result as R;
-    throw errorForOutcome(taken.outcome, `run ${name}`);
+    const { outcome } = taken;
+    if (outcome.status === "done" && outcome.resultOmitted === undefined) return outcome.result as R;
+    throw errorForOutcome(outcome, `run ${name}`);
   }
   return await new RunExecution<R>(services, call, taken.stored, name, { ...options, kept: keep }).run(body);
 }
@@ -389,7 +390,7 @@ class RunExecution<R> implements Holding {
       warnings.warn(
         "RESULT_NOT_STORED",
         name,
-        `run ${this.#name}: what its function returned is not stored: ${omitted}. That it has ended is on record, but the next call gets undefined. Return less, such as an id.`,
+        `run ${this.#name}: what its function returned is not stored: ${omitted}. That it has ended is on record, but the next call throws RESULT_UNAVAILABLE. Return less, such as an id.`,
       );
     else if (loss !== null)
       warnings.warn("RESULT_NOT_PLAIN", name, `run ${this.#name}: its function returned ${loss}. Return plain data.`);

@@ -61,7 +61,7 @@ eachStore("R5: a run", (open) => {
     const { items } = await store.list({ limit: 1, action: "step:onboard" });
     await nt.resolve(
       { key: items[0]?.record.key as string },
-      { as: "done", by: "ada", reason: "seen in the dashboard" },
+      { as: "done", result: undefined, by: "ada", reason: "seen in the dashboard" },
     );
     expect(await onboard()).toBe(2);
     expect(calls).toEqual(["charge", "thank"]);

@@ -7,6 +7,7 @@ import type { Duration } from "../core/duration.ts";
 import { durationMs } from "../core/duration.ts";
 import { ownName } from "../core/entry-name.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
+import { notKeptByCaller } from "../core/kept-result.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { policyWarnings, resolvePolicy } from "../core/policy.ts";
 import { providerKey } from "../core/provider-key.ts";
@@ -69,6 +70,8 @@ export interface SettleRequest {
   readonly token: string;
   readonly as: SettleAs;
   readonly result?: unknown;
+  /** It has a result that is not kept: why. */
+  readonly resultOmitted?: string;
   readonly error?: { readonly name?: string; readonly message: string; readonly code?: string };
   readonly retryAfter?: Duration;
 }
@@ -168,7 +171,7 @@ export class Attempts {
     checkSettlement(request);
     const attempt = attemptOf(request.token);
     return this.#services.engine.during(() =>
-      request.as === "done" ? this.#done(attempt, request.result) : this.#notDone(attempt, request),
+      request.as === "done" ? this.#done(attempt, request) : this.#notDone(attempt, request),
     );
   }
 
@@ -183,14 +186,17 @@ export class Attempts {
     return makeCall(definition, undefined, undefined, identityOf(request), this.#services.defaults).key;
   }
 
-  async #done(attempt: AttemptName, result: unknown): Promise<Outcome<unknown> | Absent> {
+  async #done(attempt: AttemptName, { result, resultOmitted }: SettleRequest): Promise<Outcome<unknown> | Absent> {
     const { engine } = this.#services;
     const { ledger, payloads, providerIds, events, warnings } = engine.services;
     const { hold, terms } = attempt;
     const stored = await this.#find(attempt);
     // Not the attempt's where an alias took the place of its record: results are sealed for the record they are in.
     const { key, tenant, action } = stored.record;
-    const payload = payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence: hold.fence });
+    const payload =
+      resultOmitted === undefined
+        ? payloads.store(result, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence: hold.fence })
+        : notKeptByCaller(resultOmitted);
     if (payload !== null && "omitted" in payload) warnOfLostResult(warnings, action, payload.omitted);
     const applied = await ledger.apply(stored, {
       type: "confirm",
@@ -368,8 +374,10 @@ export function attemptIn(
   };
 }
 
-function checkSettlement({ as, result, error, retryAfter }: SettleRequest): void {
-  if (as !== "done" && result !== undefined)
+function checkSettlement({ as, result, resultOmitted, error, retryAfter }: SettleRequest): void {
+  if (result !== undefined && resultOmitted !== undefined)
+    throw invalid("settle: give result, or resultOmitted where it is not kept; not both.");
+  if (as !== "done" && (result !== undefined || resultOmitted !== undefined))
     throw invalid(`settle: result goes with as: "done". What did not happen, or may not have, has no result.`);
   if (as === "done" && error !== undefined)
     throw invalid(`settle: error does not go with as: "done". Leave it out, or say what did not happen.`);

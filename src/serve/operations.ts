@@ -100,7 +100,11 @@ const SETTLE = {
     oneOf("done", "not-sent", "not-begun", "refused", "rejected", "unknown"),
     "done: it happened. not-sent: nothing was sent, and it may be tried again. not-begun: the same, and it does not count as a try. refused: it did not happen, and is not tried again by itself. rejected: refused for good. unknown: it may have happened",
   ),
-  result: optional(json, "with done: what a repeat gets. Best the provider's id"),
+  result: optional(
+    json,
+    "with done: what a repeat gets. Best the provider's id. Left out: the effect has no result, and a repeat gets none",
+  ),
+  resultOmitted: optional(text(10_000), "with done, in place of result: it has one that is not kept, and why"),
   error: optional(
     fields({
       name: optional(text(LONGEST_NAME), "its kind"),
@@ -157,7 +161,7 @@ const RESOLVE = {
     oneOf("done", "not-done", "failed"),
     "done: it happened. not-done: it did not, and may be run again. failed: it did not, and is left",
   ),
-  result: optional(json, "with done: what a repeat gets"),
+  result: optional(json, "with done: what a repeat gets; left out, it is not kept, and a repeat has resultOmitted"),
   by: required(text(LONGEST_NAME), "who decides, a person or a program"),
   reason: required(text(10_000), "why, for the record's history"),
 };

@@ -2,6 +2,7 @@
  * Rows as the SQL functions read and write them: what postgres-row.ts makes of a record, and what core's transitions do to
  * one. A row is changed as a whole and stored at the end; what a later release adds to it is kept. `@.` is the schema.
  */
+import { NO_RESULT } from "../core/kept-result.ts";
 import { HISTORY_LIMIT, PRIORITY_STEP_MS } from "../core/record.ts";
 import { NO_LONGER_NEEDED } from "../core/retention.ts";
 import { LEASED, SAME_MARK, YOUNG_MS } from "./postgres-row.ts";
@@ -347,7 +348,7 @@ BEGIN
   CASE
     WHEN r.state = 'confirmed' THEN
       RETURN jsonb_build_object('status', 'done', 'key', key, 'result', @._json(r.result), 'attempt', r.attempt, 'at', coalesce((fate ->> 'settledAt')::bigint, r.updated_at))
-        || CASE WHEN left(r.result, 1) = '!' THEN jsonb_build_object('resultOmitted', substr(r.result, 2))
+        || CASE WHEN r.result = '!${(NO_RESULT as { omitted: string }).omitted}' THEN '{}' WHEN left(r.result, 1) = '!' THEN jsonb_build_object('resultOmitted', substr(r.result, 2))
              WHEN left(r.result, 6) = 'ntseal' THEN '{"resultOmitted":"it is sealed, and SQL has no key"}' ELSE '{}' END;
     WHEN r.state = 'failed' THEN
       RETURN jsonb_build_object('status', 'failed', 'key', key, 'error', error, 'final', coalesce((fate ->> 'final')::boolean, false));

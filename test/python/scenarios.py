@@ -19,7 +19,7 @@ import warnings
 import nevertwice
 from nevertwice import (
     ConfigError, Failed, InFlight, InvalidInput, KeyConflict, LeaseLost, Misuse, Nevertwice, NotRecorded, NotSent,
-    OutcomeUnknown, Refused, Rejected, ResultNotStored, ServiceUnavailable, Unauthorized,
+    OutcomeUnknown, Refused, Rejected, ResultNotStored, ResultUnavailable, ServiceUnavailable, Unauthorized,
 )
 
 URL = os.environ["NEVERTWICE_URL"]
@@ -947,6 +947,9 @@ def a_result_that_cannot_be_written_is_done_with_a_warning():
         assert status(id) == "done" and effects(id) == 1
         said = [str(one.message) for one in seen if one.category is ResultNotStored]
         assert len(said) == 1 and "Nothing was" not in said[0], (str(result)[:20] if result is not circular else "", said)
+        with raises(ResultUnavailable):
+            nt.call("send", [id], lambda attempt: "again")
+        assert effects(id) == 1
     id = fresh()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -28,7 +28,7 @@ export const importLedger: Command = {
     "<file> --action-column <column> [flags]",
   ],
   about:
-    "For what was guarded by hand before: a JSONL file with a line per action, or a table, exported as CSV or JSON or read from its database. Where they follow a known pattern, --as says all of the rest (docs/moving-in.md). Each row becomes a record, so that nevertwice does not do again what is done.\nWith --key (or a column called idempotency_key, key or event_id) a row guards nt.once(action, [key], …). With --fields it guards an action whose key is those fields. With --actions the action itself says its key, and its schema the types; the ledger is that of the module's nevertwice().\nDone, sent, completed and the like become confirmed, with the row's result; failed becomes failed; in_progress, pending and the like may have happened and become unknown, for you to settle; false is not done. A row without a status is done, unless its result or its time of completion is empty. A column that looks like a status and is not read as one is refused. Of several rows of one key, done wins. All rows are checked before any is written, and at the end the ledger is asked about each of them: exit code 1 says that some would not be repeats. Importing twice changes nothing, and no record is weakened.",
+    "For what was guarded by hand before: a JSONL file with a line per action, or a table, exported as CSV or JSON or read from its database. Where they follow a known pattern, --as says all of the rest (docs/moving-in.md). Each row becomes a record, so that nevertwice does not do again what is done.\nWith --key (or a column called idempotency_key, key or event_id) a row guards nt.once(action, [key], …). With --fields it guards an action whose key is those fields. With --actions the action itself says its key, and its schema the types; the ledger is that of the module's nevertwice().\nDone, sent, completed and the like become confirmed, with the row's result (without one a repeat runs nothing, and action() throws RESULT_UNAVAILABLE, unless --void says that there is none); failed becomes failed; in_progress, pending and the like may have happened and become unknown, for you to settle; false is not done. A row without a status is done, unless its result or its time of completion is empty. A column that looks like a status and is not read as one is refused. Of several rows of one key, done wins. All rows are checked before any is written, and at the end the ledger is asked about each of them: exit code 1 says that some would not be repeats. Importing twice changes nothing, and no record is weakened.",
   flags: {
     as: {
       takes: "value",
@@ -92,6 +92,10 @@ export const importLedger: Command = {
       takes: "values",
       value: "columns",
       about: "columns that are no status although they look like one, or a result that nobody wrote",
+    },
+    void: {
+      takes: "nothing",
+      about: "what the rows did returns nothing: a repeat of a row without a result gets undefined",
     },
     "done-wins": { takes: "nothing", about: "count a key as done where a later row says otherwise" },
     keep: { takes: "value", value: "duration", about: "how long the records guard, default: forever" },

@@ -15,25 +15,27 @@ import { outcomeJson } from "../record-json.ts";
 import { GROUP_FLAGS, refuseGroupFlags, resolveGroup } from "../resolve-group.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
 import { actionLabel, standingOf, whoGetsIt, whoRunsIt } from "../standing.ts";
+import { stepNeedsResult } from "../step-result.ts";
 import { oneLine, wrap } from "../text.ts";
 
 export const resolve: Command = {
   name: "resolve",
   summary: "settle a doubt: it happened, or it did not",
   usage: [
-    "<key> --done [--result <json> | --result-file <file>] --reason <why>",
+    "<key> --done [--result <json> | --result-file <file> | --void] --reason <why>",
     "<key> --not-done --reason <why>",
     "<key> --failed --reason <why>",
     "--group <id> --done | --not-done | --failed [--before <time>] [--limit <n>] --reason <why> [--yes]",
   ],
   about:
-    "Look at the provider first: the ledger cannot know. --done settles it for good. --not-done lets it run again: if it did happen after all, it happens twice. --failed settles it as not done and not to be tried again. --group takes all doubts with the same error, as ls --doubt shows them: without --yes it only shows which.",
+    "Look at the provider first: the ledger cannot know. --done settles it for good, with the result that repeats get: give --result, or --void where the action returns nothing. Without either the result is not kept: a repeat runs nothing, action() throws RESULT_UNAVAILABLE, and attempt() answers done with resultOmitted. --not-done lets it run again: if it did happen after all, it happens twice. --failed settles it as not done and not to be tried again. --group takes all doubts with the same error, as ls --doubt shows them: without --yes it only shows which.",
   flags: {
     done: { takes: "nothing", about: "it happened" },
     "not-done": { takes: "nothing", about: "it did not happen, and may be run again" },
     failed: { takes: "nothing", about: "it did not happen, and is not to be tried again" },
     result: { takes: "value", value: "json", about: "with --done: what a repeat gets, as JSON" },
     "result-file": { takes: "value", value: "file", about: "the same, from a file" },
+    void: { takes: "nothing", about: "with --done: the action returns nothing, and a repeat gets undefined" },
     ...GROUP_FLAGS,
     ...SIGNATURE_FLAGS,
   },
@@ -57,6 +59,8 @@ async function run(context: Context): Promise<number> {
   const result = givenResult(context, as);
   const before = await findRecord(context, "resolve");
   refuseClearText(before.record, result);
+  const problem = as === "done" && result === undefined ? stepNeedsResult(before.record) : null;
+  if (problem !== null) throw new UsageError(problem);
   const store = requireStore(context);
   const nt = nevertwice({ store, sweep: false });
   const { key } = before.record;
@@ -65,7 +69,7 @@ async function run(context: Context): Promise<number> {
   const [after] = await store.read([key]);
   const wasDoubt = standingOf(before.record, instantOf(store)).inDoubt;
   if (!wasDoubt && result !== undefined) throw alreadySettled(context, before.record);
-  const next = nextWords(after ?? before, as, result !== undefined, context);
+  const next = nextWords(after ?? before, as, context);
   if (context.args.on("json")) {
     const states = { before: before.record.state, after: after?.record.state ?? null, changed: wasDoubt };
     context.json({ ledger: ledgerJson(context.ledger()), key, ...states, outcome: outcomeJson(outcome), next });
@@ -91,9 +95,14 @@ function decision({ args }: Context): As {
 
 function givenResult({ args, io }: Context, as: As): { value: unknown } | undefined {
   const [text, file] = [args.text("result"), args.text("result-file")];
-  if (text === undefined && file === undefined) return undefined;
-  if (as !== "done") throw new UsageError(`--result goes with --done: what did not happen has no result.`);
+  const isVoid = args.on("void");
+  if (text === undefined && file === undefined && !isVoid) return undefined;
+  if (as !== "done")
+    throw new UsageError(`--${isVoid ? "void" : "result"} goes with --done: what did not happen has no result.`);
   if (text !== undefined && file !== undefined) throw new UsageError("give --result or --result-file, not both.");
+  if (isVoid && (text !== undefined || file !== undefined))
+    throw new UsageError("give a result, or --void where the action returns nothing; not both.");
+  if (isVoid) return { value: undefined };
   const from = text === undefined ? `--result-file ${oneLine(file as string)}` : "--result";
   return { value: parseJson(text ?? readText(resolvePath(io.cwd, file as string), from), from) };
 }
@@ -113,7 +122,7 @@ function parseJson(text: string, from: string): unknown {
 function refuseClearText(record: LedgerRecord, result: { value: unknown } | undefined): void {
   const sealed = [record.input, record.draft, record.result].some((payload) => payload !== null && "sealed" in payload);
   // A record without payloads shows it by its digests.
-  if (result === undefined || (!sealed && digestKeyId(record.fingerprint) === null)) return;
+  if (result?.value === undefined || (!sealed && digestKeyId(record.fingerprint) === null)) return;
   throw new ProblemError(
     `this record's payloads are sealed (encrypt), and the command has no key: the result would be stored in clear text. Leave --result out, or resolve it in the program that has the key: ${oneLine(record.action)}.resolve({ key }, { as: "done", result, by, reason }).`,
   );
@@ -125,12 +134,10 @@ function alreadySettled(context: Context, record: LedgerRecord): ProblemError {
   );
 }
 
-function nextWords({ record }: Stored, as: As, hasResult: boolean, context: Context): string {
-  const omitted = record.result !== null && "omitted" in record.result ? record.result.omitted : null;
+function nextWords({ record }: Stored, as: As, context: Context): string {
   if (as === "not-done") return whoRunsIt(record, context.suggest);
   if (as === "failed") {
     return `Nothing tries it again by itself; ${context.suggest(`retry ${shortKey(record.key)}`)} --reason '…' would bring it back.`;
   }
-  if (omitted !== null) return `It is settled, but the result was not stored: ${oneLine(omitted)}.`;
-  return `It is settled: ${whoGetsIt(record, hasResult || record.result !== null)}.`;
+  return `It is settled: ${whoGetsIt(record)}.`;
 }
