@@ -10,6 +10,7 @@ import {
   amount,
   day,
   email,
+  type Nevertwice,
   nevertwice,
   notSent,
   refused,
@@ -299,6 +300,9 @@ const bySqlite = inSqlite.action("by the store", {
   key: (i: Lead) => [i.leadId],
   run: async (i, ctx) => ctx.tx?.prepare("INSERT INTO leads VALUES (?)").run(i.leadId),
 });
+// What takes an instance takes one with transactions of any type.
+export const anyInstance: Nevertwice = inSqlite;
+guardTool(inSqlite, { name: "send", key: ["leadId"] }, async (i: Lead) => i.cents);
 // @ts-expect-error no connection
 export const notSqlite = (lead: Lead) => bySqlite(lead, { tx: 5 });
 const untyped = nt.action("untyped", { key: ["leadId"], run: async (_: Lead, ctx) => ctx.tx });
