@@ -11,7 +11,7 @@ import type { Absent, Outcome } from "./core/outcome.ts";
 import { type PolicyOptions, policyWarnings, shortLease } from "./core/policy.ts";
 import { redact } from "./core/redact.ts";
 import { type EncryptOption, sealer } from "./core/seal.ts";
-import type { Store } from "./core/store.ts";
+import type { Store, TransactionalStore } from "./core/store.ts";
 import { type Action, type ActionServices, createAction, pastOf } from "./engine/action.ts";
 import { withWarnings } from "./engine/action-warnings.ts";
 import { type CallDefaults, type CallOptions, requireGivenIn } from "./engine/call.ts";
@@ -19,12 +19,14 @@ import { asCheck, type CheckContext } from "./engine/check.ts";
 import { systemClock } from "./engine/clock.ts";
 import { type AttemptContext, type Logger, outside, silentLogger } from "./engine/context.ts";
 import { DamageReports } from "./engine/damage-reports.ts";
+import type { DefineAction } from "./engine/define-action.ts";
 import {
   type ActionOptions,
   type Definition,
   defineAction,
   type FormerDefinition,
   type Probe,
+  runOfContext,
 } from "./engine/definition.ts";
 import { Engine } from "./engine/engine.ts";
 import { type EventListener, Events, Warnings } from "./engine/events.ts";
@@ -40,7 +42,6 @@ import { ProviderIds } from "./engine/provider-ids.ts";
 import { Heart } from "./engine/pulse.ts";
 import { type ResolveFilter, type ResolveReport, resolveAll } from "./engine/resolve-all.ts";
 import { type RetryFilter, type RetryReport, retryAll } from "./engine/retry-all.ts";
-import type { InferInput, InferOutput, StandardSchema } from "./engine/standard-schema.ts";
 import { SweepLoop, type SweepWork } from "./engine/sweep-loop.ts";
 import { Sweeper, type SweepReport } from "./engine/sweeper.ts";
 import { checkTenantChoice, onlyOf, type TenantChoice, tenantOf } from "./engine/tenancy.ts";
@@ -57,9 +58,10 @@ import type { SequenceStep } from "./runs/sequence-list.ts";
 import type { Run } from "./runs/steps.ts";
 import { createJob, type Job, type JobOptions, type JobServices } from "./schedule/job.ts";
 
-export interface NevertwiceOptions {
+/** `Tx`: the type of the transactions that the store takes. */
+export interface NevertwiceOptions<Tx = unknown> {
   /** A store, or where one is: "sqlite:app.db", "memory:". Default: $NEVERTWICE_STORE, else SQLite at .nevertwice/ledger.db. */
-  readonly store?: string | Store;
+  readonly store?: string | Store | TransactionalStore<Tx>;
   /**
    * Part of every key; a call may name another. Everything else keeps to this tenant's records: workers, queues, sweeps,
    * retryAll, resolveAll, and what is looked up or settled by key.
@@ -85,21 +87,19 @@ export interface NevertwiceOptions {
   readonly sweep?: Duration | false;
 }
 
-export interface Nevertwice {
+/** `Tx`: the type of the transactions that calls take, by the store. A string names a store, not a type: `unknown` then. */
+export interface Nevertwice<Tx = unknown> {
   readonly store: Store;
   /** The tenant whose records alone it touches; undefined: everybody's. */
   readonly tenant: string | undefined;
-  action<S extends StandardSchema<unknown, unknown>, R, D = undefined>(
-    name: string,
-    options: ActionOptions<InferOutput<S>, R, D> & { readonly input: S },
-  ): Action<InferInput<S>, R>;
-  action<I, R, D = undefined>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
+  /** A named kind of side effect. Its input is declared once, in any option: `input`, or an annotated `key` or `run`. */
+  readonly action: DefineAction<Tx>;
   /** Ad hoc: `parts` name the intent, `run` performs the effect. */
   once<R>(
     name: string,
     parts: readonly unknown[],
-    run: (context: AttemptContext) => R | Promise<R>,
-    options?: OnceOptions,
+    run: (context: AttemptContext<Tx>) => R | Promise<R>,
+    options?: OnceOptions<Tx>,
   ): Promise<R>;
   /** A function that runs once per scheduled instant, on however many hosts. start() it, or tick() it yourself. */
   job<R, P = undefined>(name: string, options: JobOptions<R, P>): Job<R>;
@@ -130,7 +130,7 @@ export interface Nevertwice {
   /** Runs what is queued (action.enqueue). Stopped by close(), if not before. */
   worker(options?: WorkerOptions): Worker;
   /** A named queue that agents take tasks from, the longest due first, and hand tasks to each other by. */
-  queue<I, R = unknown>(name: string, options?: QueueOptions<I>): WorkQueue<I, R>;
+  queue<I, R = unknown, Called = I>(name: string, options?: QueueOptions<I, Called>): WorkQueue<I, R, Called>;
   /** One pass of the sweeper, now: over this tenant's records, or those of all where no tenant was given. */
   sweep(options?: TenantChoice): Promise<SweepReport>;
   /** Everything that happens, for metrics and alerts. Returns the way to stop listening. */
@@ -146,7 +146,7 @@ export interface Nevertwice {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
+export type OnceOptions<Tx = unknown> = Omit<PolicyOptions<never>, "doubt"> & {
   /** The provider's own id in the result, for find({ providerId }). */
   readonly resultId?: (result: never) => string | undefined;
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
@@ -154,7 +154,7 @@ export type OnceOptions = Omit<PolicyOptions<never>, "doubt"> & {
   readonly check?: (context: CheckContext) => unknown;
   /** The effect is a row under a unique key: when the function throws its violation, the result that is there. */
   readonly exists?: (error: unknown) => unknown;
-} & CallOptions;
+} & CallOptions<Tx>;
 
 const OPTIONS = new Set("store tenant tenants secret encrypt agent logger onWarning sweep".split(" "));
 const SWEEP_OPTIONS = new Set(["tenant", "tenants"]);
@@ -169,9 +169,9 @@ const ENCRYPT_WITHOUT_SECRET =
 // Names of once(), runs and steps whose options were looked at for warnings.
 const MOST_AD_HOC = 1_000;
 
-export function nevertwice(options: NevertwiceOptions = {}): Nevertwice {
+export function nevertwice<Tx = unknown>(options: NevertwiceOptions<Tx> = {}): Nevertwice<Tx> {
   checkOptions(options);
-  return new Instance(options);
+  return new Instance(options) as Nevertwice<Tx>;
 }
 
 const services = new WeakMap<Nevertwice, ActionServices>();
@@ -288,7 +288,7 @@ class Instance implements Nevertwice {
     this.#loop?.start();
   }
 
-  // The overloads differ only in what they infer; behind them stands one function.
+  // The types of define-action.ts are for the compiler alone; behind them is one plain function.
   readonly action = (<I, R, D>(name: string, options: ActionOptions<I, R, D>) =>
     this.#define(name, options, { ...this.#services, keyNotes: this.#keyNotes })) as Nevertwice["action"];
 
@@ -360,7 +360,7 @@ class Instance implements Nevertwice {
       ...(policy as PolicyOptions<Probe<undefined, R>>),
       key: () => parts,
       ...(check !== undefined && { check: asCheck(check) }),
-      run: (_input, context) => run(context),
+      run: runOfContext(run),
     });
     this.#warnOnce(definition);
     const given = { scope, version, tenant, agent, wait, tx };
@@ -449,10 +449,10 @@ class Instance implements Nevertwice {
     return retryAll(this.#engine, filter, signature, this.#defaults.confinedTo);
   }
 
-  queue<I, R = unknown>(name: string, options: QueueOptions<I> = {}): WorkQueue<I, R> {
+  queue<I, R = unknown, Called = I>(name: string, options: QueueOptions<I, Called> = {}): WorkQueue<I, R, Called> {
     this.#requireFreeName(name);
     this.#queues.add(name);
-    return createQueue<I, R>(name, options, this.#services);
+    return createQueue<I, R, Called>(name, options, this.#services);
   }
 
   worker(options: WorkerOptions = {}): Worker {

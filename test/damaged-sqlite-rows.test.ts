@@ -60,7 +60,7 @@ describe.each(Object.entries(DAMAGES))("a pending row whose document is damaged:
 
   it("take() hands out the others, one at a time, and reports it once", async () => {
     const { nt, key, damaged } = await afterDamage(damage);
-    const queue = nt.queue("job", { key: ["id"] });
+    const queue = nt.queue<{ id: unknown }>("job", { key: ["id"] });
     const taken: unknown[] = [];
     for (let task = await queue.take(); task !== null; task = await queue.take()) {
       taken.push((task.input as Job).id);

@@ -26,7 +26,7 @@ function shop(busyMs?: number) {
   const runs: string[] = [];
   const place = nt.action("place_order", {
     key: ["id"],
-    run: async ({ id }: { id: string }) => {
+    run: async ({ id }: { id: string }, _ctx) => {
       runs.push(id);
       return id;
     },
@@ -245,7 +245,7 @@ describe("PostgreSQL, a pg client's transaction", () => {
     onTestFinished(() => nt.close());
     const events: EngineEvent[] = [];
     nt.on((event) => events.push(event));
-    const place = nt.action("place_order", { key: ["id"], run: async ({ id }: { id: string }) => id });
+    const place = nt.action("place_order", { key: ["id"], run: async ({ id }: { id: string }, _ctx) => id });
     for (const end of ["ROLLBACK", "COMMIT"] as const) {
       await client.query("BEGIN");
       await place({ id: "a" }, { tx: client });

@@ -6,6 +6,7 @@ import {
   type AnyToolOptions,
   type Guarding,
   type GuardOptions,
+  type InputsOf,
   lifted,
   requireWhose,
   type ToolsOptions,
@@ -37,9 +38,9 @@ export type AiTool = object;
 export function guardAiTools<T extends Readonly<Record<string, AiTool>>>(
   nt: Guarding,
   tools: T,
-  options: ToolsOptions<AiCall> = {},
+  options: ToolsOptions<AiCall, InputsOf<NoInfer<T>>> = {},
 ): T {
-  return guardEach<AiTool, AiCall>(tools, options, {
+  return guardEach<AiTool, AiCall>(tools, options as ToolsOptions<AiCall>, {
     where: "guardAiTools",
     guard: (tool, own, name) => guardAiTool(nt, name, tool, own),
   }) as T;

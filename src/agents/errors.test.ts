@@ -324,7 +324,10 @@ describe("an error that nobody classified", () => {
 
   it("the code that called is told the same line, the model is not", async () => {
     const { nt } = open();
-    const send = nt.action("send_mail", { key: ["to"], run: () => Promise.reject(new Error("invalid email")) });
+    const send = nt.action("send_mail", {
+      key: ["to"],
+      run: (_: { to: string }) => Promise.reject(new Error("invalid email")),
+    });
     await expect(send({ to: "ada" })).rejects.toThrow(/`throw notSent\(error\)`.*`classify:.*`doubt: "retry"`/s);
     const tool = guardTool(nt, { name: "pay" }, () => Promise.reject(new Error("invalid email")));
     const answer = await tool.answer({ to: "ada" }, undefined);

@@ -10,6 +10,7 @@ import {
   type Guarding,
   type GuardOptions,
   lifted,
+  type NamesOf,
   optionsOfTool,
   requireWhose,
   type ToolsOptions,
@@ -46,9 +47,9 @@ interface RunManager {
 export function guardLangChainTools<T extends readonly LangChainTool[] | Readonly<Record<string, LangChainTool>>>(
   nt: Guarding,
   tools: T,
-  options: ToolsOptions<LangChainCall> = {},
+  options: ToolsOptions<LangChainCall, NamesOf<NoInfer<T>>> = {},
 ): T {
-  return guardEach<LangChainTool, LangChainCall>(tools, options, {
+  return guardEach<LangChainTool, LangChainCall>(tools, options as ToolsOptions<LangChainCall>, {
     where: "guardLangChainTools",
     nameOf: ({ name }) => name,
     guard: (tool, own) => guardLangChainTool(nt, tool, own),

@@ -8,6 +8,7 @@ import {
   type AnyToolOptions,
   type Guarding,
   type GuardOptions,
+  type InputsOf,
   requireWhose,
   type ToolsOptions,
 } from "./tool-options.ts";
@@ -39,9 +40,9 @@ interface Executable extends MastraTool {
 export function guardMastraTools<T extends Readonly<Record<string, MastraTool>>>(
   nt: Guarding,
   tools: T,
-  options: ToolsOptions<MastraCall> = {},
+  options: ToolsOptions<MastraCall, InputsOf<NoInfer<T>>> = {},
 ): T {
-  return guardEach<MastraTool, MastraCall>(tools, options, {
+  return guardEach<MastraTool, MastraCall>(tools, options as ToolsOptions<MastraCall>, {
     where: "guardMastraTools",
     guard: (tool, own) => guardMastraTool(nt, tool, own),
   }) as T;

@@ -8,11 +8,13 @@ import { guardFinishedTool, isFinishedTool, type OpenAiTool } from "./openai-fin
 import { type OpenAiCall, toModel } from "./openai-result.ts";
 import {
   type AnyInput,
+  type AnyInputs,
   type AnyToolOptions,
   checkGuarding,
   checkToolsOptions,
   type Guarding,
   type GuardOptions,
+  type NamesOf,
   optionsOfTool,
   type ToolsOptions,
 } from "./tool-options.ts";
@@ -29,13 +31,17 @@ interface ToolDefinition {
 
 type ToolFactory = (...args: never[]) => unknown;
 
+/** Only a record has names that the compiler knows. */
+type OpenAiNames<T> = T extends ToolFactory | OpenAiTool ? AnyInputs : NamesOf<T>;
+
 /**
  * The factory: `const tool = guardOpenAiTools(nt, sdkTool, { tools: { send_mail: { key: ["to"], errors: "not-done" } } })`,
  * used like `tool` itself; `errors: "not-done"` only for a tool whose errors mean that nothing happened. Or tools that are there already: one, a list as an Agent takes it, or a record. Types stay what they were.
  */
 export function guardOpenAiTools<
   T extends ToolFactory | OpenAiTool | readonly OpenAiTool[] | Readonly<Record<string, OpenAiTool>>,
->(nt: Guarding, tools: T, options: ToolsOptions<OpenAiCall> = {}): T {
+>(nt: Guarding, tools: T, given: ToolsOptions<OpenAiCall, OpenAiNames<NoInfer<T>>> = {}): T {
+  const options = given as ToolsOptions<OpenAiCall>;
   if (typeof tools === "function") return guardFactory(nt, tools as ToolFactory, options) as T;
   if (isOneTool(tools)) return guardList(nt, [tools], options)[0] as T;
   return guardList(nt, tools as readonly OpenAiTool[], options) as unknown as T;

@@ -7,13 +7,13 @@ import { requireGiven } from "../core/given-option.ts";
 import type { KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { PolicyOptions } from "../core/policy.ts";
-import type { Action } from "../engine/action.ts";
 import type { Check } from "../engine/check.ts";
-import type { ActionOptions, Formerly, Probe, Verdictish } from "../engine/definition.ts";
+import type { DefineAction } from "../engine/define-action.ts";
+import type { Formerly, Probe, Verdictish } from "../engine/definition.ts";
 
 /** What the guards need of `nevertwice()`. */
 export interface Guarding {
-  action<I, R>(name: string, options: ActionOptions<I, R>): Action<I, R>;
+  readonly action: DefineAction<unknown>;
   status(target: { readonly key: string }): Promise<Outcome<unknown> | Absent>;
 }
 
@@ -33,7 +33,7 @@ export interface ToolOptions<I = never, R = unknown> extends PolicyOptions<Probe
   /** The key, or the action's name, that the tool had before: what was recorded under it is found, and not run again. */
   readonly formerly?: Formerly<I> | readonly Formerly<I>[];
   /** Fields a model may reword; all others must match on a repeat. */
-  readonly free?: readonly (I extends object ? keyof I & string : string)[];
+  readonly free?: readonly (NoInfer<I> extends object ? keyof NoInfer<I> & string : string)[];
   /** The action's name in the ledger; the tool's name unless given. */
   readonly action?: string;
   /** True: passes through, unguarded. */
@@ -75,9 +75,32 @@ export interface GuardOptions<X> {
   readonly statusTool?: string;
 }
 
+/** The inputs of a set of tools by their names, where neither is known to the compiler. */
+// biome-ignore lint/suspicious/noExplicitAny: as for AnyToolOptions
+export type AnyInputs = Readonly<Record<string, any>>;
+
+/** The names of a record of tools; of a list the compiler knows none. */
+// biome-ignore lint/suspicious/noExplicitAny: as for AnyToolOptions
+export type NamesOf<T> = T extends readonly unknown[] ? AnyInputs : { readonly [Name in keyof T & string]: any };
+
+/** The inputs of a record of tools whose `execute` says what it takes. */
+export type InputsOf<T> = {
+  readonly [Name in keyof T & string]: T[Name] extends { readonly execute?: infer Execute }
+    ? NonNullable<Execute> extends (input: infer Input, ...rest: never) => unknown
+      ? Known<Input>
+      : // biome-ignore lint/suspicious/noExplicitAny: as for AnyToolOptions
+        any
+    : // biome-ignore lint/suspicious/noExplicitAny: as for AnyToolOptions
+      any;
+};
+
+// biome-ignore lint/suspicious/noExplicitAny: as for AnyToolOptions
+type Known<Input> = [Input] extends [never] ? any : unknown extends Input ? any : Input;
+
 /** For a set of tools: options per tool by its name. `false` leaves a tool alone. */
-export interface ToolsOptions<X> extends GuardOptions<X> {
-  readonly tools?: Readonly<Record<string, AnyToolOptions | false>>;
+export interface ToolsOptions<X, Inputs = AnyInputs> extends GuardOptions<X> {
+  // biome-ignore lint/suspicious/noExplicitAny: as for AnyToolOptions
+  readonly tools?: { readonly [Name in keyof Inputs & string]?: ToolOptions<Inputs[Name], any> | false };
   /** For tools that `tools` does not name; false: those are left alone. */
   readonly otherTools?: AnyToolOptions | false;
   /** What errors mean for every tool whose own options do not say it. */

@@ -164,7 +164,7 @@ describe("show", () => {
 
   it("shows what is sealed as sealed", async () => {
     const nt = ledger.program({ encrypt: "a".repeat(64) });
-    const pay = nt.action("pay", { key: ["order"], run: () => ({ id: "ch_1" }) });
+    const pay = nt.action("pay", { key: ["order"], run: (_: Record<string, unknown>) => ({ id: "ch_1" }) });
     await pay({ order: "secret order" });
     const key = await pay.keyOf({ order: "secret order" });
     const { out } = await ledger.run(["show", key]);
@@ -264,7 +264,7 @@ describe("stats", () => {
 it.each(["report", "send_mail", "Send Mail"])(
   "show %s: a name that is no key is taken for an action's",
   async (name) => {
-    await ledger.program().action("send", { key: ["to"], run: () => "sent" })({ to: "ada" });
+    await ledger.program().action("send", { key: ["to"], run: (_: Record<string, unknown>) => "sent" })({ to: "ada" });
     const { code, err } = await ledger.run(["show", name]);
     const word = name.includes(" ") ? `'${name}'` : name;
     expect([code, err]).toEqual([
@@ -280,7 +280,9 @@ it("show of a key that is too short does not take it for a name", async () => {
 });
 
 it.each([45, 184, 300, 364, 732])("ls and show say a keep of %i days as it was configured", async (days) => {
-  const send = ledger.program().action("send", { key: ["to"], keep: `${days}d`, run: () => "sent" });
+  const send = ledger
+    .program()
+    .action("send", { key: ["to"], keep: `${days}d`, run: (_: Record<string, unknown>) => "sent" });
   await send({ to: "ada" });
   expect((await ledger.run(["ls"], { columns: 120 })).out).toContain(`kept ${days}d more`);
   const key = await send.keyOf({ to: "ada" });

@@ -25,7 +25,7 @@ async function doubt() {
   const send = ledger.program().action("send_mail", {
     key: ["to"],
     wait: 0,
-    run: () => {
+    run: (_: Record<string, unknown>) => {
       runs += 1;
       if (runs === 1) throw new Error("socket hang up");
       return { id: `msg_${runs}` };
@@ -161,7 +161,9 @@ describe("resend", () => {
   };
 
   async function sent() {
-    const send = ledger.program().action("send_mail", { key: ["to"], run: () => ({ id: "msg_1" }) });
+    const send = ledger
+      .program()
+      .action("send_mail", { key: ["to"], run: (_: Record<string, unknown>) => ({ id: "msg_1" }) });
     await send({ to: "ada" }, { scope: "run-7" });
     return send.keyOf({ to: "ada" }, { scope: "run-7" });
   }

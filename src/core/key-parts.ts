@@ -9,7 +9,10 @@ export type KeyFields<I> = {
 };
 
 /** Which parts name an intent: a list of field names, fields with what is made of them, or a function of the input. */
-export type KeyOption<I> = readonly (keyof I & string)[] | ((input: I) => readonly unknown[]) | KeyFields<NoInfer<I>>;
+export type KeyOption<I> =
+  | readonly (keyof NoInfer<I> & string)[]
+  | ((input: I) => readonly unknown[])
+  | KeyFields<NoInfer<I>>;
 
 /** The fields that a key names; undefined where a function, or the whole input, makes the parts. */
 export function keyFieldNames(option: KeyOption<never> | undefined): readonly string[] | undefined {

@@ -13,6 +13,7 @@ import {
   type Outcome,
   type Store,
   text,
+  type,
 } from "nevertwice";
 import { memoryStore } from "nevertwice/memory";
 import { type SqliteHandle, sqliteStore } from "nevertwice/sqlite";
@@ -49,6 +50,24 @@ describe("types", () => {
     });
     expectTypeOf(byValibot).parameter(0).toEqualTypeOf<{ n: string }>();
     expect([await byZod({ n: "1" }), await byValibot({ n: "1" })]).toEqual([2, 2]);
+  });
+
+  it("type<T>() declares the input and checks nothing when the program runs, in actions and in queues", async () => {
+    const send = nt.action("declared", {
+      run: async (i) => i.to.length,
+      key: (i) => [i.to],
+      input: type<{ to: string }>(),
+    });
+    expectTypeOf(send).toEqualTypeOf<Action<{ to: string }, number>>();
+    const more = { to: "ada", more: new Date(0) };
+    expect([await send(more), await send(more)]).toEqual([3, 3]);
+    const unfit = { to: ["a", "b"] } as unknown as { to: string };
+    expect(await send(unfit)).toBe(2);
+    await send.enqueue({ to: "grace" });
+    expect((await nt.worker({ actions: [send] }).drain()).done).toBe(1);
+    const queue = nt.queue("declared tasks", { input: type<{ id: number }>(), key: ["id"] });
+    await queue.add({ id: 1 });
+    expect((await queue.take())?.input).toEqual({ id: 1 });
   });
 
   it("O13 effect is a closed union, and infers nothing", async () => {

@@ -40,15 +40,16 @@ export interface ResendOptions extends CallOptions {
   readonly reason: string;
 }
 
-export interface Action<I, R> {
+/** `Tx`: the transactions that its calls take. */
+export interface Action<I, R, Tx = unknown> {
   /**
    * Runs once; a repeat returns the first result. Throws where `attempt` would return anything but `done`, and where it is done
    * and the result was not kept (RESULT_UNAVAILABLE).
    */
-  (input: I, options?: CallOptions): Promise<R>;
+  (input: I, options?: CallOptions<Tx>): Promise<R>;
   readonly actionName: string;
   /** The same, but an expected outcome never throws. */
-  attempt(input: I, options?: CallOptions): Promise<Outcome<R>>;
+  attempt(input: I, options?: CallOptions<Tx>): Promise<Outcome<R>>;
   /** Into the outbox, for a worker to run: in the caller's own transaction where `tx` is given. Ten calls, one record. */
   enqueue(input: I, options?: EnqueueOptions): Promise<Enqueued<R>>;
   /** The same for many, a statement for hundreds; results in the order of the inputs. */

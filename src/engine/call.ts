@@ -29,7 +29,7 @@ import type { Warnings } from "./events.ts";
 import { inOtherForm } from "./other-form.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
 
-export interface CallOptions {
+export interface CallOptions<Tx = unknown> {
   /** A run, session or thread id: the same intent in another scope is another intent. */
   readonly scope?: string;
   /** 1 unless a deliberate resend raised it. */
@@ -38,8 +38,8 @@ export interface CallOptions {
   /** Who acts: kept on the record and told with events. Not part of the key. nevertwice({ agent }) unless given. */
   readonly agent?: string;
   readonly wait?: Duration;
-  /** The caller's own open transaction: claim, effect and confirm commit with it. */
-  readonly tx?: unknown;
+  /** The caller's own open transaction: claim, effect and confirm commit with it. `run` has it as ctx.tx. */
+  readonly tx?: Tx;
 }
 
 /**

@@ -13,7 +13,7 @@ import { aliasSwapsOf, peek } from "./formerly.ts";
 import type { Ledger } from "./ledger.ts";
 import { timeoutError } from "./work.ts";
 
-export interface CheckContext {
+export interface CheckContext<Tx = unknown> {
   /** The intent's key. */
   readonly key: string;
   /** Whose intent it is; "" where it has no tenant. */
@@ -23,10 +23,10 @@ export interface CheckContext {
   readonly signal: AbortSignal;
   readonly log: Logger;
   /** The caller's transaction, where one was given. */
-  readonly tx: unknown;
+  readonly tx: Tx | undefined;
 }
 
-export type Check<I> = (input: I, context: CheckContext) => unknown;
+export type Check<I, Tx = unknown> = (input: I, context: CheckContext<Tx>) => unknown;
 
 /** A check of what has no input: of once() and of a step. Anything but a function is left for the action's definition to refuse. */
 export function asCheck(check: (context: CheckContext) => unknown): Check<unknown> {

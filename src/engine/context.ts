@@ -12,7 +12,8 @@ export interface Logger {
 const nothing = () => {};
 export const silentLogger: Logger = { debug: nothing, info: nothing, warn: nothing, error: nothing };
 
-export interface AttemptContext {
+/** `Tx`: the type of the transaction that callers pass. */
+export interface AttemptContext<Tx = unknown> {
   /** The intent's key: hand it to a provider that honours idempotency keys. */
   readonly key: string;
   /** Whose intent it is; "" where it has no tenant. A worker of all tenants passes it on to the calls it makes. */
@@ -28,6 +29,11 @@ export interface AttemptContext {
   /** With `mark: "manual"`: await it right before the effect. What throws before it was surely not sent. */
   sent(): Promise<void>;
   readonly log: Logger;
+  /**
+   * The transaction that the caller passed, `action(input, { tx })`: write through it, and the write commits with the record or
+   * not at all. undefined where none was passed, and in a worker.
+   */
+  readonly tx: Tx | undefined;
 }
 
 const running = new AsyncLocalStorage<Context | Probing>();
@@ -78,6 +84,7 @@ export interface AttemptParts {
   readonly sent: () => Promise<void>;
   /** Whose attempt it is: one for each nevertwice(). */
   readonly owner: object;
+  readonly tx?: unknown;
 }
 
 /** A class, not a literal: a getter in a literal makes every object of its own kind, slow to make and five times the size. */
@@ -91,6 +98,7 @@ export class Context implements AttemptContext {
   readonly deadline: number;
   readonly sent: () => Promise<void>;
   readonly log: Logger;
+  readonly tx: unknown;
   readonly #pulse: { readonly signal: AbortSignal; readonly ended: boolean };
   readonly #owner: object;
   #outer: Context | undefined;
@@ -116,7 +124,7 @@ export class Context implements AttemptContext {
     },
   };
 
-  constructor({ attempt: { key, tenant, attempt, fence }, deadline, log, pulse, sent, owner }: AttemptParts) {
+  constructor({ attempt: { key, tenant, attempt, fence }, deadline, log, pulse, sent, owner, tx }: AttemptParts) {
     this.key = key;
     this.tenant = tenant;
     this.attempt = attempt;
@@ -125,6 +133,7 @@ export class Context implements AttemptContext {
     this.deadline = deadline;
     this.sent = sent;
     this.log = log;
+    this.tx = tx;
     this.#pulse = pulse;
     this.#owner = owner;
     this.#outer = Context.liveAround();

@@ -7,7 +7,7 @@ import { unstorableIn } from "../core/storable-text.ts";
 import type { Check } from "./check.ts";
 import type { AttemptContext } from "./context.ts";
 import type { Exists } from "./exists.ts";
-import type { StandardSchema } from "./standard-schema.ts";
+import { parsingSchema, type StandardSchema } from "./standard-schema.ts";
 
 export type Verdictish = "not-sent" | "refused" | "rejected" | "doubt";
 
@@ -43,10 +43,13 @@ export interface Formerly<I> {
   /** As it is now unless given. */
   readonly name?: string;
   /** As it is now unless given. A function may return null for an input that was no intent then. */
-  readonly key?: readonly (keyof I & string)[] | ((input: I) => readonly unknown[] | null) | KeyFields<NoInfer<I>>;
+  readonly key?:
+    | readonly (keyof NoInfer<I> & string)[]
+    | ((input: I) => readonly unknown[] | null)
+    | KeyFields<NoInfer<I>>;
 }
 
-export interface ActionOptions<I, R, D = undefined> extends PolicyOptions<Probe<I, R>> {
+export interface ActionOptions<I, R, D = undefined, Tx = unknown> extends PolicyOptions<Probe<I, R>> {
   /** Any Standard Schema (zod, valibot, arktype …). */
   readonly input?: StandardSchema<unknown, I>;
   /**
@@ -62,17 +65,17 @@ export interface ActionOptions<I, R, D = undefined> extends PolicyOptions<Probe<
   /** The action handles events that come in (webhooks, messages): the id of the event in its key is no mistake then. */
   readonly inbound?: boolean;
   /** Fields that may be reworded; all others must match on a repeat. */
-  readonly free?: readonly (I extends object ? keyof I & string : string)[];
+  readonly free?: readonly (NoInfer<I> extends object ? keyof NoInfer<I> & string : string)[];
   /** "manual": `run` calls ctx.sent() right before the effect. */
   readonly mark?: "auto" | "manual";
   /**
    * Runs before the claim, where this call would claim: what it throws was surely not sent, leaves no record, and is thrown to
    * the caller as it was. Not asked for a repeat, nor by a worker: it was asked when the work was enqueued.
    */
-  readonly check?: Check<I>;
+  readonly check?: Check<I, Tx>;
   /** Runs before the send mark, so it is safe to run again. Its draft is stored with the mark and handed to `run`. */
-  readonly prepare?: (input: I, context: AttemptContext) => D | Promise<D>;
-  readonly run: (input: I, context: AttemptContext, draft: D) => R | Promise<R>;
+  readonly prepare?: (input: I, context: AttemptContext<Tx>) => D | Promise<D>;
+  readonly run: (input: I, context: AttemptContext<Tx>, draft: D) => R | Promise<R>;
   /**
    * The provider's own id in a result (a message id, a charge id): kept beside it, for nt.find({ providerId }). Without
    * it: a short text, or the field `id`, `messageId`, `sid` … of the result or of its `data`.
@@ -123,6 +126,15 @@ export function runOfTool<F extends object>(run: F): F {
   return Object.assign(run, { [TOOL]: true });
 }
 
+/** A `run` made of a function of the context alone. Its length says whether that function takes the context. */
+export function runOfContext<R>(
+  work: (context: AttemptContext) => R,
+  taken = work.length,
+): (input: unknown, context: AttemptContext) => R {
+  if (taken > 0) return (_input, context) => work(context);
+  return (...[, context]: [unknown, AttemptContext]) => work(context);
+}
+
 const KNOWN = new Set(
   "input key formerly inbound free effect keep lease timeout wait doubt retry check prepare run resultId mark classify exists limit whenStoreDown".split(
     " ",
@@ -157,7 +169,7 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
     formerly: readFormerly(name, options, where),
     inbound: options.inbound ?? false,
     free: options.free ?? [],
-    schema: options.input,
+    schema: parsingSchema(options.input),
     manual: options.mark === "manual",
     check: options.check as Definition["check"],
     prepare: options.prepare as Definition["prepare"],

@@ -42,7 +42,11 @@ eachStore("each", (open) => {
 
   it("warns also in the middle of a run that takes so long", async () => {
     const { nt, clock, events } = open();
-    const send = nt.action("mail", { key: ["to"], keep: "10d", run: async () => clock.advance(86_400_000) });
+    const send = nt.action("mail", {
+      key: ["to"],
+      keep: "10d",
+      run: async (_: Record<string, unknown>) => clock.advance(86_400_000),
+    });
     await send.each(mails(4), { concurrency: 1 });
     expect(events.filter((event) => event.type === "warning")).toEqual([]);
     await send.each(

@@ -1,4 +1,4 @@
-import { day, type EngineEvent, nevertwice } from "nevertwice";
+import { day, type EngineEvent, nevertwice, type } from "nevertwice";
 import { describe, expect, it } from "vitest";
 import { openMemory } from "../../test/support/each-store.ts";
 
@@ -58,8 +58,8 @@ describe("the key of a call", () => {
     let runs = 0;
     const run = async () => ++runs;
     const refused: [string, Promise<unknown>][] = [
-      ["a", nt.action("a", { key: ["to"], run })({ to: "" } as Mail)],
-      ["b", nt.action("b", { key: ["to"], run })({} as Mail)],
+      ["a", nt.action("a", { input: type<Mail>(), key: ["to"], run })({ to: "" } as Mail)],
+      ["b", nt.action("b", { input: type<Mail>(), key: ["to"], run })({} as Mail)],
       ["c", nt.action("c", { key: () => [], run })(mail)],
       ["d", nt.action("d", { key: (async () => ["x"]) as unknown as () => string[], run })(mail)],
       ["e", nt.action("e", { run })(undefined as unknown as Mail)],

@@ -311,7 +311,7 @@ eachStore("O15: the store is down", (open) => {
 
   it("a doubt is told to listeners; what failed before the send mark is no doubt", async () => {
     const { nt, faults, events } = bench();
-    const fails = async (): Promise<never> => {
+    const fails = async (_: Mail): Promise<never> => {
       throw new Error("reset by peer");
     };
     const send = nt.action("send", { key: ["to"], whenStoreDown: "run", run: fails });
@@ -320,7 +320,7 @@ eachStore("O15: the store is down", (open) => {
       key: ["to"],
       whenStoreDown: "run",
       prepare: fails,
-      run: async () => "m1",
+      run: async (_: Mail) => "m1",
     });
     faults.down = true;
     const mail = { to: "a" } as never;

@@ -19,17 +19,20 @@ interface SchemaIssue {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
-export type InferInput<S> = S extends { readonly "~standard": { readonly types?: infer T } }
-  ? NonNullable<T> extends { readonly input: infer I }
-    ? I
-    : never
-  : never;
+// Known by itself, so that an action that was given it keeps its synchronous way: nothing is parsed.
+const DECLARED: StandardSchema = {
+  "~standard": { version: 1, vendor: "nevertwice", validate: (value) => ({ value }) },
+};
 
-export type InferOutput<S> = S extends { readonly "~standard": { readonly types?: infer T } }
-  ? NonNullable<T> extends { readonly output: infer O }
-    ? O
-    : never
-  : never;
+/** The type of an action's input, where there is no schema: `input: type<Lead>()`. It checks nothing when the program runs. */
+export function type<Input>(): StandardSchema<Input, Input> {
+  return DECLARED as StandardSchema<Input, Input>;
+}
+
+/** Undefined: there is nothing to parse with. */
+export function parsingSchema<S extends StandardSchema<unknown, unknown>>(schema: S | undefined): S | undefined {
+  return schema?.["~standard"].vendor === "nevertwice" ? undefined : schema;
+}
 
 const SHOWN_ISSUES = 5;
 

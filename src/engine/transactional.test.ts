@@ -52,7 +52,7 @@ it("O9: a run in a transaction, where no heartbeat can be sent, that takes more 
   const slow = nt.action("place_slowly", {
     key: ["id"],
     lease: 90,
-    run: async ({ id }: Order) => {
+    run: async ({ id }: Order, _ctx) => {
       await new Promise((done) => setTimeout(done, id));
       insert(id);
     },

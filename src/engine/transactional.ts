@@ -33,6 +33,7 @@ export function runInTransaction(engine: Engine, call: Call, tx: unknown): Promi
 
 async function runWithin(engine: Engine, asked: Call, tx: unknown): Promise<Outcome<unknown>> {
   const view = viewOf(engine, asked.definition.name, tx);
+  warnOfTxNotTaken(engine, asked);
   engine.services.unguarded.requireWritten(asked, asked.definition.name);
   const swaps = aliasSwapsWithin(engine.services.ledger, view);
   const { call, stored } =
@@ -52,7 +53,7 @@ async function runWithin(engine: Engine, asked: Call, tx: unknown): Promise<Outc
       return claimRunConfirm(engine, call, view, turn === null ? stored : turn.stored, effect);
     });
   try {
-    return await once((record) => runEffect(engine, call, record)).catch((error: unknown) =>
+    return await once((record) => runEffect(engine, call, record, tx)).catch((error: unknown) =>
       orExisting(call, error, once),
     );
   } catch (error) {
@@ -64,6 +65,16 @@ async function runWithin(engine: Engine, asked: Call, tx: unknown): Promise<Outc
     // The savepoint took claim and effect back: surely not done, and nothing left to remember it by.
     return { status: "failed", key: call.key, error: unmarked(error), final: false };
   }
+}
+
+/** Nothing but the context brings the transaction to `run`. */
+function warnOfTxNotTaken({ services: { warnings } }: Engine, { definition: { name, run } }: Call): void {
+  if (run.length >= 2) return;
+  warnings.warn(
+    "TX_NOT_TAKEN",
+    name,
+    `${name}: it was called with tx, and its function takes no context, so it cannot write through that transaction. What it writes through a pool, or through another connection, is committed by itself: it stays after a rollback, and the next call writes it again. Take the context and write through ctx.tx: run: (input, ctx) => …, and in once and in a step (ctx) => …`,
+  );
 }
 
 type Effect = (record: LedgerRecord) => Promise<unknown>;
@@ -199,7 +210,7 @@ async function swap(engine: Engine, view: TransactionView, stored: Stored | null
   return { record: change.record, version: result.version };
 }
 
-async function runEffect(engine: Engine, call: Call, record: LedgerRecord): Promise<unknown> {
+async function runEffect(engine: Engine, call: Call, record: LedgerRecord, tx: unknown): Promise<unknown> {
   const { ledger, logger, underWay } = engine.services;
   const { definition, input } = call;
   // Nothing interrupts it: the transaction's owner decides when it ends.
@@ -212,6 +223,7 @@ async function runEffect(engine: Engine, call: Call, record: LedgerRecord): Prom
     pulse,
     sent: async () => {},
     owner: underWay,
+    tx,
   });
   try {
     return await runAs(context, async () => {

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { keepFor, nevertwice } from "nevertwice";
+import { keepFor, nevertwice, type } from "nevertwice";
 import { memoryStore } from "nevertwice/memory";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { eachStore } from "../../test/support/each-store.ts";
@@ -33,16 +33,21 @@ describe("warnings", () => {
 
   it("K5: so are a clock, a tool-call id and a retry count in the input", async () => {
     const { nt, codes } = listening();
-    await nt.action("a", { key: ["at"], run })({ at: NOW - 12 });
-    await nt.action("b", { key: ["call"], run })({ call: "toolu_01A09q90qw90lq917835lq9" });
-    await nt.action("c", { key: ["to", "attempt"], run })({ to: "x", attempt: 2 });
+    await nt.action("a", { input: type<Record<string, unknown>>(), key: ["at"], run })({ at: NOW - 12 });
+    await nt.action("b", { input: type<Record<string, unknown>>(), key: ["call"], run })({
+      call: "toolu_01A09q90qw90lq917835lq9",
+    });
+    await nt.action("c", { input: type<Record<string, unknown>>(), key: ["to", "attempt"], run })({
+      to: "x",
+      attempt: 2,
+    });
     expect(codes()).toEqual(["CALL_TIME_KEY", "CALL_TIME_KEY", "CALL_TIME_KEY"]);
   });
 
   it("K5: an id that was handed in is not one, in an action or in once()", async () => {
     const { nt, warned } = listening();
     const userId = randomUUID();
-    await nt.action("a", { key: ["userId"], run })({ userId });
+    await nt.action("a", { input: type<Record<string, unknown>>(), key: ["userId"], run })({ userId });
     await nt.action("b", { key: (i: { userId: string }) => [i.userId], run })({ userId });
     await nt.once("welcome", [userId], run);
     expect(warned).toEqual([]);
@@ -52,7 +57,7 @@ describe("warnings", () => {
     const said = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     onTestFinished(() => said.mockRestore());
     const nt = nevertwice({ store: standing(), sweep: false });
-    await nt.action("send", { key: ["at"], run })({ at: NOW - 12 });
+    await nt.action("send", { input: type<Record<string, unknown>>(), key: ["at"], run })({ at: NOW - 12 });
     expect(said).toHaveBeenCalledWith(expect.stringContaining("action send"), {
       type: "NevertwiceWarning",
       code: "NEVERTWICE_CALL_TIME_KEY",

@@ -158,7 +158,7 @@ eachStore("limits, lines and priorities", (open) => {
         if (id === 1) throw notSent(new Error("not now"));
       },
     });
-    const slow = nt.action("slow", { key, limit: { rate: "1/h" }, run: async () => {} });
+    const slow = nt.action("slow", { key, limit: { rate: "1/h" }, run: async (_: Record<string, unknown>) => {} });
     await later.enqueue({ id: 1 }, { orderKey: "retry" });
     await later.enqueue({ id: 2 }, { orderKey: "retry" });
     await later.enqueue({ id: 3 }, { orderKey: "delay", delay: "1h" });
@@ -172,7 +172,7 @@ eachStore("limits, lines and priorities", (open) => {
     const { nt, another } = open();
     const held = gate();
     let begun = 0;
-    const run = () => {
+    const run = (_: { id: number }) => {
       begun += 1;
       return held.opened;
     };

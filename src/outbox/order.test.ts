@@ -156,7 +156,7 @@ eachStore("order", (open) => {
     const { enqueue, send, ran, another, options } = bench();
     const held = gate();
     const other = another();
-    other.action("job", { ...options, run: () => held.opened });
+    other.action("job", { ...options, run: (_: Job) => held.opened });
     await enqueue("a");
     await enqueue("b");
     const busy = other.worker({ concurrency: 1 }).tick();
@@ -225,7 +225,7 @@ eachStore("order", (open) => {
     failing.clear();
     const held = gate();
     const other = another();
-    other.action("job", { ...options, run: () => held.opened });
+    other.action("job", { ...options, run: (_: Job) => held.opened });
     await enqueue("a");
     await enqueue("b");
     await enqueue("c");
@@ -305,7 +305,7 @@ describe("order, with the enqueuer interrupted at every write", () => {
         wrap: (store) =>
           faulty(store, { loseReply: (put) => stepOf(put) === step && put.record.state !== "claimed" && ++lost <= 1 }),
       });
-      const send = lossy.action("job", { key: ["id"] as const, run: async () => {} });
+      const send = lossy.action("job", { key: ["id"] as const, run: async (_: Record<string, unknown>) => {} });
       await send.enqueue({ id: "1" }, { orderKey: "o" });
       await send.enqueue({ id: "2" }, { orderKey: "o" });
       await nt.worker().drain();
@@ -334,7 +334,7 @@ describe("order, with the enqueuer interrupted at every write", () => {
     const dying = another({
       wrap: (store) => faulty(store, when === "before" ? { beforeWrite: die } : { afterWrite: die }),
     });
-    const sendAndDie = dying.action("job", { key: ["id"] as const, run: async () => {} });
+    const sendAndDie = dying.action("job", { key: ["id"] as const, run: async (_: Record<string, unknown>) => {} });
     await send.enqueue({ id: "slow" }, { orderKey: "o" });
     sendAndDie.enqueue({ id: "dead" }, { orderKey: "o" }).catch(() => {});
     await until(() => reached, "the enqueuer is gone");
@@ -369,7 +369,7 @@ describe("order, with the enqueuer interrupted at every write", () => {
           },
         }),
     });
-    const sendSlowly = slow.action("job", { key: ["id"] as const, run: async () => {} });
+    const sendSlowly = slow.action("job", { key: ["id"] as const, run: async (_: Record<string, unknown>) => {} });
     const enqueuing = sendSlowly.enqueue({ id: "b" }, { orderKey: "o" });
     await arrived.opened;
     await send.enqueue({ id: "a" }, { orderKey: "o" });

@@ -16,7 +16,7 @@ eachStore("an intent with a deadline", (open) => {
     const offer = nt.action("offer", {
       key: ["id"],
       keep: "30d",
-      run: () => {
+      run: (_: Record<string, unknown>) => {
         ran += 1;
       },
     });
@@ -65,7 +65,7 @@ eachStore("an intent with a deadline", (open) => {
     const offer = nt.action("offer", {
       key: ["id"],
       keep: "30d",
-      run: () => {
+      run: (_: Record<string, unknown>) => {
         ran += 1;
       },
     });
@@ -204,7 +204,7 @@ eachStore("a slow rate", (open) => {
     const letter = nt.action("letter", {
       key: ["id"],
       limit: { rate: "1/90d" },
-      run: () => void begun.push(clock.instant().now),
+      run: (_: Record<string, unknown>) => void begun.push(clock.instant().now),
     });
     const worker = nt.worker();
     for (let day = 0; day < 365; day += 5) {
@@ -228,7 +228,7 @@ eachStore("tries of a step that the provider is asked about", (open) => {
         key: ["id"],
         retry: { attempts: 3, backoff: 1 },
         doubt: { probe: () => "not-done" as const, quietFor: "1m" },
-        run: () => {
+        run: (_: Record<string, unknown>) => {
           ran += 1;
           throw new Error("no answer");
         },

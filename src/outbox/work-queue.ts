@@ -18,7 +18,7 @@ import {
   rejectedMark,
   unmarked,
 } from "../core/errors.ts";
-import type { KeyOption } from "../core/key-parts.ts";
+import type { KeyFields, KeyOption } from "../core/key-parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { givenUp, nextTry, type RetryOptions } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
@@ -42,11 +42,16 @@ import { workNews } from "../engine/work-news.ts";
 import { Lanes } from "./lanes.ts";
 import type { LeasedServices } from "./leased.ts";
 
-export interface QueueOptions<I> {
-  readonly input?: StandardSchema<unknown, I>;
+/** Of a task whose type nothing declares, no field is known: a list of names would do for `{}`. */
+type FieldsOfTask<I> = unknown extends I ? never : KeyFields<I>;
+
+/** `Called`: what callers hand over, where a schema makes another input of it. */
+export interface QueueOptions<I, Called = I> {
+  /** Any Standard Schema, or type<Task>(), which declares the type and checks nothing. */
+  readonly input?: StandardSchema<Called, I>;
   /** What makes two hand-overs the same task: field names, or a function of the task. Without it, every field. */
-  readonly key?: KeyOption<I>;
-  readonly free?: readonly (I extends object ? keyof I & string : string)[];
+  readonly key?: readonly (keyof NoInfer<I> & string)[] | ((task: I) => readonly unknown[]) | FieldsOfTask<NoInfer<I>>;
+  readonly free?: readonly (NoInfer<I> extends object ? keyof NoInfer<I> & string : string)[];
   /** Runs in add(), before the task is recorded: what it throws leaves no task. Not asked again when the task is taken. */
   readonly check?: Check<I>;
   readonly keep?: Duration | "forever";
@@ -55,14 +60,14 @@ export interface QueueOptions<I> {
   readonly retry?: RetryOptions;
 }
 
-export interface WorkQueue<I, R> {
+export interface WorkQueue<I, R, Called = I> {
   readonly queueName: string;
   /** Hands a task over. Ten times, one task; `result` where it is done already. */
-  add(task: I, options?: EnqueueOptions): Promise<Enqueued<R>>;
-  addMany(tasks: Inputs<I>, options?: EnqueueOptions): Promise<Enqueued<R>[]>;
+  add(task: Called, options?: EnqueueOptions): Promise<Enqueued<R>>;
+  addMany(tasks: Inputs<Called>, options?: EnqueueOptions): Promise<Enqueued<R>[]>;
   /** The task that has been due the longest, or null: none is, not within `wait` either. */
   take(options?: TakeOptions): Promise<Task<I, R> | null>;
-  status(task: I | { readonly key: string }, options?: CallOptions): Promise<Outcome<R> | Absent>;
+  status(task: Called | { readonly key: string }, options?: CallOptions): Promise<Outcome<R> | Absent>;
 }
 
 export interface TakeOptions extends TenantChoice {
@@ -97,17 +102,21 @@ const OPTIONS = new Set(["input", "key", "free", "check", "keep", "lease", "retr
 const MOST_PASSED_OVER = 100;
 const POLL_MS = 250;
 
-export function createQueue<I, R>(name: string, options: QueueOptions<I>, services: ActionServices): WorkQueue<I, R> {
+export function createQueue<I, R, Called = I>(
+  name: string,
+  options: QueueOptions<I, Called>,
+  services: ActionServices,
+): WorkQueue<I, R, Called> {
   for (const option of Object.keys(options)) {
     if (OPTIONS.has(option)) continue;
     throw noSuchOption(`queue ${JSON.stringify(name)}`, option, OPTIONS);
   }
-  return new NamedQueue<I, R>(defineQueue(name, options), services);
+  return new NamedQueue<I, R>(defineQueue(name, options), services) as unknown as WorkQueue<I, R, Called>;
 }
 
-function defineQueue<I>(name: string, options: QueueOptions<I>): Definition {
+function defineQueue<I, Called>(name: string, options: QueueOptions<I, Called>): Definition {
   return defineAction<I, never, undefined>(name, {
-    ...options,
+    ...(options as Omit<QueueOptions<I, unknown>, "key"> & { readonly key?: KeyOption<I> }),
     run: () => {
       throw configError(`${name} is a queue: nobody calls it. Take tasks from it with take().`);
     },

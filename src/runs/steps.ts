@@ -11,7 +11,7 @@ import { unstorableIn } from "../core/storable-text.ts";
 import { requireGivenIn } from "../engine/call.ts";
 import { asCheck, type CheckContext } from "../engine/check.ts";
 import type { AttemptContext } from "../engine/context.ts";
-import type { Probe, Verdictish } from "../engine/definition.ts";
+import { type Probe, runOfContext, type Verdictish } from "../engine/definition.ts";
 import { type AskedStep, StepOrder } from "./step-order.ts";
 import { type StepInput, StepRecords, type StepServices, type StepsOwner, stepAction } from "./step-records.ts";
 
@@ -174,10 +174,10 @@ export class StepSequence {
       ...(policy as PolicyOptions<Probe<StepInput, R>>),
       lease: inheritedLease(policy, this.#of.leaseMs, `${this.#where}: step ${JSON.stringify(name)}`),
       ...records.stepOptions(),
-      run: (_, context) => {
+      run: runOfContext((context) => {
         this.#shared.order.ran(asked);
         return insideStepOf.run(this.#of.key, () => run(context));
-      },
+      }, run.length),
     });
     try {
       return await action(input, { ...records.callOptions(), ...(tx !== undefined && { tx }) });

@@ -14,7 +14,7 @@ import { instantOf, type Store } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
 import type { Action } from "../engine/action.ts";
 import type { AttemptContext } from "../engine/context.ts";
-import type { ActionOptions } from "../engine/definition.ts";
+import type { DefineAction } from "../engine/define-action.ts";
 import { setTimeout } from "../engine/real-timers.ts";
 import { makePlan, PlanFailed, type PlanLedger, planVariables } from "./command-plan.ts";
 import { type CommandEnd, GatedChild } from "./gated-child.ts";
@@ -39,7 +39,7 @@ import type { Timetable } from "./timetable.ts";
 /** What of nevertwice() a command job needs. */
 export interface CommandJobLedger extends PlanLedger {
   readonly store: Store;
-  action<I, R, D>(name: string, options: ActionOptions<I, R, D>): Action<I, R>;
+  readonly action: DefineAction<unknown>;
 }
 
 export interface CommandJobOptions {

@@ -54,7 +54,9 @@ describe("F18: a host whose wall clock is wrong", () => {
     const nt = nevertwice({ store: postgresStore({ url, listen: false }), sweep: false });
     onTestFinished(() => nt.close());
     const outcomes = await Promise.all(
-      [1, 2, 3].map((id) => nt.action(`a${id}`, { key: ["id"], run: async () => real() }).attempt({ id })),
+      [1, 2, 3].map((id) =>
+        nt.action(`a${id}`, { key: ["id"], run: async (_: Record<string, unknown>) => real() }).attempt({ id }),
+      ),
     );
     for (const { key, status } of outcomes) {
       expect(status).toBe("done");
@@ -76,7 +78,7 @@ describe("F18: a host whose wall clock is wrong", () => {
       vi.spyOn(Date, "now").mockImplementation(() => real() + wrongBy);
       const nt = nevertwice({ store: postgresStore({ url, listen: false }), sweep: false });
       onTestFinished(() => nt.close());
-      const send = nt.action("send", { key: ["id"], run: async () => "sent" });
+      const send = nt.action("send", { key: ["id"], run: async (_: Record<string, unknown>) => "sent" });
       const client = new pg.Client(url);
       await client.connect();
       onTestFinished(() => client.end());

@@ -173,7 +173,7 @@ describe("a network that cannot be trusted", () => {
     const { proxy, store, direct } = await proxied();
     const nt = nevertwice({ store, sweep: false });
     let runs = 0;
-    const send = nt.action("send", { key: ["id"], run: async () => ++runs });
+    const send = nt.action("send", { key: ["id"], run: async (_: Record<string, unknown>) => ++runs });
     proxy.when(isWrite, "reset");
     setTimeout(() => proxy.behave("pass"), 200);
     const outcome = await send.attempt({ id: 1 });
@@ -191,7 +191,7 @@ describe("a network that cannot be trusted", () => {
     await admin.connect();
     onTestFinished(() => admin.end());
     let runs = 0;
-    const send = nt.action("send", { key: ["id"], wait: 0, run: async () => ++runs });
+    const send = nt.action("send", { key: ["id"], wait: 0, run: async (_: Record<string, unknown>) => ++runs });
     for (let id = 1; id <= 20; id += 1) {
       const call = send.attempt({ id }).catch(() => null);
       if (id % 4 === 0)

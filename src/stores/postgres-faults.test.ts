@@ -85,7 +85,7 @@ describe("a backend that is terminated", () => {
         if (at === "mark") await lock();
         return "draft";
       },
-      run: async () => {
+      run: async (_: Record<string, unknown>) => {
         runs += 1;
         if (at === "confirm") await lock();
         return { id: `msg_${runs}` };
@@ -134,7 +134,7 @@ describe("a backend that is terminated", () => {
     const outcome = await nt
       .action("send", {
         key: ["id"],
-        run: async () => {
+        run: async (_: Record<string, unknown>) => {
           await terminate(admin);
           return ++runs;
         },
@@ -206,7 +206,7 @@ describe("F20: the way to the server, at each write of a call", () => {
       key: ["id"],
       wait: "20s",
       prepare: async () => arm("mark"),
-      run: async () => {
+      run: async (_: Record<string, unknown>) => {
         runs += 1;
         arm("confirm");
         return runs;
@@ -288,7 +288,7 @@ describe("F44: the server is down", () => {
     const events: string[] = [];
     nt.on(({ type }) => events.push(type));
     let runs = 0;
-    const run = async () => ++runs;
+    const run = async (_: { id: number }) => ++runs;
     const strict = nt.action("strict", { key: ["id"], wait: 0, run });
     const open = nt.action("open", { key: ["id"], wait: 0, whenStoreDown: "run", run });
     expect(await strict({ id: 1 })).toBe(1);
@@ -318,7 +318,7 @@ describe("F44: the server is down", () => {
       key: ["id"],
       lease: "60s",
       wait: "30s",
-      run: async () => {
+      run: async (_: Record<string, unknown>) => {
         runs += 1;
         if (runs === 1) await server.stop("kill");
         return runs;
@@ -331,7 +331,11 @@ describe("F44: the server is down", () => {
     );
     expect(["done", "unknown", "STORE_UNAVAILABLE"]).toContain(told);
     await server.start();
-    const again = program({ url: server.url }).action("send", { key: ["id"], wait: 0, run: async () => ++runs });
+    const again = program({ url: server.url }).action("send", {
+      key: ["id"],
+      wait: 0,
+      run: async (_: Record<string, unknown>) => ++runs,
+    });
     await until(async () => {
       await nt.sweep().catch(() => {});
       return again.status({ id: 1 }).then(
@@ -356,7 +360,7 @@ it("F4: what was claimed and surely not sent is given back at once, not after it
       tries += 1;
       if (tries === 1) throw notSent(new Error("no draft"));
     },
-    run: async () => "sent",
+    run: async (_: Record<string, unknown>) => "sent",
   });
   expect(await send.attempt({ id: 1 })).toMatchObject({ status: "failed", final: false });
   expect(await send.attempt({ id: 1 })).toMatchObject({ status: "done", result: "sent" });

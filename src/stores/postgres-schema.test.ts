@@ -152,7 +152,7 @@ describe("tenants", () => {
     const of = (tenant: string) => {
       const nt = nevertwice({ store: open({ url, tenant }), tenant, sweep: false });
       const runs: string[] = [];
-      const send = nt.action("send", { key: ["id"], run: async () => runs.push(tenant) });
+      const send = nt.action("send", { key: ["id"], run: async (_: Record<string, unknown>) => runs.push(tenant) });
       return { nt, send, runs };
     };
     const [a, b] = [of("a"), of("b")];

@@ -89,7 +89,7 @@ it("a ledger is reached in TLS, its certificate checked", async () => {
 it("a certificate that nobody vouches for is told with the remedy, and nothing is run", async () => {
   const nt = nevertwice({ store: postgresStore({ url: `${server.url}?sslmode=verify-full` }), sweep: false });
   onTestFinished(() => nt.close());
-  const send = nt.action("send", { key: ["id"], run: async () => expect.unreachable() });
+  const send = nt.action("send", { key: ["id"], run: async (_: Record<string, unknown>) => expect.unreachable() });
   const refused = await send({ id: 1 }).catch((error: unknown) => error);
   const message = expect.stringMatching(/self-signed certificate.*sslrootcert=FILE/);
   expect(refused).toMatchObject({ code: "CONFIG", message });

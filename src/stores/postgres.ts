@@ -63,8 +63,9 @@ const SWEEP_BUDGET_MS = 500;
 // More tenants than this sweep through one process: they begin anew.
 const MOST_SWEEPERS = 1_000;
 
-export function postgresStore(options: PostgresStoreOptions): TransactionalStore<unknown> {
-  return new PostgresStore(checkOptions(options));
+/** `Tx`: what your library's transactions are, for ctx.tx and for the calls that take one: `postgresStore<PoolClient>({ pool })`. */
+export function postgresStore<Tx = unknown>(options: PostgresStoreOptions): TransactionalStore<Tx> {
+  return new PostgresStore(checkOptions(options)) as TransactionalStore<Tx>;
 }
 
 interface Opened {

@@ -101,7 +101,7 @@ describe.each(ways)("F13 %s", (_what, lose) => {
     const program = () => {
       const nt = nevertwice({ store: sqliteStore({ path: at.path }), sweep: false });
       onTestFinished(() => nt.close());
-      return nt.action("a", { key: ["id"], run: async () => ++effects });
+      return nt.action("a", { key: ["id"], run: async (_: { id: string | number }) => ++effects });
     };
     const old = program();
     await old({ id: "before" });

@@ -88,7 +88,7 @@ describe("nevertwice mcp serve", () => {
     const store = `sqlite:${join(folder(), "ledger.db")}`;
     const nt = nevertwice({ store, sweep: false });
     onTestFinished(() => nt.close());
-    const run = async () => Promise.reject(new Error("socket hang up"));
+    const run = async (_: { to: string }) => Promise.reject(new Error("socket hang up"));
     const outcome = await nt.action("send_sms", { key: ["to"], run }).attempt({ to: "ada" });
     return { store, nt, key: outcome.key };
   }

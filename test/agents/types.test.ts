@@ -51,9 +51,17 @@ it("AI SDK 7 and 6: input and output of each tool", () => {
   const old = guardAiTools(open(), { send: aiTool6({ inputSchema: mail, execute: async ({ to }) => ({ id: to }) }) });
   expectTypeOf<InferToolOutput6<typeof old.send>>().toEqualTypeOf<{ id: string }>();
   expect(Object.keys(tools)).toEqual(["send", "now"]);
-  expect(() => guardAiTools(open(), { send: tools.send }, { tools: { sned: {} } })).toThrow(
-    /sned, but there is no such tool/,
-  );
+  // @ts-expect-error there is no such tool
+  const misspelt = () => guardAiTools(open(), { send: tools.send }, { tools: { sned: {} } });
+  expect(misspelt).toThrow(/sned, but there is no such tool/);
+  guardAiTools(open(), { send: tools.send }, { tools: { send: { key: ["to"], free: ["body"] } } });
+  guardAiTools(open(), { send: tools.send }, { tools: { send: { key: (i) => [i.to.toLowerCase()] } } });
+  // @ts-expect-error the tool's input has no such field
+  guardAiTools(open(), { send: tools.send }, { tools: { send: { key: ["recipient"] } } });
+  // @ts-expect-error the tool's input has no such field
+  guardAiTools(open(), { send: tools.send }, { tools: { send: { free: ["text"] } } });
+  const some: Readonly<Record<string, typeof tools.send>> = { send: tools.send };
+  guardAiTools(open(), some, { tools: { send: { key: ["to"] } } });
 });
 
 it("OpenAI Agents: the factory infers as before", () => {
@@ -76,6 +84,9 @@ it("OpenAI Agents: finished tools stay what they were, one by one, in a list and
   const list = guardOpenAiTools(open(), [send, look, webSearchTool()]);
   const record = guardOpenAiTools(open(), { send, look }, { tools: { send: { key: ["to"] }, look: false } });
   expectTypeOf(record).toEqualTypeOf<{ send: typeof send; look: typeof look }>();
+  // @ts-expect-error there is no such tool
+  expect(() => guardOpenAiTools(open(), { send }, { tools: { sned: {} } })).toThrow(/no such tool/);
+  expect(() => guardOpenAiTools(open(), [send], { tools: { sned: {} } })).toThrow(/no such tool/);
   const agent = new Agent({ name: "a", instructions: "b", tools: [...list, record.send] });
   expect(agent.tools).toHaveLength(4);
   // @ts-expect-error a text is no tool
@@ -107,6 +118,8 @@ it("MCP servers, LangChain, Mastra: the same types in and out", () => {
   expectTypeOf(guardLangChainTool(open(), send)).toEqualTypeOf(send);
   expectTypeOf(guardLangChainTools(open(), { send })).toEqualTypeOf<{ send: typeof send }>();
   expectTypeOf(guardLangChainTools(open(), [send])).toEqualTypeOf<(typeof send)[]>();
+  // @ts-expect-error there is no such tool
+  expect(() => guardLangChainTools(open(), { send }, { tools: { sned: {} } })).toThrow(/no such tool/);
   createMiddleware({ name: "nevertwice", wrapToolCall: guardToolCalls(open(), { ToolMessage }) });
 
   const made = createTool({
@@ -117,6 +130,11 @@ it("MCP servers, LangChain, Mastra: the same types in and out", () => {
   });
   expectTypeOf(guardMastraTools(open(), { made })).toEqualTypeOf<{ made: typeof made }>();
   expectTypeOf(guardMastraTool(open(), made)).toEqualTypeOf(made);
+  // @ts-expect-error there is no such tool
+  expect(() => guardMastraTools(open(), { made }, { tools: { mad: {} } })).toThrow(/no such tool/);
+  guardMastraTools(open(), { made }, { tools: { made: { key: ["to"] } } });
+  // @ts-expect-error the tool's input has no such field
+  guardMastraTools(open(), { made }, { tools: { made: { key: ["recipient"] } } });
 });
 
 it("scopes of a program's own context, written as in the documents", () => {

@@ -23,9 +23,12 @@ export async function shop() {
   const nt = nevertwice({ store: postgresStore({ pool, listen: false }), sweep: false });
   /** Each call inserts in its own transaction, also when two run at once. */
   const inserting = new AsyncLocalStorage<Insert>();
+  /** The transactions that `run` was given. */
+  const given: unknown[] = [];
   const place = nt.action("place_order", {
     key: ["library", "id"],
-    run: async ({ id }: { library: string; id: number }) => {
+    run: async ({ id }: { library: string; id: number }, ctx) => {
+      given.push(ctx.tx);
       await inserting.getStore()?.(id);
       if (id === 13) throw notSent(new Error("out of stock"));
       return { placed: id };
@@ -39,12 +42,12 @@ export async function shop() {
     await nt.close();
     await pool.end();
   });
-  return { url, pool, nt, inserting, place, orders };
+  return { url, pool, nt, inserting, given, place, orders };
 }
 
 type Shop = Awaited<ReturnType<typeof shop>>;
 
-export function describeTransactions({ inserting, place, orders }: Shop, libraries: readonly Library[]): void {
+export function describeTransactions({ inserting, given, place, orders }: Shop, libraries: readonly Library[]): void {
   describe.each(libraries)("tx of $name", ({ name: library, transaction }) => {
     const call = (tx: unknown, insert: Insert, id: number) =>
       inserting.run(insert, () => place.attempt({ library, id }, { tx }));
@@ -102,6 +105,18 @@ export function describeTransactions({ inserting, place, orders }: Shop, librari
       expect(await orders()).toEqual([5]);
       const statuses = await Promise.all([5, 6, 7, 8, 9, 10, 11].map((id) => place.status({ library, id })));
       expect(statuses.map(({ status }) => status)).toEqual([...Array(4).fill("queued"), ...Array(3).fill("absent")]);
+    });
+
+    it("run has the very transaction as ctx.tx, and none where none was given", async () => {
+      await transaction(async (tx, insert) => {
+        await call(tx, insert, 21);
+        expect(given.at(-1)).toBe(tx);
+      });
+      await inserting.run(
+        async () => {},
+        () => place({ library, id: 22 }),
+      );
+      expect(given.at(-1)).toBeUndefined();
     });
 
     it("two transactions at once on one intent: once", async () => {
