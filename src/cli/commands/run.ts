@@ -18,7 +18,7 @@ import { instantOfSlot, slotOfInstant, type Timetable, timetable } from "../../s
 import { AGENT, agentOf } from "../agent-flag.ts";
 import type { Command, Context, Sink } from "../command.ts";
 import { asUsage, EXIT, UsageError } from "../exit.ts";
-import { openLedger } from "../ledger.ts";
+import { exitFolder, openLedger } from "../ledger.ts";
 import { report } from "../run-report.ts";
 import { oneLine } from "../text.ts";
 
@@ -129,7 +129,8 @@ async function runJob(context: Context): Promise<number> {
   try {
     const { slot, times } = slotFor(context, nt.store.now());
     const json = args.on("json");
-    const { outcome, started, recorded } = await runCommandJob(nt, {
+    const exits = exitFolder(args.text("store"), store, io);
+    const { outcome, ...ran } = await runCommandJob(nt, {
       job,
       slot,
       command: args.behindDashes,
@@ -150,6 +151,11 @@ async function runJob(context: Context): Promise<number> {
       stderr: passOn(io.stderr),
       monotonic: () => performance.now(),
       onSignal: forwardSignals,
+      ...(exits !== undefined && { exits }),
+      onNoExitFile: (why) =>
+        context.note(
+          `${oneLine(job)} ${oneLine(slot)}: the exit code cannot be kept in ${exits?.path} (${oneLine(why)}). The command runs all the same; should this runner be killed, the slot is taken over once nothing of the command is left, even if it had finished.`,
+        ),
       onTakeOver: () =>
         context.note(
           `${oneLine(job)} ${oneLine(slot)}: taken over. The first runner was on another host, in another container or before a reboot, and its command may still run there: only processes of this host can be looked for.`,
@@ -161,7 +167,7 @@ async function runJob(context: Context): Promise<number> {
         return (await untold.writeAll()).length === 0;
       },
     });
-    return await report(context, { job, slot, onSkip, stale, failed, timeoutMs, started, recorded }, outcome, nt.store);
+    return await report(context, { job, slot, onSkip, stale, failed, timeoutMs, ...ran }, outcome, nt.store);
   } finally {
     await nt.close();
   }
