@@ -42,7 +42,7 @@ export async function settleEnded(
   const [found] = await store.read([key]);
   if (!found || (found.record.state !== "sent" && found.record.state !== "unknown")) return null;
   const { record } = found;
-  const draft = read(record);
+  const draft = readable(record, read);
   if (typeof draft?.exit !== "string" || isReported(record, draft, store)) return null;
   const kept = readExitFile(draft.exit, record, folder);
   if (kept === null) return null;
@@ -73,9 +73,18 @@ export function hasLeftExit(
   record: LedgerRecord,
   { read = plainDraft, folder = null }: Pick<SettlingOptions, "read" | "folder"> = {},
 ): boolean {
-  const exit = read(record)?.exit;
+  const exit = readable(record, read)?.exit;
   const kept = typeof exit === "string" ? readExitFile(exit, record, folder) : null;
   return kept !== null && (kept.exitCode === 0 || runnerDied(record));
+}
+
+/** A command's draft is plain, which a program with `encrypt` refuses: then it says nothing. */
+function readable(record: LedgerRecord, read: DraftReader): AnyDraft | null {
+  try {
+    return read(record);
+  } catch {
+    return null;
+  }
 }
 
 /** Its runner lives, as far as anybody knows, and writes the end itself. */

@@ -251,3 +251,24 @@ it(`R2: ${SLOTS} runners killed at random moments: each command that ended has i
   expect(kills).toBeGreaterThan(0);
   expect(readFileSync(join(folder, "effects"), "utf8").trim().split("\n").sort()).toEqual([...slots].sort());
 }, 120_000);
+
+it("R2: `show` and `ls` say that the command still runs, and later how it ended", async () => {
+  const { folder, finish } = await orphan("exit 7");
+  const look = async (line: readonly string[]) => {
+    const child = spawn(process.execPath, [CLI, ...line, "--store", `sqlite:${folder}/ledger.db`], {
+      env: { ...process.env, COLUMNS: "300" },
+    });
+    let out = "";
+    child.stdout.on("data", (chunk) => {
+      out += chunk;
+    });
+    await new Promise((done) => child.once("close", done));
+    return out;
+  };
+  // Its call makes the doubt visible.
+  const { key } = (await call(folder, AGAIN)).json.outcome;
+  expect(await look(["show", key])).toMatch(/its runner died\. Its command still runs/);
+  await finish();
+  expect(await look(["show", key])).toMatch(/Its command exited with 7; the next call for this slot records it/);
+  expect(await look(["ls", "--doubt"])).toMatch(/its command exited with 7/);
+});
