@@ -144,10 +144,12 @@ function oldNames(folder: string): { name: string; key: string; fence: number; a
     return [];
   }
   const now = Date.now();
-  return names.slice(0, SWEPT_AT_ONCE).flatMap((entry) => {
+  const ours = names.flatMap((entry) => {
     const [, name, key, fence] = /^((nt1_[0-9a-z]+)\.(\d+)\.[0-9a-f]+)(?:\.open|\.result)?$/.exec(entry) ?? [];
-    if (name === undefined || key === undefined) return [];
+    return name === undefined || key === undefined ? [] : [{ entry, name, key, fence: Number(fence) }];
+  });
+  return ours.slice(0, SWEPT_AT_ONCE).flatMap(({ entry, ...one }) => {
     const ageMs = now - (lstatSync(join(folder, entry), { throwIfNoEntry: false })?.mtimeMs ?? now);
-    return ageMs < SWEPT_AFTER_MS ? [] : [{ name, key, fence: Number(fence), ageMs }];
+    return ageMs < SWEPT_AFTER_MS ? [] : [{ ...one, ageMs }];
   });
 }

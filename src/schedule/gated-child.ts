@@ -67,8 +67,10 @@ leave "$?" "$1"
 const GATE_FD = 3;
 const KEPT_LINES = 20;
 const KEPT_BYTES = 8_192;
-// What the command itself printed is in the pipe when it ends; this long is waited for it to come out.
+// What the command itself printed is in the pipe when it ends; this long is waited for it to come out. With nothing left in its
+// group it surely comes to an end, unless a daemon that left the group holds it open: a busy machine gets more time then.
 const DRAIN_MS = 500;
+const DRAIN_ALL_MS = 3_000;
 // A group that is killed as a whole is gone within this time, and no part of it lived on.
 const GROUP_DIES_MS = 1_000;
 const GROUP_POLL_MS = 50;
@@ -113,7 +115,7 @@ export class GatedChild {
     (child.stdio[GATE_FD] as Writable).on("error", () => {});
     this.#listen(outlet.stdout, options.stdout);
     this.#listen(outlet.stderr, options.stderr);
-    this.#ended = endOf(child, outlet);
+    this.#ended = endOf(child, outlet, this.group);
   }
 
   /** Lets the command begin, and waits for its end. */
@@ -168,7 +170,11 @@ export function endOfCode(code: number, durationMs: number): CommandEnd {
 }
 
 /** What it started in the background may hold its output open: the command itself has ended all the same. */
-function endOf(child: ChildProcess, outlet: Outlet): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
+function endOf(
+  child: ChildProcess,
+  outlet: Outlet,
+  group: ProcessGroup,
+): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
   return new Promise((resolve) => {
     child.once("exit", (code, signal) => {
       const drained = () => {
@@ -177,7 +183,7 @@ function endOf(child: ChildProcess, outlet: Outlet): Promise<{ code: number | nu
         outlet.stderr.destroy();
         resolve({ code, signal });
       };
-      const timer = setTimeout(drained, DRAIN_MS);
+      const timer = setTimeout(drained, groupStanding(group) === "alive" ? DRAIN_MS : DRAIN_ALL_MS);
       void outlet.closed.then(drained);
     });
   });
