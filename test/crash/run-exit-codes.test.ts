@@ -105,10 +105,8 @@ describe("a command that outlives its runner", () => {
     ["--on-stale hold", ["--on-stale", "hold"]],
   ])("R2: %s: still runs, then is done, with its result; its effect happens once", async (_, flags) => {
     const { folder, finish, effects } = await orphan("exit 0", flags);
-    for (let time = 0; time < 2; time += 1) {
-      const { code, json } = await call(folder, AGAIN, flags);
-      expect([code, json.ran, json.words]).toEqual([0, false, expect.stringMatching(/the command still runs/)]);
-    }
+    const { code, json } = await call(folder, AGAIN, flags);
+    expect([code, json.ran, json.words]).toEqual([0, false, expect.stringMatching(/the command still runs/)]);
     await finish();
     const found = await call(folder, AGAIN, [...flags, "--on-skip", "75"]);
     expect(found).toMatchObject({ code: 75, json: { ran: false, outcome: { status: "done" } } });
@@ -206,7 +204,7 @@ describe("the whole group is killed with its runner", () => {
   });
 });
 
-const SLOTS = 12;
+const SLOTS = 8;
 
 it(`R2: ${SLOTS} runners killed at random moments: each command that ended has its effect once, without a provider's key`, async () => {
   const folder = temporaryFolder();
