@@ -18,7 +18,7 @@ it("R1: a cron job that is safe to retry", async () => {
     "  1 ran, 2 were skipped; posts: 1",
     "Tuesday: the runner is killed in the middle, and the job goes on without it.",
     "  noticed: the command still runs; skipped",
-    "  taken over: attempt 2: post 2; posts: 2",
+    "  it has ended with 0: recorded as done, and not run again; posts: 2",
     "Wednesday morning, once more for Tuesday:",
     "  already done; skipped; posts: 2",
   ]);

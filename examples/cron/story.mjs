@@ -62,7 +62,8 @@ await fireUntil("tuesday", /still runs/);
 console.log("  noticed: the command still runs; skipped");
 slowly = false;
 letGo();
-console.log(`  taken over: ${await fireUntil("tuesday", /attempt/)}; posts: ${posts.size}`);
+await fireUntil("tuesday", /recorded as done/);
+console.log(`  it has ended with 0: recorded as done, and not run again; posts: ${posts.size}`);
 
 console.log("Wednesday morning, once more for Tuesday:");
 console.log(

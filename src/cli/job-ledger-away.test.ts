@@ -1,5 +1,5 @@
 /** `nevertwice run` while the ledger is away as the command ends: never a silent 0 for what nobody wrote down. */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { freshDatabase } from "../../test/services/addresses.ts";
@@ -41,9 +41,35 @@ it("it comes back: the end is written late, and the slot does not run again", as
   await back.close();
 });
 
-it("it stays away: the exit code is 13, and stderr says what follows", async () => {
+it("R2: it stays away: the exit code is 13, stderr says what follows, and the next call records the end", async () => {
+  const { url, run, running } = await begun("2s");
+  const { code, err } = await running;
+  expect(code).toBe(13);
+  expect(err).toMatch(
+    /this end is not recorded: the exit code is kept in a file, and the next call for this slot on this host records it/,
+  );
+  // A ledger that is not a file keeps them in the user's state folder, for the user alone.
+  const exits = join(cli.folder, ".local/state/nevertwice/exits");
+  expect(statSync(exits).mode & 0o777).toBe(0o700);
+  const [ledger = ""] = readdirSync(exits);
+  expect(readdirSync(join(exits, ledger))).toHaveLength(1);
+  let found = await run(["--store", url, "--on-skip", "75", ...sh("echo again >> log")]);
+  while (!/recorded as done/.test(found.err)) {
+    expect(found.err).toBe("");
+    await new Promise((done) => setTimeout(done, 100));
+    found = await run(["--store", url, "--on-skip", "75", ...sh("echo again >> log")]);
+  }
+  expect(found.code).toBe(75);
+  expect(readFileSync(join(cli.folder, "log"), "utf8")).toBe("run\n");
+  expect(readdirSync(join(exits, ledger))).toEqual([]);
+});
+
+it("it stays away, and the exit code cannot be kept: the next call runs it again, and stderr says so", async () => {
+  mkdirSync(join(cli.folder, ".local/state"), { recursive: true });
+  writeFileSync(join(cli.folder, ".local/state/nevertwice"), "not a folder\n");
   const { running } = await begun("2s");
   const { code, err } = await running;
   expect(code).toBe(13);
+  expect(err).toMatch(/the exit code cannot be kept in .*nevertwice\/exits.*The command runs all the same/);
   expect(err).toMatch(/this end is not recorded: when its lease is over, the next call for this slot runs it again/);
 });

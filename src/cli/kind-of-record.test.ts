@@ -44,9 +44,9 @@ const KINDS: readonly [action: string, what: string, again: RegExp][] = [
   ["job-since:digest", 'the time at which the job "digest" was first seen', /nothing in it to run/],
   ["nevertwice.job", "a note that the ledger keeps for itself", /nothing in it to run/],
   ["run:onboard", 'a run of "onboard"', /nt\.run\("onboard", …\) with another id/],
-  ["step:onboard", 'a step of a run of "onboard"', /nevertwice show nt1_\w{10}.*with another id/],
+  ["step:onboard", 'the step "mails › send" of a run of "onboard"', /nevertwice show nt1_\w{10}.*with another id/],
   ["branch:onboard", 'a step of a run of "onboard"', /with another id/],
-  ["sequence:drip", 'a step of the sequence "drip"', /start a sequence of another name/],
+  ["sequence:drip", 'the step "one" of the sequence "drip" for "ada"', /start a sequence of another name/],
   ["nevertwice.sequence", "a note that the ledger keeps for itself", /nothing in it to run/],
 ];
 

@@ -43,7 +43,7 @@ export function kindOf(record: LedgerRecord, suggest: Suggest): Kind | null {
     case "branch":
       return stepOfRun(name, record, suggest);
     case "sequence":
-      return stepOfSequence(name);
+      return stepOfSequence(name, record);
     case "action":
       return null;
   }
@@ -84,19 +84,26 @@ function run(name: string): Kind {
   };
 }
 
-function stepOfRun(name: string, { scope }: LedgerRecord, suggest: Suggest): Kind {
+function stepOfRun(name: string, record: LedgerRecord, suggest: Suggest): Kind {
+  const { scope } = record;
   const of = scope === null ? "" : `: ${suggest(`show ${shortKey(scope)}`)}`;
+  const { step, path } = inputOf(record);
+  const places = Array.isArray(path) ? (path as unknown[]) : [];
   return {
-    what: `a step of a run of ${quoted(name)}`,
+    what: `${typeof step === "string" ? `the step ${quoted([...places, step].join(" › "))}` : "a step"} of a run of ${quoted(name)}`,
     again: `A step belongs to its run${of}. To do it once more on purpose, call nt.run(${quoted(name)}, …) with another id, or with a higher version.`,
     runs: true,
     next: `The next call of nt.run(${quoted(name)}, …) with the run's id will run it.`,
   };
 }
 
-function stepOfSequence(name: string): Kind {
+function stepOfSequence(name: string, record: LedgerRecord): Kind {
+  const { step, subject } = inputOf(record);
+  const named = typeof step === "string" && typeof subject === "string";
   return {
-    what: `a step of the sequence ${quoted(name)}`,
+    what: named
+      ? `the step ${quoted(step)} of the sequence ${quoted(name)} for ${quoted(subject)}`
+      : `a step of the sequence ${quoted(name)}`,
     again:
       "A step is taken once per subject. To do it once more on purpose, start a sequence of another name for the subject.",
     runs: true,
@@ -108,7 +115,14 @@ function quoted(name: string): string {
   return JSON.stringify(oneLine(name));
 }
 
-function inputOf({ input }: LedgerRecord): { readonly slot?: unknown } {
+interface Named {
+  readonly slot?: unknown;
+  readonly step?: unknown;
+  readonly path?: unknown;
+  readonly subject?: unknown;
+}
+
+function inputOf({ input }: LedgerRecord): Named {
   if (input === null || !("json" in input)) return {};
-  return (JSON.parse(input.json) as { slot?: unknown } | null) ?? {};
+  return (JSON.parse(input.json) as Named | null) ?? {};
 }

@@ -1,8 +1,13 @@
 /** Which ledger the command looks at. It never makes one: a typo in --store must not leave an empty file behind. */
+import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import type { Store } from "../core/store.ts";
 import { chooseStore, ledgerFile } from "../open-store.ts";
+import type { ExitFolder } from "../schedule/exit-file.ts";
 import { realPathOf } from "../stores/file-identity.ts";
+import { modeBeside } from "../stores/private-files.ts";
+import { stateFolder } from "../stores/sqlite-location.ts";
 import type { Context, Io, Ledger } from "./command.ts";
 import { asUsage, ProblemError } from "./exit.ts";
 
@@ -32,6 +37,30 @@ export function fileBehind(path: string): string {
 /** For commands that act, and make a ledger where there is none. */
 export function openLedger(given: string | undefined, io: Io): Store {
   return asUsage(() => chooseStore(given, "store", surroundingsOf(io)).store);
+}
+
+const OWNER_ONLY = 0o600;
+
+/**
+ * Where the exit codes of commands are kept: beside a ledger that is a file, otherwise in the user's state folder, in a folder
+ * for this ledger. Undefined: the ledger itself is not kept.
+ */
+export function exitFolder(given: string | undefined, store: Store, io: Io): ExitFolder | undefined {
+  if (store.traits.survives === "nothing") return undefined;
+  const around = surroundingsOf(io);
+  const file = ledgerFile(given, "store", around);
+  if (file === null) {
+    const ledger = createHash("sha256").update(store.name).digest("hex").slice(0, 16);
+    return { path: join(stateFolder(around), "exits", ledger), mode: OWNER_ONLY };
+  }
+  const path = fileBehind(file.path);
+  return {
+    path: `${path}.exits`,
+    // The ledger may not have been made yet.
+    get mode() {
+      return modeBeside(path);
+    },
+  };
 }
 
 /** What --store has to name for the ledger of a program's module; undefined: the command finds it without. */

@@ -4,25 +4,23 @@ import { formatDuration } from "../core/duration.ts";
 import { messageOf } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import type { Store } from "../core/store.ts";
-import { CommandFailed, type CommandResult, type StartedCommand } from "../schedule/command-job.ts";
+import { CommandFailed } from "../schedule/command-failed.ts";
+import type { CommandJobRun, CommandResult } from "../schedule/command-job.ts";
 import { PlanFailed } from "../schedule/command-plan.ts";
 import { groupStanding } from "../schedule/process-group.ts";
-import { groupOf, isHeld } from "../schedule/slot-attempt.ts";
+import { groupOf, isHeld, runnerDied } from "../schedule/slot-attempt.ts";
 import type { Context } from "./command.ts";
 import { EXIT, exitOfStatus } from "./exit.ts";
 import { moment, shortKey } from "./format.ts";
 import { oneLine } from "./text.ts";
 
-interface Asked {
+interface Asked extends Omit<CommandJobRun, "outcome"> {
   readonly job: string;
   readonly slot: string;
   readonly onSkip: number;
   readonly stale: "take-over" | "hold";
   readonly failed: "retry" | "hold";
   readonly timeoutMs: number;
-  readonly started: StartedCommand | null;
-  /** False: the end of the command is not in the ledger. */
-  readonly recorded: boolean;
 }
 
 interface Verdict {
@@ -51,9 +49,10 @@ export async function report(
 }
 
 /** Never a silent 0: for the ledger the slot is still under way, and whoever comes after its lease finds no end of it. */
-function unrecorded({ code, words }: Verdict, { failed, stale }: Asked): Verdict {
-  const next =
-    failed === "hold" || stale === "hold"
+function unrecorded({ code, words }: Verdict, { failed, stale, kept }: Asked): Verdict {
+  const next = kept
+    ? "the exit code is kept in a file, and the next call for this slot on this host records it without running the command again"
+    : failed === "hold" || stale === "hold"
       ? "when its lease is over, it is in doubt until a person settles it"
       : "when its lease is over, the next call for this slot runs it again. If it must not run twice, settle it before: nevertwice resolve";
   return {
@@ -71,10 +70,17 @@ async function verdictOn(
   store: Store,
 ): Promise<Verdict> {
   const now = store.now();
-  const { onSkip, started } = asked;
+  const { onSkip, started, found } = asked;
   const skipped = (words: string): Verdict => ({ ran: false, code: onSkip, words: `${words}; skipped.`, quiet: true });
   switch (outcome.status) {
     case "done":
+      if (found?.as === "done")
+        return {
+          ran: false,
+          code: onSkip,
+          words: `the command had exited with 0, and its runner ended without reporting it: recorded as done${found.note === null ? "" : `, but ${found.note}`}; skipped.`,
+          quiet: false,
+        };
       if (outcome.replayed) return skipped(`already done ${moment(outcome.at, now)}`);
       if (started !== null && started.note !== null)
         return {
@@ -94,7 +100,7 @@ async function verdictOn(
         quiet: false,
       };
     case "failed":
-      return failure(context, outcome);
+      return found?.error ? foundFailed(found.error) : failure(context, outcome);
     case "unknown": {
       const ended = endOfStarted(asked, outcome.why);
       const held = asked.failed === "hold" ? "--on-failure" : asked.stale === "hold" ? "--on-stale" : null;
@@ -122,7 +128,7 @@ async function verdictOn(
 function endOfStarted({ started, timeoutMs }: Asked, why: string): string | null {
   if (started === null) return null;
   if (started.timedOut) return `the command was ended after ${formatDuration(timeoutMs)} (its timeout)`;
-  return `the command was ended: ${oneLine(why)}`;
+  return started.lost ? oneLine(why) : `the command was ended: ${oneLine(why)}`;
 }
 
 const IN_DOUBT = exitOfStatus("unknown");
@@ -146,8 +152,8 @@ function failure(context: Context, outcome: Extract<Outcome<unknown>, { status: 
     const words = `${outcome.final ? "given up" : "failed"}: ${sentence(messageOf(error))} ${next}`;
     return { ran: false, code: exitOfStatus("failed"), words, quiet: false };
   }
-  const { exitCode, signal } = error.end;
-  const code = signal === null ? (exitCode ?? EXIT.problem) : 128 + (constants.signals[signal] ?? 0);
+  const { exitCode } = error.end;
+  const code = codeOf(error);
   // The line is on stderr already.
   if (exitCode === 127 && /: command not found$/.test(error.message))
     return {
@@ -164,6 +170,16 @@ function failure(context: Context, outcome: Extract<Outcome<unknown>, { status: 
   };
 }
 
+/** The exit code of the command, which its own runner could not pass on. */
+function foundFailed(error: CommandFailed): Verdict {
+  const words = `${sentence(error.message)} Its runner ended without reporting it; it is recorded now. The next call for this slot runs it again.`;
+  return { ran: false, code: codeOf(error), words, quiet: false };
+}
+
+function codeOf({ end: { exitCode, signal } }: CommandFailed): number {
+  return signal === null ? (exitCode ?? EXIT.problem) : 128 + (constants.signals[signal] ?? 0);
+}
+
 /** With one full stop, also where the message has its own. */
 function sentence(message: string): string {
   return `${oneLine(message).replace(/\.$/, "")}.`;
@@ -172,8 +188,10 @@ function sentence(message: string): string {
 async function survivor(store: Store, key: string): Promise<number | null> {
   // A ledger that does not answer says nothing of it.
   const [stored] = await store.read([key]).catch(() => []);
-  // What a command that failed left running does not make its doubt another one.
-  const group = stored && !isHeld(stored.record) ? groupOf(stored.record) : null;
+  // What a command that failed left running does not make its doubt another one. One whose runner died still runs, also
+  // where its end is to be held.
+  const asks = stored && (runnerDied(stored.record) || !isHeld(stored.record));
+  const group = asks ? groupOf(stored.record) : null;
   return group !== null && groupStanding(group) === "alive" ? group.group : null;
 }
 

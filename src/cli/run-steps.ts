@@ -2,7 +2,7 @@
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Store } from "../core/store.ts";
 import { type StepInput, stepAction } from "../runs/step-records.ts";
-import { age } from "./format.ts";
+import { age, shortKey } from "./format.ts";
 import type { Paint } from "./paint.ts";
 import { paintState, remarkOf, standingOf } from "./standing.ts";
 import { type Cell, renderTable } from "./table.ts";
@@ -57,8 +57,24 @@ export async function heldBy(store: Store, run: LedgerRecord, at: Instant): Prom
 export const HELD = "held";
 
 export function heldWords(steps: readonly ListedStep[]): string {
-  const names = steps.map(({ name, path }) => oneLine([...path, name].join(" › ")));
-  return `held: ${names.join(", ")} may or may not have happened`;
+  const names = steps.map(nameOf);
+  return `waits for a decision on ${names.length === 1 ? "step" : "steps"} ${names.join(", ")}`;
+}
+
+/** Below a table: how the first of the steps that hold runs is settled. */
+export function heldLines(suggest: (line: string) => string, steps: readonly ListedStep[]): string[] {
+  const [first] = steps;
+  if (first === undefined) return [];
+  const settle = suggest(`resolve ${shortKey(first.record.key)} --done --reason '…'`);
+  return [
+    "",
+    `Find out whether step ${nameOf(first)} happened, then settle it (--not-done if it did not):`,
+    `  ${settle}`,
+  ];
+}
+
+function nameOf({ name, path }: Pick<ListedStep, "name" | "path">): string {
+  return oneLine([...path, name].join(" › "));
 }
 
 function compare(a: string, b: string): number {
@@ -89,7 +105,7 @@ export function drawSteps(
     const { label } = standingOf(record, at);
     return [
       { text: SIGNS[label.replace("*", "")] ?? "·", paint: paintState(label, layout.paint) },
-      oneLine([...path, name].join(" › ")),
+      nameOf({ name, path }),
       { text: label, paint: paintState(label, layout.paint) },
       String(record.attempt),
       age(at.now - record.createdAt),

@@ -73,22 +73,37 @@ describe("a run that a step in doubt holds", () => {
     const { run, step } = await held();
     const { out } = await cli.run(["show", run], { columns: 120 });
     expect(out).toMatch(
-      /^state +held\n +held: send may or may not have happened\. Settle it, and the next call goes on$/m,
+      /^state +held\n +waits for a decision on step send: it may or may not have happened\. Settle the step, and the next\n +call of the run goes on$/m,
     );
     expect(out).toContain(`nevertwice resolve ${step.slice(0, 14)} --not-done --reason '…'`);
     expect(out).not.toMatch(/it did not happen, after|nevertwice retry/);
     expect((await cli.run(["show", run, "--json"])).json).toMatchObject({ heldBy: [step] });
   });
 
-  it("ls, runs and status say it too", async () => {
+  it("ls, runs and status say it too, with the command that settles the step", async () => {
     const { run, step } = await held();
-    const words = "held: send may or may not have happened";
-    expect((await cli.run(["ls"], { columns: 120 })).out).toMatch(new RegExp(`run:onboard-lead +held +1 .*${words}`));
-    expect((await cli.run(["runs"], { columns: 120 })).out).toMatch(/lead-3 +held +1 +\S+ +1 done, at send/);
+    const words = "waits for a decision on step send";
+    const settle = `nevertwice resolve ${step.slice(0, 14)} --done --reason '…'`;
+    const ls = (await cli.run(["ls"], { columns: 120 })).out;
+    expect(ls).toMatch(new RegExp(`run:onboard-lead +held +1 .*${words}`));
+    expect(ls).toContain(settle);
+    const runs = (await cli.run(["runs"], { columns: 120 })).out;
+    expect(runs).toMatch(/lead-3 +held +1 +\S+ +1 done, waits for a decision on step send\n/);
+    expect(runs).toContain(settle);
     expect((await cli.run(["runs", "--json"])).json.runs[0]).toMatchObject({ heldBy: [step] });
     const status = await cli.run(["status", run]);
     expect(status.out).toContain(`${words}. Look, and settle it: nevertwice show ${step.slice(0, 14)}`);
     expect((await cli.run(["status", run, "--json"])).json).toMatchObject({ heldBy: [step] });
+  });
+
+  it("the record of the run, and that of the step, name the step", async () => {
+    const { run, step } = await held();
+    expect((await cli.run(["show", run], { columns: 120 })).out).toMatch(
+      /^error +NevertwiceError: waits for a decision on step "send": an error nobody classified \(Error\)\n +\(OUTCOME_UNKNOWN\)$/m,
+    );
+    expect((await cli.run(["show", step], { columns: 120 })).out).toMatch(
+      /^record +the step "send" of a run of "onboard-lead"$/m,
+    );
   });
 
   it("is as any other once the step is settled", async () => {

@@ -8,7 +8,7 @@ import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "../core/record.ts";
 import { age, keepAge, plural, relative } from "./format.ts";
 import { kindOf } from "./kind-of-record.ts";
-import { nextByItself } from "./next-by-itself.ts";
+import { nextByItself, ofCommand } from "./next-by-itself.ts";
 import type { Paint } from "./paint.ts";
 import { oneLine } from "./text.ts";
 
@@ -76,12 +76,12 @@ export function remarkOf(record: LedgerRecord, at: Instant): string {
       return record.expiresAt === null ? "kept forever" : `kept ${keepAge(record.expiresAt - now)} more`;
     case "failed":
       return `${record.final ? "refused: " : ""}${error}`;
-    case "unknown":
-      return (
-        (nextByItself(record, at) === null ? "" : "run again by the next call: ") +
-        oneLine(record.why ?? "") +
-        (error === "" ? "" : ` (${error})`)
-      );
+    case "unknown": {
+      const again = nextByItself(record, at) === null ? null : "run again by the next call";
+      const next = ofCommand(record, at) ?? again;
+      const why = oneLine(record.why ?? "") + (error === "" ? "" : ` (${error})`);
+      return next === null ? why : `${next}: ${why}`;
+    }
   }
 }
 
@@ -125,7 +125,11 @@ export function plainWords(record: LedgerRecord, at: Instant): string {
 
 function doubtWords(record: LedgerRecord, at: Instant): string {
   const next = nextByItself(record, at);
-  return next === null ? DOUBT : `not known to be done: its attempt was ended, or its runner died. ${capital(next)}`;
+  if (next === null) return DOUBT;
+  const command = ofCommand(record, at);
+  return command === null
+    ? `not known to be done: its attempt was ended, or its runner died. ${capital(next)}`
+    : `its runner died. ${capital(command)}`;
 }
 
 function capital(text: string): string {

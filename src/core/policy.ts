@@ -216,6 +216,35 @@ export function inheritedLease(
   return leaseAround(timeout === undefined ? undefined : durationMs(timeout, `${where}: timeout`), leaseMs);
 }
 
+/** What something longer says for all of its parts. */
+export interface SharedTerms {
+  readonly leaseMs: number;
+  readonly timeoutMs: number | null;
+  readonly doubt:
+    | Exclude<DoubtOption<never>, { readonly probe?: unknown }>
+    | { readonly resendWithin: Duration }
+    | null;
+}
+
+/**
+ * What a part says itself comes first, then what its kind of effect needs, then what it is a part of. A timeout that is not its
+ * own never outlasts a lease that is.
+ */
+export function inheritedTerms<Probe>(own: PolicyOptions<Probe>, shared: SharedTerms, where: string) {
+  const { lease, timeout, effect, doubt } = own;
+  const ofAll = effect === undefined ? shared : { timeoutMs: null, doubt: null };
+  const most = lease === undefined ? Number.POSITIVE_INFINITY : effectShare(durationMs(lease, `${where}: lease`));
+  const times = {
+    ...(timeout !== undefined && { timeout }),
+    ...(timeout === undefined && ofAll.timeoutMs !== null && { timeout: Math.min(ofAll.timeoutMs, most) }),
+  };
+  return {
+    ...times,
+    lease: inheritedLease({ ...own, ...times }, shared.leaseMs, where),
+    ...(doubt === undefined && ofAll.doubt !== null && { doubt: ofAll.doubt }),
+  };
+}
+
 function resolveDoubt<Probe>(doubt: DoubtOption<Probe>, where: string): DoubtPolicy {
   if (doubt === "hold" || doubt === "retry") return { kind: doubt };
   if (typeof doubt !== "object" || doubt === null || (doubt.resendWithin === undefined && doubt.probe === undefined)) {

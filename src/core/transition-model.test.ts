@@ -134,7 +134,8 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
       return { type: "lapse" };
     case "probed": {
       const notDone = { as: "not-done" as const, noneLeft: choice === 3 };
-      const answer = choice < 3 ? { as: "done" as const, result: RESULT } : notDone;
+      const held = { as: "unknown" as const, why: "it failed, and is held", error: ERROR };
+      const answer = choice < 3 ? { as: "done" as const, result: RESULT } : choice === 5 ? held : notDone;
       return { type: "probed", fence: seen?.fence ?? 0, quietForMs: 40 * choice, answer };
     }
     case "resolve":
@@ -574,6 +575,7 @@ describe("the state machine under random histories", () => {
       "probed → confirmed",
       "probed → failed",
       "probed → pending",
+      "probed → unknown",
       "ran-unguarded → confirmed",
       "ran-unguarded → failed",
       "ran-unguarded → sent",

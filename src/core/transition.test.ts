@@ -225,6 +225,19 @@ describe("the table's rows", () => {
     expect(done(transition(unknown, last, at))).toMatchObject({ state: "failed", final: false, firstSentAt: null });
   });
 
+  it("unknown → unknown / failed: how the attempt ended is known now, and is kept with it", () => {
+    const error = { name: "CommandFailed", message: "it exited with 7", code: "EXIT_7" };
+    const why = "it exited with 7, and is to be held";
+    const held = done(transition(unknown, { ...probedNotDone, answer: { as: "unknown", why, error } }, past(1)));
+    expect(held).toMatchObject({ state: "unknown", why, error, doubtSince: unknown.doubtSince });
+    expect(held.history.at(-1)).toMatchObject({ event: "probed-unknown", from: "unknown", to: "unknown", reason: why });
+    const failed = { ...probedNotDone, answer: { as: "not-done", noneLeft: true, error } } as const;
+    expect(done(transition(unknown, failed, past(1)))).toMatchObject({ state: "failed", final: false, error });
+    expect(transition(confirmed, { ...probedNotDone, answer: { as: "unknown", why, error } }, T0)).toMatchObject({
+      ok: false,
+    });
+  });
+
   it("unknown → confirmed / pending / failed: resolve, by a named person or program, with a reason", () => {
     const states = { done: "confirmed", "not-done": "pending", failed: "failed" } as const;
     for (const as of ["done", "not-done", "failed"] as const) {

@@ -127,8 +127,10 @@ export type LedgerEvent =
       readonly quietForMs: number;
       readonly answer:
         | { readonly as: "done"; readonly result: Payload | null; readonly providerId?: string | null }
-        /** `noneLeft`: all tries are used up, so it is a dead letter. */
-        | { readonly as: "not-done"; readonly noneLeft?: boolean };
+        /** `noneLeft`: all tries are used up, so it is a dead letter. `error`: how it ended. */
+        | { readonly as: "not-done"; readonly noneLeft?: boolean; readonly error?: StoredError }
+        /** How the attempt ended is known now, and a person has to decide all the same. */
+        | { readonly as: "unknown"; readonly why: string; readonly error: StoredError };
     }
   | {
       readonly type: "resolve";
@@ -344,9 +346,17 @@ function probed(current: LedgerRecord, event: EventOf<"probed">, at: Instant): C
     const record = settled(current, "confirmed", at, { ...evidence(event.answer), error: null });
     return accept(record, note(current, "probed-done", "confirmed", at));
   }
+  if (event.answer.as === "unknown") {
+    const { why, error } = event.answer;
+    return accept(
+      { ...current, updatedAt: at.now, why, error },
+      note(current, "probed-unknown", "unknown", at, { reason: why, error: error.message }),
+    );
+  }
   if (event.answer.noneLeft !== true)
     return accept(idle(current, at, at.now), note(current, "probed-not-done", "pending", at));
-  const error = current.error ?? { name: "NotDone", message: current.why ?? "the probe answered that it was not done" };
+  const error = event.answer.error ??
+    current.error ?? { name: "NotDone", message: current.why ?? "the probe answered that it was not done" };
   return accept(settled(current, "failed", at, { error }), note(current, "probed-not-done", "failed", at));
 }
 

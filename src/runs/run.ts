@@ -12,7 +12,7 @@ import { requireGiven } from "../core/given-option.ts";
 import type { Keep } from "../core/keep.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
-import { resolveKeep, withDefaultKeep } from "../core/policy.ts";
+import { resolveKeep, resolvePolicy, type SharedTerms, withDefaultKeep } from "../core/policy.ts";
 import type { Payload } from "../core/record.ts";
 import { redact } from "../core/redact.ts";
 import { unstorableIn } from "../core/storable-text.ts";
@@ -26,6 +26,7 @@ import { Pulse } from "../engine/pulse.ts";
 import { setImmediate } from "../engine/real-timers.ts";
 import { closedError, type Holding } from "../engine/under-way.ts";
 import { WaitBudget } from "../engine/wait-budget.ts";
+import { withStep } from "./step-errors.ts";
 import type { StepServices } from "./step-records.ts";
 import { type Run, type StepSequence, stepsOf } from "./steps.ts";
 
@@ -39,11 +40,12 @@ export interface RunOptions {
   readonly agent?: string;
   /** How long a run and its steps are kept after it has ended. Until then they do not expire. */
   readonly keep?: Duration | "forever";
-  /**
-   * How long a run whose process died is left alone. Its steps have the same lease unless they have their own, and their
-   * timeout is 5/6 of it unless given.
-   */
+  /** How long a run whose process died is left alone. Its steps have the same lease unless they have their own. */
   readonly lease?: Duration;
+  /** How long each step may take, unless it says so itself: 5/6 of its lease unless given. The run itself has no timeout. */
+  readonly timeout?: Duration;
+  /** What becomes of a step in doubt, unless the step says so itself: "hold" unless given. */
+  readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
   /** How long to wait for another process that is at the same run. */
   readonly wait?: Duration;
 }
@@ -56,7 +58,7 @@ export interface RunServices extends StepServices {
 
 export type RunId = string | number | readonly unknown[];
 
-const OPTIONS = new Set(["version", "renamed", "tenant", "agent", "keep", "lease", "wait"]);
+const OPTIONS = new Set(["version", "renamed", "tenant", "agent", "keep", "lease", "timeout", "doubt", "wait"]);
 const DEFAULT_KEEP = "90d";
 const UNTIL_ENDED: Keep = { keepMs: null, guardUntil: null, tooShortFor: null };
 // Every turn changes the record, waits or returns.
@@ -104,7 +106,21 @@ function check(name: string, id: unknown, body: unknown, options: RunOptions): v
     if (!OPTIONS.has(option)) throw noSuchOption(where, option, OPTIONS);
   }
   resolveKeep(options.keep ?? DEFAULT_KEEP, where);
+  termsOfSteps(options, where);
   checkRenamed(options.renamed, where);
+}
+
+/** What the run says for its steps. */
+function termsOfSteps({ timeout, doubt }: RunOptions, where: string): Pick<SharedTerms, "timeoutMs" | "doubt"> {
+  if (typeof doubt === "object" && doubt !== null && "probe" in doubt)
+    throw configError(
+      `${where}: doubt.probe asks about one effect, and a run has several steps. Give it to the step: run.step(name, fn, { doubt: { probe, quietFor: "2m" } }).`,
+    );
+  const { timeoutMs } = resolvePolicy(
+    { ...(timeout !== undefined && { timeout }), ...(doubt !== undefined && { doubt }) },
+    where,
+  );
+  return { timeoutMs: timeout === undefined ? null : timeoutMs, doubt: doubt ?? null };
 }
 
 function checkRenamed(renamed: unknown, where: string): void {
@@ -356,6 +372,7 @@ class RunExecution<R> implements Holding {
       version: this.#call.version,
       agent: this.#call.agent,
       leaseMs: this.#call.definition.policy.leaseMs,
+      ...termsOfSteps(this.#options, `run ${this.#name}`),
       path: [] as string[],
       attempt: pulse.stored.record.attempt,
       hasEnded,
@@ -405,7 +422,7 @@ class RunExecution<R> implements Holding {
       .apply(this.#pulse.stored, {
         type: "not-sent",
         hold: this.#pulse.hold,
-        error: toStoredError(rejectedMark(error)?.cause ?? error),
+        error: withStep(toStoredError(rejectedMark(error)?.cause ?? error), error),
         retryAt: null,
         final: refused,
       })

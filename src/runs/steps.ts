@@ -6,12 +6,13 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { type Keep, keepFrom } from "../core/keep.ts";
-import { inheritedKeep, inheritedLease, type PolicyOptions, resolveKeep } from "../core/policy.ts";
+import { inheritedKeep, inheritedTerms, type PolicyOptions, resolveKeep, type SharedTerms } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import { requireGivenIn } from "../engine/call.ts";
 import { asCheck, type CheckContext } from "../engine/check.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import { type Probe, runOfContext, type Verdictish } from "../engine/definition.ts";
+import { namedError, rememberStep } from "./step-errors.ts";
 import { type AskedStep, StepOrder } from "./step-order.ts";
 import { type StepInput, StepRecords, type StepServices, type StepsOwner, stepAction } from "./step-records.ts";
 
@@ -39,7 +40,7 @@ export interface Run {
   branch<R>(name: string, body: (branch: Run) => R | Promise<R>): Promise<R>;
 }
 
-export interface StepsOf extends StepsOwner {
+export interface StepsOf extends StepsOwner, SharedTerms {
   /** How long the steps are kept once the run has ended. */
   readonly keep: Keep;
   /** The branches that lead here. */
@@ -172,7 +173,7 @@ export class StepSequence {
     const input: StepInput = { step: name, path, place, order, behind: recorded?.behind ?? this.#behind };
     const action = services.adHoc<StepInput, R, undefined>(stepAction(this.#of.name), {
       ...(policy as PolicyOptions<Probe<StepInput, R>>),
-      lease: inheritedLease(policy, this.#of.leaseMs, `${this.#where}: step ${JSON.stringify(name)}`),
+      ...inheritedTerms(policy, this.#of, `${this.#where}: step ${JSON.stringify(name)}`),
       ...records.stepOptions(),
       run: runOfContext((context) => {
         this.#shared.order.ran(asked);
@@ -182,9 +183,12 @@ export class StepSequence {
     try {
       return await action(input, { ...records.callOptions(), ...(tx !== undefined && { tx }) });
     } catch (error) {
-      throw error instanceof NevertwiceError && error.key !== undefined && isOfAnotherStep(error)
-        ? await this.#conflict(error, error.key, asked)
-        : error;
+      if (error instanceof NevertwiceError && error.key !== undefined && isOfAnotherStep(error))
+        throw await this.#conflict(error, error.key, asked);
+      const step = { run: this.#of.name, path, step: name };
+      const named = namedError(error, await action.keyOf(input, records.callOptions()), step);
+      rememberStep(named, step);
+      throw named;
     }
   }
 

@@ -2,13 +2,14 @@
  * A command as a job: one run per slot, whoever starts it and however often. The ledger knows the command's process
  * group before the command begins, so a run whose runner died is taken over only when nothing of it is left.
  */
+import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Duration } from "../core/duration.ts";
-import { DOUBT_REASON, isNevertwiceError, isStoreUnavailable, notSent } from "../core/errors.ts";
+import { isNevertwiceError, isStoreUnavailable, messageOf, notSent } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import { asContainer, type ProbeAnswer } from "../core/policy.ts";
+import { asContainer } from "../core/policy.ts";
 import { redact } from "../core/redact.ts";
 import { instantOf, type Store } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
@@ -16,24 +17,20 @@ import type { Action } from "../engine/action.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import type { DefineAction } from "../engine/define-action.ts";
 import { setTimeout } from "../engine/real-timers.ts";
+import { CommandFailed, CommandLost } from "./command-failed.ts";
 import { makePlan, PlanFailed, type PlanLedger, planVariables } from "./command-plan.ts";
+import { type EndedCommand, settleEnded } from "./ended-command.ts";
+import { type ExitFile, type ExitFolder, makeExitFile, removeExitFile, sweepExitFiles } from "./exit-file.ts";
 import { type CommandEnd, GatedChild } from "./gated-child.ts";
 import { jobAction, SLOT_KEY, type SlotInput, sameSlot } from "./job-action.ts";
 import { keepPlan } from "./kept-plan.ts";
-import { groupStanding, signalGroup, thisProcess } from "./process-group.ts";
+import { signalGroup, thisProcess } from "./process-group.ts";
 import { recentVariable } from "./recent-variable.ts";
 import { ResultFile } from "./result-file.ts";
 import { seed } from "./seed.ts";
-import {
-  COMMAND_FAILED,
-  type CommandDraft,
-  groupOf,
-  isHeld,
-  noticeDeadRunner,
-  runnerDied,
-  stillRuns,
-} from "./slot-attempt.ts";
+import { type CommandDraft, noticeDeadRunner } from "./slot-attempt.ts";
 import { slotNumber } from "./slot-number.ts";
+import { mayTakeOver } from "./take-over.ts";
 import type { Timetable } from "./timetable.ts";
 
 /** What of nevertwice() a command job needs. */
@@ -73,6 +70,10 @@ export interface CommandJobOptions {
   readonly monotonic: () => number;
   /** Calls back with each signal that is to reach the command; returns the way to stop listening. */
   readonly onSignal: (listen: (signal: NodeJS.Signals) => void) => () => void;
+  /** Where the exit code of a command is kept. Absent: nowhere, because the ledger itself is not kept. */
+  readonly exits?: ExitFolder;
+  /** No such file could be made: should the runner be killed, nobody will know how the command ended. */
+  readonly onNoExitFile?: (why: string) => void;
   /** The slot is taken over from a place whose processes cannot be looked for: its command may still run. */
   readonly onTakeOver?: () => void;
   /** Writes what the ledger could not be told when the command ended, for a bounded time. False: it still does not know. */
@@ -88,22 +89,6 @@ export interface CommandResult {
   readonly result?: unknown;
 }
 
-export class CommandFailed extends Error {
-  override readonly name = COMMAND_FAILED;
-  readonly end: CommandEnd;
-  readonly code: string;
-  readonly [DOUBT_REASON]: string;
-
-  constructor(end: CommandEnd) {
-    const how = end.signal === null ? `exited with ${end.exitCode}` : `was ended by ${end.signal}`;
-    const said = end.lastLines.length === 0 ? "" : `: ${end.lastLines.slice(-3).join(" | ")}`;
-    super(`the command ${how} after ${end.durationMs} ms${said}`);
-    this.end = end;
-    this[DOUBT_REASON] = `the command ${how}, and --on-failure is hold`;
-    this.code = end.signal ?? `EXIT_${end.exitCode}`;
-  }
-}
-
 export const DEFAULT_RECENT = 10;
 // After a timeout or a lost lease the command is asked to end, then made to.
 const GRACE_MS = 5_000;
@@ -111,15 +96,21 @@ const GRACE_MS = 5_000;
 export interface CommandJobRun {
   /** Absent: it was not run, because it may be done and forgotten. */
   readonly outcome: Outcome<CommandResult> | Absent;
+  /** What this call found to have ended, though its runner did not report it; null: nothing. */
+  readonly found: EndedCommand | null;
   /** What this call itself started; null: nothing. */
   readonly started: StartedCommand | null;
   /** False: the command ran, and its end could not be written to the ledger. */
   readonly recorded: boolean;
+  /** Its exit code is in a file, where the next call of this host finds it. */
+  readonly kept: boolean;
 }
 
 export interface StartedCommand {
   /** It was ended by its timeout. */
   timedOut: boolean;
+  /** The shell that waited for it was killed, and it went on without. */
+  lost: boolean;
   /** Null: its end was not seen. */
   exitCode: number | null;
   /** What is wrong with its own result, though it is done; null: nothing. */
@@ -139,13 +130,12 @@ export async function runCommandJob(ledger: CommandJobLedger, options: CommandJo
 async function runWith(ledger: CommandJobLedger, options: CommandJobOptions, folder: string): Promise<CommandJobRun> {
   const { job, slot, stale, failed } = options;
   let started: StartedCommand | null = null;
-  const children = new Map<number, GatedChild>();
-  const results = new ResultFile(resolve(options.cwd, options.resultFile ?? join(folder, "result.json")));
+  const children = new Map<number, Gated>();
   const planned: Record<string, string> = {};
   const hasPlan = () => "NEVERTWICE_PLAN_FILE" in planned;
   const makePlanOnce = (key: string) =>
     planInto(planned, ledger, { ...options, plan: options.plan as string }, { folder, key });
-  const probe = async (_: SlotInput, { key }: { key: string }) => takenOver(ledger.store, key, options);
+  const probe = async (_: SlotInput, { key }: { key: string }) => mayTakeOver(ledger.store, key, options);
   const action = ledger.action<SlotInput, CommandResult, CommandDraft>(
     jobAction(job),
     asContainer({
@@ -161,6 +151,10 @@ async function runWith(ledger: CommandJobLedger, options: CommandJobOptions, fol
         // Under way when it was looked at, and failed since.
         const missing = options.plan === undefined || hasPlan() ? null : await makePlanOnce(context.key);
         if (missing !== null) throw missing.status === "failed" ? missing.error : new PlanFailed("it is being made");
+        const exit = exitFileFor(context, options);
+        const results = new ResultFile(
+          resolve(options.cwd, options.resultFile ?? exit?.resultPath ?? join(folder, "result.json")),
+        );
         const env = {
           ...(await environment(ledger.store, options)),
           ...planned,
@@ -170,30 +164,38 @@ async function runWith(ledger: CommandJobLedger, options: CommandJobOptions, fol
           NEVERTWICE_RESULT_FILE: results.path,
         };
         results.clear();
-        const child = await GatedChild.start({ ...options, env });
-        children.set(context.attempt, child);
+        const child = await GatedChild.start({ ...options, env, exitFile: exit?.path ?? null, outlives: true });
+        children.set(context.attempt, { child, results, exit });
         const runner = thisProcess();
         return {
           ...child.group,
           failed,
           ...(runner !== null && { runner }),
+          ...(exit !== null && { exit: exit.path, ...(options.resultFile !== undefined && { result: results.path }) }),
           ...(options.hold && { doubt: "hold" as const }),
         };
       },
       run: (_: SlotInput, context: AttemptContext) => {
-        started = { timedOut: false, exitCode: null, note: null };
-        return open(children.get(context.attempt) as GatedChild, context, { ...options, results }, started);
+        started = { timedOut: false, lost: false, exitCode: null, note: null };
+        return open(children.get(context.attempt) as Gated, context, options, started);
       },
-      classify: (error: unknown) => (failed === "hold" && error instanceof CommandFailed ? "doubt" : undefined),
+      classify: (error: unknown) =>
+        error instanceof CommandLost || (failed === "hold" && error instanceof CommandFailed) ? "doubt" : undefined,
     }),
   );
   const forgotten = await options.mayBeForgotten?.();
   let before = await action.status({ slot });
-  if (forgotten && before.status === "absent") return { outcome: before, started: null, recorded: true };
+  if (forgotten && before.status === "absent")
+    return { outcome: before, found: null, started: null, recorded: true, kept: false };
+  if (options.exits !== undefined) await sweepExitFiles(ledger.store, options.exits).catch(() => {});
+  const settle = () => settleEnded(ledger.store, before.key, { folder: options.exits ?? null });
+  let found = await settle();
+  if (found?.as === "failed")
+    return { outcome: failedWith(before.key, found), found, started: null, recorded: true, kept: false };
   if (await noticeDeadRunner(ledger.store, before.key)) before = await action.status({ slot });
   if (options.plan !== undefined && before.status !== "done" && before.status !== "in_flight") {
     const missing = await makePlanOnce(before.key);
-    if (missing !== null) return { outcome: missing, started: null, recorded: true };
+    if (missing !== null) return { outcome: missing, found, started: null, recorded: true, kept: false };
   }
   let outcome: Outcome<CommandResult>;
   try {
@@ -204,10 +206,17 @@ async function runWith(ledger: CommandJobLedger, options: CommandJobOptions, fol
     outcome = { status: "unknown", key: before.key, since, attempt: 1, why: LEDGER_AWAY };
   } finally {
     // Prepared, and then not let go: the gate ends without the command. Let go: its end is waited for.
-    for (const child of children.values()) await child.abandon();
+    for (const { child } of children.values()) await child.abandon();
   }
   // Set by `run`, which the compiler does not see.
   const command = started as StartedCommand | null;
+  if (command === null && outcome.status === "unknown" && found === null) {
+    // It ended after it was looked for first.
+    found = await settle();
+    const now = found === null ? null : await action.status({ slot });
+    if (found?.as === "failed") outcome = failedWith(before.key, found);
+    else if (now !== null && now.status !== "absent") outcome = sameSlot(now);
+  }
   const recorded = await options.writeEnd();
   // Asked to end, it ended well: the ledger may know by now that it is done.
   const late =
@@ -215,7 +224,34 @@ async function runWith(ledger: CommandJobLedger, options: CommandJobOptions, fol
   // The slot is done, whatever becomes of this: a plan that keeps no end is only kept longer.
   if (recorded && options.plan !== undefined && (late ?? outcome).status === "done")
     await endPlan(ledger.store, options, before.key).catch(() => {});
-  return { outcome: late ?? outcome, started: command, recorded };
+  const exits = [...children.values()].flatMap(({ exit }) => (exit === null ? [] : [exit.path]));
+  // What the ledger does not know is left for the next call.
+  if (recorded) for (const path of exits) removeExitFile(path);
+  return { outcome: late ?? outcome, found, started: command, recorded, kept: !recorded && exits.length > 0 };
+}
+
+function failedWith(key: string, { error }: EndedCommand): Outcome<never> {
+  return { status: "failed", key, error, final: false };
+}
+
+/** A command at its gate, and the files that are its own. */
+interface Gated {
+  readonly child: GatedChild;
+  readonly results: ResultFile;
+  readonly exit: ExitFile | null;
+}
+
+const TOKEN_BYTES = 8;
+
+/** Null: there is none, and the command is run all the same. */
+function exitFileFor(context: AttemptContext, { exits, onNoExitFile }: CommandJobOptions): ExitFile | null {
+  if (exits === undefined) return null;
+  try {
+    return makeExitFile(exits, context, randomBytes(TOKEN_BYTES).toString("hex"));
+  } catch (error) {
+    onNoExitFile?.(messageOf(error));
+    return null;
+  }
 }
 
 /** Null: the plan is there. Otherwise what stands in its way, and the command is not run. */
@@ -271,9 +307,9 @@ async function lateSuccess(
 }
 
 async function open(
-  child: GatedChild,
+  { child, results }: Gated,
   context: AttemptContext,
-  options: CommandJobOptions & { readonly results: ResultFile },
+  options: CommandJobOptions,
   started: StartedCommand,
 ): Promise<CommandResult> {
   const stopListening = options.onSignal((signal) => child.signal(signal));
@@ -287,7 +323,9 @@ async function open(
     const end = withoutSecrets(await child.run());
     const { exitCode, durationMs, lastLines } = end;
     started.exitCode = exitCode;
-    if (exitCode === 0) return { exitCode, durationMs, lastLines, ...ownResult(options, started) };
+    if (exitCode === 0) return { exitCode, durationMs, lastLines, ...ownResult({ ...options, results }, started) };
+    started.lost = end.lost === true;
+    if (started.lost) throw new CommandLost();
     // What a failed command left running would meet the next attempt.
     signalGroup(child.group.group, "SIGTERM");
     const failure = new CommandFailed(end);
@@ -327,24 +365,4 @@ async function environment(store: Store, options: CommandJobOptions): Promise<Re
     NEVERTWICE_SEED: seed(job, slot).hex,
     NEVERTWICE_RECENT: await recentVariable(store, { job, tenant, count: recent }),
   };
-}
-
-/**
- * Asked about an earlier attempt in doubt: may the slot be taken over? That no process is left says nothing about what the
- * command did. It settles the doubt of a runner that died, and of a command that was ended where a failure may be retried.
- * Where a failure is to be held it settles nothing more: a person has to look.
- */
-async function takenOver(
-  store: Store,
-  key: string,
-  { failed, onTakeOver }: CommandJobOptions,
-): Promise<ProbeAnswer<CommandResult>> {
-  const [stored] = await store.read([key]);
-  if (stored === undefined || stored === null) return "not-done";
-  const { record } = stored;
-  if (isHeld(record) || (failed === "hold" && !runnerDied(record))) return "unknown";
-  if (stillRuns(record)) return "unknown";
-  const group = groupOf(record);
-  if (group !== null && groupStanding(group) === "elsewhere") onTakeOver?.();
-  return "not-done";
 }

@@ -17,7 +17,8 @@ import { PACED, type PacedOptions } from "../engine/call.ts";
 import type { Clock } from "../engine/clock.ts";
 import type { AttemptContext, Logger } from "../engine/context.ts";
 import type { ActionOptions } from "../engine/definition.ts";
-import type { Payloads } from "../engine/payloads.ts";
+import { DEFAULT_LIMITS, type Payloads } from "../engine/payloads.ts";
+import { hasLeftExit, settleEnded } from "./ended-command.ts";
 import { jobAction, planAction, SLOT_KEY, type SlotInput, sameSlot } from "./job-action.ts";
 import { type CatchUp, checkCatchUp, JobLoop } from "./job-loop.ts";
 import { keepPlan, keptPlan, planVerdict } from "./kept-plan.ts";
@@ -156,6 +157,8 @@ export function createJob<R, P>(
   };
   const contained = doubt === undefined || doubt === "retry";
   const draftOf: DraftReader = (record) => services.payloads.load(record as LedgerRecord, "draft").value as never;
+  const storedResult = (value: unknown, { tenant, key, fence }: LedgerRecord) =>
+    services.payloads.store(value, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
   /** Slots whose function has not returned, though its attempt may be over. */
   const running = new Map<string, number>();
   const plans = new Map<string, P>();
@@ -165,7 +168,9 @@ export function createJob<R, P>(
     const [stored] = await services.store.read([key]);
     if (!stored) return "not-done";
     const held = doubt === undefined && isHeld(stored.record, draftOf);
-    return held || stillRuns(stored.record, draftOf) ? "unknown" : "not-done";
+    if (held || stillRuns(stored.record, draftOf)) return "unknown";
+    // A command of the same name. Asked after its processes: the shell leaves the exit code before it ends.
+    return hasLeftExit(stored.record, { read: draftOf }) ? "unknown" : "not-done";
   };
 
   const action = services.action<SlotInput, R, AttemptDraft>(
@@ -249,6 +254,7 @@ export function createJob<R, P>(
 
   const attempt = async (at: number, paced?: "paced") => {
     const slot = slotOfInstant(at);
+    await settleEnded(services.store, keyOf(slot), { read: draftOf, store: storedResult });
     await noticeDeadRunner(services.store, keyOf(slot), draftOf);
     const pace: PacedOptions = paced === undefined ? {} : { [PACED]: true };
     const outcome = sameSlot(await action.attempt({ slot, at }, pace));

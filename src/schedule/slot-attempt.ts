@@ -7,6 +7,7 @@ import { classify } from "../core/classify.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { instantOf, type Store } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
+import { COMMAND_FAILED } from "./command-failed.ts";
 import { groupStanding, hasEnded, type ProcessGroup, type RunningProcess } from "./process-group.ts";
 
 export interface AttemptDraft {
@@ -19,12 +20,13 @@ export interface AttemptDraft {
 /** What is written down of a command: where it runs, and what its end is to mean. */
 export interface CommandDraft extends AttemptDraft, ProcessGroup {
   readonly failed: "retry" | "hold";
+  /** Where its exit code is once it has ended. Absent: no such file could be made. */
+  readonly exit?: string;
+  /** Where --result-file has the command write its result. */
+  readonly result?: string;
 }
 
-/** Kept in the ledger. Not the name of the class, which a minified bundle changes. */
-export const COMMAND_FAILED = "CommandFailed";
-
-type AnyDraft = Partial<CommandDraft>;
+export type AnyDraft = Partial<CommandDraft>;
 
 /** The draft as this process can read it; null: there is none, or it is sealed for others. */
 export type DraftReader = (record: Pick<LedgerRecord, "draft">) => AnyDraft | null;

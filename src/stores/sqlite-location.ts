@@ -76,7 +76,7 @@ function foreignFolder(folder: string) {
   );
 }
 
-function stateFolder({ env, platform, home }: Surroundings): string {
+export function stateFolder({ env, platform, home }: Surroundings): string {
   if (platform === "win32") return join(env.LOCALAPPDATA ?? join(home, "AppData", "Local"), "nevertwice");
   if (platform === "darwin") return join(home, "Library", "Application Support", "nevertwice");
   return join(env.XDG_STATE_HOME ?? join(home, ".local", "state"), "nevertwice");

@@ -79,11 +79,11 @@ function fire(folder: string, store: string, slot: string) {
   return { child, ended };
 }
 
-/** The process group of a runner's command, once there is one. */
+/** The process group of a runner's command, once there is one. Its output has a process of its own, which is started first. */
 function commandOf(runner: number): number | null {
   try {
-    const [child = ""] = readFileSync(`/proc/${runner}/task/${runner}/children`, "utf8").trim().split(" ");
-    return child === "" ? null : Number(child);
+    const children = readFileSync(`/proc/${runner}/task/${runner}/children`, "utf8").trim().split(" ");
+    return children.length < 2 ? null : Number(children.at(-1));
   } catch {
     return null;
   }

@@ -43,6 +43,11 @@ async function appears(file: string): Promise<string> {
   throw new Error(`${file} never appeared`);
 }
 
+function groupOf(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[2]);
+}
+
 async function gone(pid: number): Promise<void> {
   const living = () => {
     try {
@@ -94,7 +99,7 @@ describe("signals", () => {
 });
 
 describe("a command that outlives its runner", () => {
-  it("is noticed by its process group, and taken over once nothing of it is left", async () => {
+  it("is noticed by its process group, and done when it has ended with 0", async () => {
     const folder = temporaryFolder();
     const first = start(folder, waiting, "1s");
     await appears(join(folder, "ready"));
@@ -110,9 +115,12 @@ describe("a command that outlives its runner", () => {
     }
     writeFileSync(join(folder, "finish"), "");
     expect(await appears(join(folder, "said"))).toBe("finished");
-    let ran = false;
-    while (!ran) ran = (await start(folder, "echo second >> said", "1s").ended).document?.ran === true;
-    expect(readFileSync(join(folder, "said"), "utf8")).toBe("finished\nsecond\n");
+    while (!/recorded as done/.test(words)) {
+      const { document } = await start(folder, "echo second >> said", "1s").ended;
+      expect(document?.ran).toBe(false);
+      words = document?.words ?? "";
+    }
+    expect(readFileSync(join(folder, "said"), "utf8")).toBe("finished\n");
   });
 
   it("--on-failure hold: a runner that died is still taken over, a command that failed is not", async () => {
@@ -121,7 +129,8 @@ describe("a command that outlives its runner", () => {
     const first = start(folder, "echo $$ > ready; exec sleep 60", "1s", hold);
     const command = Number(await appears(join(folder, "ready")));
     first.child.kill("SIGKILL");
-    process.kill(command, "SIGKILL");
+    // With the shell that waits for it: a command that is killed alone has failed, and its exit code says so.
+    process.kill(-groupOf(command), "SIGKILL");
     countKill();
     await first.ended;
     // Taken over once the lease is over; this time the command fails, and its end is known.

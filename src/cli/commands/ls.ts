@@ -18,7 +18,7 @@ import { ledgerJson, noLedgerYet } from "../ledger.ts";
 import { listDoubtGroups } from "../list-doubt-groups.ts";
 import { nextByItself } from "../next-by-itself.ts";
 import { recordJson } from "../record-json.ts";
-import { HELD, heldBy, heldWords, type ListedStep } from "../run-steps.ts";
+import { HELD, heldBy, heldLines, heldWords, type ListedStep } from "../run-steps.ts";
 import { encryptOf } from "../secret-flags.ts";
 import { actionLabel, markOf, paintState, remarkOf, standingOf } from "../standing.ts";
 import { type Column, renderTable } from "../table.ts";
@@ -110,7 +110,11 @@ async function run(context: Context): Promise<number> {
   }
   for (const line of damagedLines(context, page)) context.line(line);
   if (page.items.length === 0) context.line(nothing(context, ledger.name));
-  else for (const line of table(context, page.items, store, await heldRuns(store, page.items))) context.line(line);
+  else {
+    const held = await heldRuns(store, page.items);
+    for (const line of table(context, page.items, store, held)) context.line(line);
+    for (const line of heldLines(context.suggest, [...held.values()].flat())) context.line(line);
+  }
   for (const line of await footer(context, page, store, filter)) context.line(line);
   if (grouped !== null) for (const line of groupLines(context, store, grouped)) context.line(line);
   return EXIT.ok;

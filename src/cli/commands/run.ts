@@ -18,7 +18,7 @@ import { instantOfSlot, slotOfInstant, type Timetable, timetable } from "../../s
 import { AGENT, agentOf } from "../agent-flag.ts";
 import type { Command, Context, Sink } from "../command.ts";
 import { asUsage, EXIT, UsageError } from "../exit.ts";
-import { openLedger } from "../ledger.ts";
+import { exitFolder, openLedger } from "../ledger.ts";
 import { report } from "../run-report.ts";
 import { oneLine } from "../text.ts";
 
@@ -31,7 +31,7 @@ export const run: Command = {
     "--job <name> --slot <text> [flags] -- <command> [arguments]",
   ],
   about:
-    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. A runner that was killed: its slot is taken over once nothing of its process group is left, at once where the ledger is a file of this host and otherwise when the lease is over. --hold leaves whatever ended without success to a person.\nA command may take as long as it takes: it has no timeout unless --timeout is given, and heartbeats keep its lease.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt, the command was ended by its timeout, or it ended with 0 and the ledger could not be told.",
+    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. So a command is run at least once until it has ended with 0, and never two at a time on one host. A runner that was killed: its command is left to finish, and its exit code, which is kept in a file beside the ledger or in the state folder, is recorded by the next call. Only a command that was killed with everything around it is taken over, at once where the ledger is a file of this host and otherwise when the lease is over. --hold leaves whatever ended without success to a person.\nA command may take as long as it takes: it has no timeout unless --timeout is given, and heartbeats keep its lease.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt, the command was ended by its timeout, or it ended with 0 and the ledger could not be told.",
   flags: {
     job: { takes: "value", value: "name", about: "the job; part of the key" },
     per: {
@@ -69,7 +69,11 @@ export const run: Command = {
       about:
         "whatever ends without success waits for a person, whatever later calls say: --on-stale hold, --on-failure hold",
     },
-    "on-stale": { takes: "value", value: "what", about: "take-over (the default) or hold" },
+    "on-stale": {
+      takes: "value",
+      value: "what",
+      about: "a runner that was killed with its command: take-over (the default) or hold",
+    },
     "on-failure": {
       takes: "value",
       value: "what",
@@ -129,7 +133,8 @@ async function runJob(context: Context): Promise<number> {
   try {
     const { slot, times } = slotFor(context, nt.store.now());
     const json = args.on("json");
-    const { outcome, started, recorded } = await runCommandJob(nt, {
+    const exits = exitFolder(args.text("store"), store, io);
+    const { outcome, ...ran } = await runCommandJob(nt, {
       job,
       slot,
       command: args.behindDashes,
@@ -150,6 +155,11 @@ async function runJob(context: Context): Promise<number> {
       stderr: passOn(io.stderr),
       monotonic: () => performance.now(),
       onSignal: forwardSignals,
+      ...(exits !== undefined && { exits }),
+      onNoExitFile: (why) =>
+        context.note(
+          `${oneLine(job)} ${oneLine(slot)}: the exit code cannot be kept in ${exits?.path} (${oneLine(why)}). The command runs all the same; should this runner be killed, the slot is taken over once nothing of the command is left, even if it had finished.`,
+        ),
       onTakeOver: () =>
         context.note(
           `${oneLine(job)} ${oneLine(slot)}: taken over. The first runner was on another host, in another container or before a reboot, and its command may still run there: only processes of this host can be looked for.`,
@@ -161,7 +171,7 @@ async function runJob(context: Context): Promise<number> {
         return (await untold.writeAll()).length === 0;
       },
     });
-    return await report(context, { job, slot, onSkip, stale, failed, timeoutMs, started, recorded }, outcome, nt.store);
+    return await report(context, { job, slot, onSkip, stale, failed, timeoutMs, ...ran }, outcome, nt.store);
   } finally {
     await nt.close();
   }

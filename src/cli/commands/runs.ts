@@ -7,7 +7,7 @@ import { EXIT } from "../exit.ts";
 import { age, shortKey } from "../format.ts";
 import { ledgerJson, requireStore } from "../ledger.ts";
 import { recordJson } from "../record-json.ts";
-import { HELD, heldBy, type ListedStep, RUN_PREFIX, runName, stepsOfRun } from "../run-steps.ts";
+import { HELD, heldBy, heldLines, heldWords, type ListedStep, RUN_PREFIX, runName, stepsOfRun } from "../run-steps.ts";
 import { paintState, remarkOf, standingOf } from "../standing.ts";
 import { renderTable } from "../table.ts";
 import { oneLine } from "../text.ts";
@@ -65,6 +65,8 @@ async function run(context: Context): Promise<number> {
     return EXIT.ok;
   }
   for (const line of table(context, found, store)) context.line(line);
+  const holding = found.flatMap((one) => one.holding);
+  for (const line of heldLines(context.suggest, holding)) context.line(line);
   const [stopped] = found.filter(({ record }) => record.state !== "confirmed");
   if (stopped !== undefined)
     context.line(`\nSee its steps:\n  ${context.suggest(`show ${shortKey(stopped.record.key)}`)}`);
@@ -116,15 +118,16 @@ function table(context: Context, found: readonly ListedRun[], store: Store): str
       { text: label, paint: paintState(label, paint) },
       String(record.attempt),
       age(at.now - record.createdAt),
-      progress(record, steps) ?? remarkOf(record, at),
+      progress(record, steps, holding) ?? remarkOf(record, at),
     ];
   });
   return renderTable(columns, rows, { width, paint });
 }
 
-function progress(record: LedgerRecord, steps: readonly ListedStep[]): string | null {
+function progress(record: LedgerRecord, steps: readonly ListedStep[], holding: readonly ListedStep[]): string | null {
   if (steps.length === 0) return null;
   const done = steps.filter((step) => step.record.state === "confirmed");
+  if (holding.length > 0) return `${done.length} done, ${heldWords(holding)}`;
   const stopped = steps.find((step) => step.record.state !== "confirmed");
   const where = stopped === undefined || record.state === "confirmed" ? "" : `, at ${oneLine(stopped.name)}`;
   return `${done.length} done${where}`;

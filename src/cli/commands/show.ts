@@ -93,7 +93,7 @@ function facts(context: Context, record: LedgerRecord, at: Instant, holding: rea
   const optional = (name: string, value: string | null): Fact[] => (value === null ? [] : [[name, value]]);
   const when = (name: string, ms: number | null) => optional(name, ms === null ? null : time(ms));
   const { error } = record;
-  const held = `${heldWords(holding)}. Settle it, and the next call goes on`;
+  const held = `${heldWords(holding)}: it may or may not have happened. Settle the step, and the next call of the run goes on`;
   return [
     ...optional("record", kind?.what ?? null),
     ["state", label, paintState(label, paint)],
@@ -230,10 +230,11 @@ function history({ line, paint, width }: Context, entries: readonly HistoryEntry
 /** A run that a step holds goes on when that step is settled. */
 function settling(
   context: Context,
-  { name, record }: ListedStep,
+  { name, path, record }: ListedStep,
   at: Instant,
 ): (readonly [what: string, line: string])[] {
-  return sensible(context, record, at).map(([what, line]) => [`Step ${oneLine(name)}: ${what}`, line]);
+  const step = oneLine([...path, name].join(" › "));
+  return sensible(context, record, at).map(([what, line]) => [`Step ${step}: ${what}`, line]);
 }
 
 /** The commands that make sense as the record stands. */
