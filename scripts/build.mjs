@@ -15,12 +15,12 @@ const types = `${root}dist.${process.pid}.types`;
 const { exports, bin } = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
 const subpaths = Object.values(exports).filter((target) => typeof target === "object");
 const nameOf = (file) => /^\.\/dist\/(.+?)(?:\.d\.ts|\.js)$/.exec(file)[1];
+const [main, ...others] = subpaths.map((target) => nameOf(target.default));
 const command = nameOf(bin.nevertwice);
 
 try {
   compile();
-  const entries = [...subpaths.map((target) => nameOf(target.default)), command];
-  await writeBundle({ src: `${root}src`, to: fresh, entries });
+  await writeBundle({ src: `${root}src`, to: fresh, main, command, others });
   writeDeclarations(
     `${types}/`,
     fresh,

@@ -10,14 +10,14 @@ const MINIFY = { compress: { keepNames: { function: true, class: true } }, mangl
 const TRANSFORM = { target: "es2023" };
 
 /**
- * `entries`: files of `src`, without ".ts". What the first one loads at once is one file: everything else shares most of it.
- * What another loads in addition is beside it, and what is imported on demand has a file of its own.
+ * `entries`: files of `src`, without ".ts". What the main entry loads is one file, since all others share most of it; what
+ * the command loads in addition is a second. What is imported on demand, and what one other entry adds, has a file of its own.
  */
-export async function writeBundle({ src, to, entries }) {
+export async function writeBundle({ src, to, main, command, others }) {
   const thread = await threadSource(src);
-  const atOnce = new Set();
+  const [ofMain, ofCommand] = [new Set(), new Set()];
   const build = await rolldown({
-    input: Object.fromEntries(entries.map((entry) => [entry, `${src}/${entry}.ts`])),
+    input: Object.fromEntries([main, command, ...others].map((entry) => [entry, `${src}/${entry}.ts`])),
     platform: "node",
     external: EXTERNAL,
     transform: TRANSFORM,
@@ -30,14 +30,13 @@ export async function writeBundle({ src, to, entries }) {
             : null,
       },
       {
-        name: "at-once",
+        name: "loaded-at-once",
         buildEnd() {
-          const waiting = [`${src}/${entries[0]}.ts`];
-          for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
-            if (atOnce.has(id)) continue;
-            atOnce.add(id);
-            waiting.push(...(this.getModuleInfo(id)?.importedIds ?? []));
-          }
+          const importsOf = (id) => this.getModuleInfo(id)?.importedIds ?? [];
+          addReached(ofMain, `${src}/${main}.ts`, importsOf);
+          addReached(ofCommand, `${src}/${command}.ts`, importsOf);
+          // The entry itself holds nothing that others import: under a second path it would be a second command.
+          ofCommand.delete(`${src}/${command}.ts`);
         },
       },
     ],
@@ -48,9 +47,21 @@ export async function writeBundle({ src, to, entries }) {
     minify: MINIFY,
     entryFileNames: "[name].js",
     chunkFileNames: "chunks/[name].js",
-    codeSplitting: { groups: [{ name: "engine", test: (id) => atOnce.has(id) }] },
+    codeSplitting: {
+      groups: [
+        { name: "main", test: (id) => ofMain.has(id), priority: 1 },
+        { name: "command", test: (id) => ofCommand.has(id) },
+      ],
+    },
   });
   await build.close();
+}
+
+/** A module and everything that it imports, but for what it imports on demand. */
+function addReached(reached, id, importsOf) {
+  if (reached.has(id)) return;
+  reached.add(id);
+  for (const imported of importsOf(id)) addReached(reached, imported, importsOf);
 }
 
 /**
