@@ -7,6 +7,8 @@ const EXTERNAL = [/^node:/, "csv-parse"];
 // No white space, short names for local variables: without, the package would be half as large again. Functions and classes
 // keep their names, so that a stack says where it was.
 const MINIFY = { compress: { keepNames: { function: true, class: true } }, mangle: { keepNames: true }, codegen: true };
+// Two forms of one module; "imports" in package.json says who gets which.
+const SWITCHED = ["named-stores", "named-stores-bundled"];
 const TRANSFORM = { target: "es2023" };
 
 /**
@@ -17,11 +19,17 @@ export async function writeBundle({ src, to, main, command, others }) {
   const thread = await threadSource(src);
   const [ofMain, ofCommand] = [new Set(), new Set()];
   const build = await rolldown({
-    input: Object.fromEntries([main, command, ...others].map((entry) => [entry, `${src}/${entry}.ts`])),
+    input: Object.fromEntries([main, command, ...others, ...SWITCHED].map((entry) => [entry, `${src}/${entry}.ts`])),
     platform: "node",
     external: EXTERNAL,
     transform: TRANSFORM,
     plugins: [
+      {
+        // Left to whoever loads the package: Node gets the one that imports on demand, bundlers the other.
+        name: "named-stores",
+        resolveId: (id, importer) =>
+          importer !== undefined && id.endsWith("/named-stores.ts") ? { id: "#named-stores", external: true } : null,
+      },
       {
         name: "thread-source",
         load: (id) =>

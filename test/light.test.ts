@@ -15,8 +15,12 @@ interface Loaded {
   readonly onDemand: readonly string[];
 }
 
-/** What Node reads when this file is imported, as the built files say it. */
-function loadedBy(entry: string): Loaded {
+const { imports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+  imports: Record<string, Record<"module" | "default", string>>;
+};
+
+/** What is read when this file is imported, as the built files say it. `condition`: "default" for Node, "module" for bundlers. */
+function loadedBy(entry: string, condition: "module" | "default" = "default"): Loaded {
   const files = new Set<string>();
   const onDemand: string[] = [];
   const waiting = [join(dist, entry)];
@@ -29,30 +33,39 @@ function loadedBy(entry: string): Loaded {
     from.push(
       ...module.staticExports.flatMap(({ entries }) => entries.flatMap((one) => one.moduleRequest?.value ?? [])),
     );
-    for (const one of from) if (one.startsWith(".")) waiting.push(join(dirname(file), one));
+    for (const one of from) {
+      if (one.startsWith(".")) waiting.push(join(dirname(file), one));
+      else if (one.startsWith("#")) waiting.push(join(root, imports[one]?.[condition] as string));
+    }
     for (const { moduleRequest } of module.dynamicImports)
       onDemand.push(text.slice(moduleRequest.start + 1, moduleRequest.end - 1));
   }
-  return { files: [...files].map((file) => relative(dist, file).split(sep).join("/")), onDemand };
+  return { files: [...files].map((file) => relative(dist, file).split(sep).join("/")).toSorted(), onDemand };
 }
 
+const MAIN = ["chunks/main.js", "named-stores.js"];
+
 describe("loading", () => {
-  it('import "nevertwice" reads two files', () => {
-    expect(loadedBy("index.js").files).toEqual(["index.js", "chunks/main.js"]);
+  it('import "nevertwice" reads three files, and the other stores only where one is named', () => {
+    const { files, onDemand } = loadedBy("index.js");
+    expect(files).toEqual([...MAIN, "index.js"].toSorted());
+    expect(onDemand).toEqual(["./stores/file.js", "./stores/postgres.js", "./stores/redis.js"]);
   });
 
-  it("nothing behind it is imported on demand: a bundle of a program stays one file", () => {
-    expect(loadedBy("index.js").onDemand).toEqual([]);
+  it("a bundler is given nothing to import on demand: the bundle of a program stays one file", () => {
+    const { files, onDemand } = loadedBy("index.js", "module");
+    expect(onDemand).toEqual([]);
+    expect(files).toContain("chunks/redis.js");
   });
 
-  it("the stores' own entries read nothing else", () => {
-    for (const store of ["file", "memory", "postgres", "redis", "s3", "sqlite"])
-      expect(loadedBy(`stores/${store}.js`).files).toEqual([`stores/${store}.js`, "chunks/main.js"]);
+  it("no entry reads more than nine files", () => {
+    for (const entry of ["agents/index", "agents/langchain", "runs/index", "stores/postgres", "stores/sqlite"])
+      expect(loadedBy(`${entry}.js`).files.length, entry).toBeLessThan(10);
   });
 
-  it("the command reads three files at its start; proxy, service, import and migrations come on demand", () => {
+  it("the command reads four files at its start; proxy, service, import and migrations come on demand", () => {
     const { files, onDemand } = loadedBy("cli/main.js");
-    expect(files.toSorted()).toEqual(["chunks/command.js", "chunks/main.js", "cli/main.js"]);
+    expect(files).toEqual([...MAIN, "chunks/command.js", "cli/main.js"].toSorted());
     const expected = ["mcp-proxy", "mcp-probe-report", "mcp-serve", "http-service", "import-run", "postgres-migrator"];
     for (const part of expected) expect(onDemand.join(" ")).toContain(part);
   });

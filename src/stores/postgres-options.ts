@@ -4,10 +4,8 @@ import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, messageOf } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
 import { redact } from "../core/redact.ts";
+import { isPgClient, isPgPool, isPostgresJs, isPostgresJsTransaction, isSupabaseClient } from "./postgres-clients.ts";
 import type { DriverSource, PgClient, PgPool, PostgresJs, SupabaseClient } from "./postgres-driver.ts";
-import { isPostgresJs, isPostgresJsTransaction } from "./postgres-driver-js.ts";
-import { isPgClient, isPgPool } from "./postgres-driver-pg.ts";
-import { isSupabaseClient } from "./postgres-supabase.ts";
 
 export interface PostgresStoreOptions {
   /** postgres://user:password@host:5432/database; `?schema=` names the schema too. Loads `pg`, or else `postgres`. */
