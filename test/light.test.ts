@@ -43,13 +43,24 @@ function loadedBy(entry: string, condition: "module" | "default" = "default"): L
   return { files: [...files].map((file) => relative(dist, file).split(sep).join("/")).toSorted(), onDemand };
 }
 
-const MAIN = ["chunks/main.js", "named-stores.js"];
+const MAIN = ["chunks/main.js", "chunks/nevertwice.js", "named-stores.js"];
 
 describe("loading", () => {
-  it('import "nevertwice" reads three files, and the other stores only where one is named', () => {
+  it('import "nevertwice" reads four files, and the other stores only where one is named', () => {
     const { files, onDemand } = loadedBy("index.js");
     expect(files).toEqual([...MAIN, "index.js"].toSorted());
     expect(onDemand).toEqual(["./stores/file.js", "./stores/postgres.js", "./stores/redis.js"]);
+  });
+
+  it("no file is part of a circle of imports", () => {
+    const reaches = (from: string, condition: "module" | "default") =>
+      loadedBy(from, condition).files.filter((file) => file !== from);
+    for (const condition of ["module", "default"] as const) {
+      const circles = loadedBy("index.js", condition).files.filter((file) =>
+        reaches(file, condition).some((other) => reaches(other, condition).includes(file)),
+      );
+      expect(circles, condition).toEqual([]);
+    }
   });
 
   it("a bundler is given nothing to import on demand: the bundle of a program stays one file", () => {
@@ -63,7 +74,7 @@ describe("loading", () => {
       expect(loadedBy(`${entry}.js`).files.length, entry).toBeLessThan(10);
   });
 
-  it("the command reads four files at its start; proxy, service, import and migrations come on demand", () => {
+  it("the command reads five files at its start; proxy, service, import and migrations come on demand", () => {
     const { files, onDemand } = loadedBy("cli/main.js");
     expect(files).toEqual([...MAIN, "chunks/command.js", "cli/main.js"].toSorted());
     const expected = ["mcp-proxy", "mcp-probe-report", "mcp-serve", "http-service", "import-run", "postgres-migrator"];
