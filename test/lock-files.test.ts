@@ -12,6 +12,7 @@ const FOLDERS = [
   "test/agents",
   "test/agents/vercel-workflow",
   "test/bundles",
+  "test/runtimes",
   "bench/peers",
 ];
 const KINDS = ["dependencies", "devDependencies", "peerDependencies", "optionalDependencies"] as const;
