@@ -19,6 +19,12 @@ const IMPORT = `const from = performance.now();
 await import("nevertwice");
 console.log(performance.now() - from);`;
 
+// Of all threads of the process; what else the machine does changes it little.
+const IMPORT_CPU = `const from = process.cpuUsage();
+await import("nevertwice");
+const { user, system } = process.cpuUsage(from);
+console.log((user + system) / 1_000);`;
+
 const FIRST_CALL = `const from = performance.now();
 const { nevertwice } = await import("nevertwice");
 const nt = nevertwice({ sweep: false });
@@ -64,6 +70,7 @@ export async function report({ quick, against = PREVIOUS }) {
 function times(sides, rounds) {
   const measured = [
     { name: 'import "nevertwice", ms', run: (side) => printed(side, "import.mjs"), third: true },
+    { name: "the same, CPU ms", run: (side) => printed(side, "import-cpu.mjs"), third: true },
     { name: "import and a first call on SQLite, ms", run: (side) => printed(side, "first-call.mjs") },
     { name: "nevertwice --version, ms", run: (side) => command(side, ["--version"]), command: true },
     { name: "nevertwice --help, ms", run: (side) => command(side, ["--help"]), command: true },
@@ -123,7 +130,14 @@ function install(folder, { file, ...sizes }) {
     if (existsSync(join(root, "node_modules", needed)))
       symlinkSync(join(root, "node_modules", needed), join(folder, "node_modules", needed));
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
-  const scripts = { import: IMPORT, "first-call": FIRST_CALL, ledger: LEDGER, hook: HOOK, count: COUNT };
+  const scripts = {
+    import: IMPORT,
+    "import-cpu": IMPORT_CPU,
+    "first-call": FIRST_CALL,
+    ledger: LEDGER,
+    hook: HOOK,
+    count: COUNT,
+  };
   for (const [name, text] of Object.entries(scripts)) writeFileSync(join(folder, `${name}.mjs`), text);
   execFileSync(process.execPath, ["ledger.mjs"], { cwd: folder, stdio: "pipe" });
   return { folder, command: join(place, "dist", "cli", "main.js"), ...sizes };
