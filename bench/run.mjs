@@ -3,13 +3,17 @@ import { cpus, totalmem } from "node:os";
 import { parseArgs } from "node:util";
 import { table } from "./measure.mjs";
 
-/** What can be measured; each module exports `sections(options)`: `[{ title, rows: [{ name, rate, ratio, target, loop?, cpuMicros? }] }]`. */
+/**
+ * What can be measured; each module exports `sections(options)`: `[{ title, rows: [{ name, rate, ratio, target, loop?, cpuMicros? }] }]`,
+ * or `report(options)`, which prints a table of its own and returns the names of missed targets.
+ */
 const SECTIONS = {
   sqlite: () => import("./sqlite.mjs"),
   postgres: () => import("./postgres.mjs"),
   redis: () => import("./redis.mjs"),
   outbox: () => import("./outbox.mjs"),
   agents: () => import("./agents.mjs"),
+  start: () => import("./start.mjs"),
 };
 
 const { values, positionals } = parseArgs({
@@ -20,6 +24,7 @@ const { values, positionals } = parseArgs({
     memory: { type: "boolean" },
     million: { type: "boolean" },
     big: { type: "boolean" },
+    against: { type: "string" },
     help: { type: "boolean" },
   },
 });
@@ -33,6 +38,7 @@ if (values.help) {
       "npm run bench -- --memory        a million keys through one process, resident set sampled",
       "npm run bench -- --million       a million pending intents drained by one worker, resident set sampled",
       "npm run bench -- --big           ten million records in PostgreSQL (10 GB of disk, some minutes)",
+      "npm run bench -- start --against <commit>    instead of the previous release",
       "npm run bench -- --check         exit 1 when a target is missed",
     ].join("\n"),
   );
@@ -54,7 +60,11 @@ process.exit(values.check && missed.length > 0 ? 1 : 0);
 async function ratios() {
   const missed = [];
   for (const name of positionals.length > 0 ? positionals : Object.keys(SECTIONS)) {
-    const { sections } = await SECTIONS[name]();
+    const { sections, report } = await SECTIONS[name]();
+    if (report !== undefined) {
+      missed.push(...(await report({ quick: values.quick === true, against: values.against })));
+      continue;
+    }
     for (const { title, rows } of await sections({ quick: values.quick === true })) {
       console.log(
         `${table([[title, "calls/s", "ratio", "target", "loop p50 ms", "p99 ms", "CPU µs"], ...rows.map(shown)])}\n`,

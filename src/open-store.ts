@@ -4,14 +4,23 @@ import { dirname, resolve } from "node:path";
 import { configError } from "./core/errors.ts";
 import type { Store } from "./core/store.ts";
 import { refuseUnknownParameters } from "./core/store-url.ts";
-import { fileStore } from "./stores/file.ts";
+import { loadFile, loadPostgres, loadRedis } from "./named-stores.ts";
 import { memoryStore } from "./stores/memory.ts";
-import { postgresStore } from "./stores/postgres.ts";
-import { redisStore } from "./stores/redis.ts";
+import { ServerClock as PostgresClock } from "./stores/postgres-clock.ts";
+import { POSTGRES_ROWS, POSTGRES_TRAITS } from "./stores/postgres-known.ts";
+import { checkOptions, type PostgresStoreOptions } from "./stores/postgres-options.ts";
+import { ServerClock as RedisClock } from "./stores/redis-clock.ts";
+import { readLocation } from "./stores/redis-location.ts";
 import { s3Store } from "./stores/s3.ts";
 import { sqliteStore } from "./stores/sqlite.ts";
 import { hasDriver } from "./stores/sqlite-driver.ts";
 import { defaultLocation, prepareFolder, type Surroundings, surroundings } from "./stores/sqlite-location.ts";
+import { hostInstant } from "./stores/steady-clock.ts";
+import { storeOnDemand } from "./stores/store-on-demand.ts";
+
+// As the stores themselves say it, once they are loaded.
+const REDIS_BATCH_ROWS = 128;
+const FILE_BATCH_ROWS = 256;
 
 export interface NamedStore {
   readonly store: Store;
@@ -114,13 +123,13 @@ function byName(name: string, from: string, cwd: string, migrate: "manual" | und
       return sqliteStore({ path: fileOf(name, rest, from, cwd) });
     case "file":
       if (rest.trim() === "") throw configError(`${from}: "${name}" names no file. Write file:path/to/ledger.jsonl`);
-      return fileStore({ path: fileOf(name, rest, from, cwd) });
+      return fileByPath(fileOf(name, rest, from, cwd));
     case "postgres":
     case "postgresql":
-      return postgresStore({ url: name, ...(migrate !== undefined && { migrate }) });
+      return postgresByUrl({ url: name, ...(migrate !== undefined && { migrate }) });
     case "redis":
     case "rediss":
-      return redisStore({ url: name });
+      return redisByUrl(name);
     case "s3":
       return s3Store({ url: name });
     default:
@@ -128,6 +137,31 @@ function byName(name: string, from: string, cwd: string, migrate: "manual" | und
         `${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db, file:path/to/ledger.jsonl, postgres://user:password@host/database, redis://host:6379, s3://bucket/prefix or memory:, or a Store object.`,
       );
   }
+}
+
+/** Options are checked here and now, so that a wrong name is refused by nevertwice() itself. */
+function postgresByUrl(options: PostgresStoreOptions): Store {
+  const { name } = checkOptions(options);
+  const clock = new PostgresClock();
+  return storeOnDemand({ name, traits: POSTGRES_TRAITS, clock, ...POSTGRES_ROWS, has: ["watch", "within"] }, async () =>
+    (await loadPostgres()).postgresStore(options, clock),
+  );
+}
+
+function redisByUrl(url: string): Store {
+  const { where: name } = readLocation({ url });
+  const clock = new RedisClock();
+  // What the server survives is not known before it was asked.
+  const traits = { hosts: "many", survives: "best-effort", clock: "store", dueIndex: true } as const;
+  return storeOnDemand({ name, traits, clock, batchRows: REDIS_BATCH_ROWS, has: ["watch", "refuses"] }, async () =>
+    (await loadRedis()).redisStore({ url }, clock),
+  );
+}
+
+function fileByPath(path: string): Store {
+  const traits = { hosts: "one", survives: "power-loss", clock: "client", dueIndex: true } as const;
+  const known = { name: `file:${path}`, traits, clock: { instant: hostInstant }, batchRows: FILE_BATCH_ROWS, has: [] };
+  return storeOnDemand(known, async () => (await loadFile()).fileStore({ path }));
 }
 
 function bareName(name: string, from: string, cwd: string): Store {

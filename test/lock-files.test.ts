@@ -13,6 +13,7 @@ const FOLDERS = [
   "test/agents/vercel-workflow",
   "test/bundles",
   "test/typescript",
+  "test/runtimes",
   "bench/peers",
 ];
 const KINDS = ["dependencies", "devDependencies", "peerDependencies", "optionalDependencies"] as const;

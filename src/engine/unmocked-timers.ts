@@ -3,13 +3,17 @@
  * A socket's idle timeout is a timer of Node's own that is not mocked, and a message to oneself comes in the next turn of the
  * event loop. Only tests ever use this.
  */
-import { Socket } from "node:net";
-import { MessageChannel } from "node:worker_threads";
+import type { Socket } from "node:net";
+import type { MessageChannel, MessagePort } from "node:worker_threads";
+
+// Not imported: every program would load them for it.
+const newSocket = (): Socket => new (process.getBuiltinModule("node:net").Socket)();
+const newChannel = (): MessageChannel => new (process.getBuiltinModule("node:worker_threads").MessageChannel)();
 
 class SocketTimer {
-  readonly #socket = new Socket();
+  readonly #socket = newSocket();
   // A socket's timeout does not keep the process alive; an open port does.
-  readonly #alive = new MessageChannel().port1;
+  readonly #alive: MessagePort = newChannel().port1;
   readonly #ms: number;
 
   constructor(run: () => void, ms: number, repeat: boolean) {
@@ -55,7 +59,7 @@ export function unmockedTimers() {
     clearTimeout: cancel,
     clearInterval: cancel,
     setImmediate: (run: () => void) => {
-      const { port1, port2 } = new MessageChannel();
+      const { port1, port2 } = newChannel();
       port1.once("message", () => {
         port1.close();
         run();

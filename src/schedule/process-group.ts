@@ -3,7 +3,6 @@
  * without it. A process group has a number, and numbers are used again: the leader's start, the boot and the process
  * namespace make it one of a kind.
  */
-import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
 export interface ProcessGroup {
@@ -97,6 +96,8 @@ function statFields(pid: string): string[] | null {
 function startFromPs(pid: number): string | null {
   try {
     const options = { encoding: "utf8", timeout: PS_TIMEOUT_MS } as const;
+    // Not imported: only systems without /proc need it.
+    const { execFileSync } = process.getBuiltinModule("node:child_process");
     const text = execFileSync("ps", ["-o", "lstart=", "-p", String(pid)], options).trim();
     return text === "" ? null : text;
   } catch {

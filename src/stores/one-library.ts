@@ -127,7 +127,7 @@ function holders(): Holders {
 
 function thisCopy(): string {
   const place = ownLocation()?.replace(/^file:\/\//, "") ?? process.argv[1] ?? "(unknown place)";
-  return `nevertwice ${PACKAGE_VERSION} in ${place.replace(/\/dist\/engine\/[^/]*$/, "")}`;
+  return `nevertwice ${PACKAGE_VERSION} in ${place.replace(/\/dist\/chunks\/[^/]*$/, "")}`;
 }
 
 function describe({ name, file }: SqliteDriver): string {

@@ -17,15 +17,6 @@ export interface PostgresJs {
   end?(options?: { timeout?: number }): Promise<void>;
 }
 
-export function isPostgresJs(value: unknown): value is PostgresJs {
-  return typeof value === "function" && typeof (value as Partial<PostgresJs>).unsafe === "function";
-}
-
-/** A transaction has savepoints; the pool does not. */
-export function isPostgresJsTransaction(value: unknown): value is PostgresJs {
-  return isPostgresJs(value) && typeof value.savepoint === "function";
-}
-
 export async function queryJs(sql: PostgresJs, text: string, values: readonly SqlText[]): Promise<Row[]> {
   return [...((await sql.unsafe(text, values as never[], { prepare: false })) as Iterable<Row>)];
 }

@@ -26,29 +26,6 @@ interface OwnClient extends Session {
   unref?(): void;
 }
 
-export function isPgPool(value: unknown): value is PgPool {
-  const pool = value as Partial<PgPool> | null;
-  return (
-    typeof pool === "object" &&
-    pool !== null &&
-    typeof pool.connect === "function" &&
-    typeof pool.query === "function" &&
-    typeof pool.totalCount === "number"
-  );
-}
-
-export function isPgClient(value: unknown): value is PgClient {
-  const client = value as Partial<PgClient & PgPool> | null;
-  return (
-    typeof client === "object" &&
-    client !== null &&
-    typeof client.query === "function" &&
-    typeof client.on === "function" &&
-    client.totalCount === undefined &&
-    "processID" in client
-  );
-}
-
 export function pgPoolDriver(pool: PgPool, options: SessionOptions): Driver {
   const { timeoutMs, owned } = options;
   // Without a listener, a server that restarts while a connection idles would end the process.

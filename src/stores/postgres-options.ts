@@ -3,10 +3,8 @@
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
+import { isPgClient, isPgPool, isPostgresJs, isPostgresJsTransaction, isSupabaseClient } from "./postgres-clients.ts";
 import type { DriverSource, PgClient, PgPool, PostgresJs, SupabaseClient } from "./postgres-driver.ts";
-import { isPostgresJs, isPostgresJsTransaction } from "./postgres-driver-js.ts";
-import { isPgClient, isPgPool } from "./postgres-driver-pg.ts";
-import { isSupabaseClient } from "./postgres-supabase.ts";
 import { parsePostgresUrl } from "./postgres-url.ts";
 
 export interface PostgresStoreOptions {

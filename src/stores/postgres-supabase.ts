@@ -36,10 +36,6 @@ export function functionName(schema: string): string {
   return `${schema}_run`;
 }
 
-export function isSupabaseClient(value: unknown): value is SupabaseClient {
-  return typeof (value as Partial<SupabaseClient> | null)?.rpc === "function";
-}
-
 export function supabaseDriver(client: SupabaseClient, schema: string, timeoutMs: number): Driver {
   const query = async (text: string, values: readonly SqlText[] = []): Promise<Row[]> => {
     const call = client.rpc(functionName(schema), { statement: statementName(text), parameters: values });

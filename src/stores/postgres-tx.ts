@@ -3,9 +3,9 @@
  * `query(text, values)`. Each offers some way to run a statement with values; that is all that is needed.
  */
 import { configError } from "../core/errors.ts";
+import { isPgPool, isPostgresJs, isPostgresJsTransaction } from "./postgres-clients.ts";
 import type { Connection } from "./postgres-connection.ts";
-import { isPostgresJs, isPostgresJsTransaction, queryJs } from "./postgres-driver-js.ts";
-import { isPgPool } from "./postgres-driver-pg.ts";
+import { queryJs } from "./postgres-driver-js.ts";
 import type { Row, SqlText } from "./postgres-row.ts";
 
 type Run = (text: string, values: readonly SqlText[]) => Promise<Row[]>;

@@ -99,17 +99,6 @@ it("a program that waits for close() at its end ends well, though nothing else k
   expect({ stdout, status }).toEqual({ stdout: "closed\n", status: 0 });
 });
 
-it("a program that asks how it waits stays alive until that is known, though nothing else keeps it alive", () => {
-  const program = `
-    import { Wakes } from ${JSON.stringify(fileURLToPath(new URL("../../dist/stores/postgres-wake.js", import.meta.url)))};
-    const listen = () => new Promise((done) => setTimeout(() => done(null), 200).unref());
-    const wakes = new Wakes({ listen }, "ledger");
-    void wakes.start();
-    console.log(await wakes.described());`;
-  const { stdout, status } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" });
-  expect({ stdout, status }).toEqual({ stdout: expect.stringMatching(/^polling: /), status: 0 });
-});
-
 it("what doctor says of waiting is known at its first question, not a moment later", async () => {
   const { url } = await freshDatabase();
   expect(await instance({ url }).listens()).toBe("LISTEN/NOTIFY");

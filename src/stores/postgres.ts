@@ -30,6 +30,7 @@ import { storeError } from "./postgres-errors.ts";
 import { PostgresIdentity } from "./postgres-identity.ts";
 import { inspectServer } from "./postgres-inspect.ts";
 import { keyHex } from "./postgres-key.ts";
+import { POSTGRES_ROWS, POSTGRES_TRAITS } from "./postgres-known.ts";
 import { FROM_THE_BEGINNING, leaseDue, leaseLapsed } from "./postgres-lease.ts";
 import { LeaseFloor } from "./postgres-lease-floor.ts";
 import { listStatement, pageOf } from "./postgres-list.ts";
@@ -49,11 +50,6 @@ import { transactionView } from "./postgres-within.ts";
 export type { PgClient, PgPool, PostgresJs, SupabaseClient } from "./postgres-driver.ts";
 export type { PostgresStoreOptions } from "./postgres-options.ts";
 
-// Half of 256 callers: while one half is written, the other half works. With one batch for all of them server and
-// program wait for each other in turn (13 000 guards a second became 6 000).
-const BATCH_ROWS = 128;
-// Half of a busy worker's 512: one statement costs the server less than two with half of its rows each.
-const CROWDED_BATCH_ROWS = 256;
 // However many rows a caller of the port hands over, a statement holds no more.
 const STATEMENT_ROWS = 500;
 // A sweep that has more to do than this goes on at the next one.
@@ -64,8 +60,14 @@ const SWEEP_BUDGET_MS = 500;
 const MOST_SWEEPERS = 1_000;
 
 /** `Tx`: what your library's transactions are, for ctx.tx and for the calls that take one: `postgresStore<PoolClient>({ pool })`. */
-export function postgresStore<Tx = unknown>(options: PostgresStoreOptions): TransactionalStore<Tx> {
-  return new PostgresStore(checkOptions(options)) as TransactionalStore<Tx>;
+export function postgresStore<Tx = unknown>(options: PostgresStoreOptions): TransactionalStore<Tx>;
+/** @internal With a clock that was read before the store was loaded. */
+export function postgresStore<Tx = unknown>(options: PostgresStoreOptions, clock: ServerClock): TransactionalStore<Tx>;
+export function postgresStore<Tx = unknown>(
+  options: PostgresStoreOptions,
+  clock = new ServerClock(),
+): TransactionalStore<Tx> {
+  return new PostgresStore(checkOptions(options), clock) as TransactionalStore<Tx>;
 }
 
 interface Opened {
@@ -81,13 +83,13 @@ interface Opened {
 
 class PostgresStore implements TransactionalStore<unknown> {
   readonly name: string;
-  readonly traits = { hosts: "many", survives: "power-loss", clock: "store", dueIndex: true } as const;
-  readonly batchRows = BATCH_ROWS;
-  readonly crowdedBatchRows = CROWDED_BATCH_ROWS;
+  readonly traits = POSTGRES_TRAITS;
+  readonly batchRows = POSTGRES_ROWS.batchRows;
+  readonly crowdedBatchRows = POSTGRES_ROWS.crowdedBatchRows;
   readonly quarantine?: (key: string) => Promise<Quarantined | null>;
   readonly #settings: Settings;
   readonly #tables: { readonly table: string; readonly watch: string };
-  readonly #clock = new ServerClock();
+  readonly #clock: ServerClock;
   readonly #swaps: Swaps;
   #opening: Promise<Opened> | null = null;
   #opened: Opened | null = null;
@@ -99,8 +101,9 @@ class PostgresStore implements TransactionalStore<unknown> {
   /** How far the sweeps of each tenant (undefined: of all) have come: one must not pass over what is another's to remove. */
   readonly #sweptTo = new Map<string | undefined, number>();
 
-  constructor(settings: Settings) {
+  constructor(settings: Settings, clock: ServerClock) {
     this.#settings = settings;
+    this.#clock = clock;
     // It makes a table, which supabase-js and a role that is confined to a tenant may not.
     if (settings.supabase === undefined && !settings.rls) this.quarantine = (key) => this.#quarantine(key);
     this.name = settings.name;

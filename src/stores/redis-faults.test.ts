@@ -201,7 +201,7 @@ describe("options", () => {
     const folder = temporaryFolder();
     cpSync(fileURLToPath(new URL("../../dist", import.meta.url)), join(folder, "dist"), { recursive: true });
     mkdirSync(join(folder, "node_modules"));
-    writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+    cpSync(fileURLToPath(new URL("../../package.json", import.meta.url)), join(folder, "package.json"));
     writeFileSync(
       join(folder, "try.js"),
       'import { redisStore } from "./dist/stores/redis.js"; redisStore({ url: "redis://127.0.0.1:1" }).read(["nt1_a"]).catch((e) => console.log(e.code, e.message));',

@@ -54,8 +54,11 @@ export interface RedisStoreOptions {
 // Somebody may turn eviction on while we run. The engine asks once a minute for each kind of action; the answer serves all of them.
 const FACTS_MS = 1_000;
 
-export function redisStore(options: RedisStoreOptions): Store {
-  return new RedisStore(readLocation(options));
+export function redisStore(options: RedisStoreOptions): Store;
+/** @internal With a clock that was read before the store was loaded. */
+export function redisStore(options: RedisStoreOptions, clock: ServerClock): Store;
+export function redisStore(options: RedisStoreOptions, clock = new ServerClock()): Store {
+  return new RedisStore(readLocation(options), clock);
 }
 
 /** Everything that needs to know which server it is. */
@@ -74,7 +77,7 @@ class RedisStore implements Store {
   readonly batchRows = 128;
   readonly #options: RedisLocation;
   readonly #names: Names;
-  readonly #clock = new ServerClock();
+  readonly #clock: ServerClock;
   readonly #watch: RedisWatch;
   #parts: Parts | null = null;
   #opening: Promise<Parts> | null = null;
@@ -82,8 +85,9 @@ class RedisStore implements Store {
   #facts: ServerFacts | null = null;
   #closed = false;
 
-  constructor(options: RedisLocation) {
+  constructor(options: RedisLocation, clock: ServerClock) {
     this.#options = options;
+    this.#clock = clock;
     this.name = options.where;
     this.#names = new Names(options.prefix);
     this.#watch = new RedisWatch(async () => (await this.#open()).link.wire, this.#names);

@@ -1,10 +1,16 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, it } from "vitest";
+import { fileURLToPath } from "node:url";
+import { expect, it, vi } from "vitest";
 import { temporaryFolder } from "../../test/support/each-store.ts";
 import { loadDriver } from "./sqlite-driver.ts";
-import type { SqliteThread } from "./sqlite-thread.ts";
+import { SqliteThread } from "./sqlite-thread.ts";
+
+vi.mock("./sqlite-thread-source.ts", async () => {
+  const { threadSource } = await import("../../scripts/bundle.mjs");
+  return { THREAD_SOURCE: await threadSource(fileURLToPath(new URL("..", import.meta.url)).replace(/\/$/, "")) };
+});
 
 it("the thread starts under node --input-type=module -e, in either spelling, and with flags of V8", () => {
   const program = (path: string) => `
@@ -47,9 +53,7 @@ it("a checkpoint is nothing to queue behind at first, and leaves nothing: the lo
   const commit = () => db.exec("INSERT INTO t VALUES (1)");
   // Two numbers that are others in each round of the log.
   const salts = () => readFileSync(`${path}-wal`).toString("hex", 16, 24);
-  const built = new URL("../../dist/stores/sqlite-thread.js", import.meta.url).href;
-  const threads = (await import(built)) as { SqliteThread: typeof SqliteThread };
-  const thread = new threads.SqliteThread({ path, busyMs: 1_000, onLoop: () => Promise.reject(new Error("a thread")) });
+  const thread = new SqliteThread({ path, busyMs: 1_000, onLoop: () => Promise.reject(new Error("a thread")) });
   commit();
   const first = salts();
   const copied = thread.checkpoint();

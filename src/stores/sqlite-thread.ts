@@ -1,5 +1,5 @@
 /** The main thread's side: requests out, replies in, and the process free to exit when nothing is under way. */
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import { type ErrorCode, messageOf, NevertwiceError } from "../core/errors.ts";
 import { loadDriver } from "./sqlite-driver.ts";
 import { STARTED, type WorkerOptions, type WorkerReply, type WorkerRequest } from "./sqlite-protocol.ts";
@@ -149,6 +149,8 @@ function startWorker({ path, busyMs }: ThreadOptions): Worker {
   if (THREAD_SOURCE === "") throw new Error("this build of nevertwice has no thread");
   const { name, file } = loadDriver();
   const workerData: WorkerOptions = { path, busyMs, library: { name, file } };
+  // Not imported: a program with one caller starts no thread.
+  const { Worker } = process.getBuiltinModule("node:worker_threads");
   return new Worker(THREAD_SOURCE, { eval: true, workerData, ...threadFlags() });
 }
 

@@ -2,7 +2,6 @@
  * The clock leases are measured on for stores of one host. CLOCK_MONOTONIC is shared by all processes of a boot and
  * does not follow the wall clock when somebody sets it; the boot's id tells a lease of an earlier boot from a live one.
  */
-import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import type { Instant } from "../core/record.ts";
@@ -45,6 +44,8 @@ function readBootId(): string | null {
     if (process.platform === "linux")
       return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").slice(0, EPOCH_CHARS);
     if (process.platform === "darwin") {
+      // Not imported: other systems do not need it.
+      const { execFileSync } = process.getBuiltinModule("node:child_process");
       return execFileSync("/usr/sbin/sysctl", ["-n", "kern.bootsessionuuid"], {
         encoding: "utf8",
         timeout: 2_000,

@@ -1,15 +1,16 @@
 // npm run torture -- --minutes 5 --seed 7: the fleet of the random-kills test, for as long as you like; then programs that
 // went through a bundler, and several copies of the package in one process, thousands of calls each (--calls 5000); then Python
-// clients and their service, killed --kills times (200) on SQLite and on PostgreSQL.
-// --only fleet, bundles, copies or python runs one part. Ends with exit code 1 at a violation and says how to repeat it.
+// clients and their service, killed --kills times (200) on SQLite and on PostgreSQL; then the main paths on Node 20, 22 and 24, Bun and Deno.
+// --only fleet, bundles, copies, python or runtimes runs one part. Ends with exit code 1 at a violation and says how to repeat it.
 import { parseArgs } from "node:util";
 import { exerciseBundles } from "../bundles/long.mjs";
 import { runFleet } from "../crash/lib/fleet.mjs";
 import { cleanUp } from "../crash/lib/processes.mjs";
 import { exercisePython } from "../python/long.mjs";
+import { exerciseRuntimes } from "../runtimes/long.mjs";
 import { exerciseCopies } from "../two-copies/long.mjs";
 
-const PARTS = ["fleet", "bundles", "copies", "python"];
+const PARTS = ["fleet", "bundles", "copies", "python", "runtimes"];
 const { values } = parseArgs({
   options: {
     minutes: { type: "string", default: "5" },
@@ -27,7 +28,7 @@ const isUsable =
   minutes > 0 && Number.isSafeInteger(seed) && [calls, kills].every((one) => Number.isSafeInteger(one) && one > 0);
 if (!isUsable || values.only.some((part) => !PARTS.includes(part))) {
   console.error(
-    "Usage: npm run torture -- --minutes 5 --seed 7 --calls 5000 --kills 200 --only fleet|bundles|copies|python",
+    "Usage: npm run torture -- --minutes 5 --seed 7 --calls 5000 --kills 200 --only fleet|bundles|copies|python|runtimes",
   );
   process.exit(2);
 }
@@ -41,6 +42,7 @@ if (values.only.includes("bundles")) violations.push(...(await exerciseBundles({
 if (values.only.includes("copies")) violations.push(...(await exerciseCopies({ calls, onScenario: report })));
 if (values.only.includes("python"))
   violations.push(...(await exercisePython({ kills, seed, report: (text) => console.log(text) })));
+if (values.only.includes("runtimes")) violations.push(...(await exerciseRuntimes({ calls, onRuntime: report })));
 if (violations.length > 0) {
   for (const violation of violations) console.error(`VIOLATION ${violation}`);
   const parts = values.only.map((part) => `--only ${part}`).join(" ");

@@ -1,9 +1,6 @@
 import { AGENT } from "../agent-flag.ts";
 import type { Command, Context } from "../command.ts";
 import { UsageError } from "../exit.ts";
-import { runProbe } from "../mcp-probe-report.ts";
-import { runProxy } from "../mcp-proxy.ts";
-import { runServe } from "../mcp-serve.ts";
 import { SIGNATURE_FLAGS } from "../signature.ts";
 import { oneLine } from "../text.ts";
 
@@ -93,13 +90,14 @@ async function run(context: Context): Promise<number> {
       `mcp: unexpected arguments: ${extra.map((word) => JSON.stringify(oneLine(word))).join(", ")}. Write the server's command after --: nevertwice mcp -- npx some-server`,
     );
   }
+  // Loaded on demand: a proxy, a probe and a server are a third of the command's code.
   switch (what) {
     case undefined:
-      return runProxy(context);
+      return (await import("../mcp-proxy.ts")).runProxy(context);
     case "probe":
-      return runProbe(context);
+      return (await import("../mcp-probe-report.ts")).runProbe(context);
     case "serve":
-      return runServe(context);
+      return (await import("../mcp-serve.ts")).runServe(context);
     default:
       throw new UsageError(
         `mcp: there is no "${oneLine(what)}". It takes probe, serve, or a server's command behind --: nevertwice mcp -- npx some-server`,

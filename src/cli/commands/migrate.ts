@@ -1,4 +1,4 @@
-import { type MigrationReport, performMigration } from "../../stores/postgres-migrator.ts";
+import type { MigrationReport } from "../../stores/postgres-migrator.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT, UsageError } from "../exit.ts";
 import { secretOf } from "../secret-flags.ts";
@@ -81,6 +81,8 @@ async function run(context: Context): Promise<number> {
   }
   checkFunctionFlags(context);
   const functions = args.on("drop-functions") ? "drop" : args.on("functions") ? "make" : undefined;
+  // Loaded on demand, as the SQL of the functions is long.
+  const { performMigration } = await import("../../stores/postgres-migrator.ts");
   const report = await performMigration({
     url: dump ? undefined : url,
     schema: args.text("schema"),

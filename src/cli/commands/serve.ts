@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { messageOf } from "../../core/errors.ts";
 import { nevertwice, servicesOf } from "../../nevertwice.ts";
 import { LOOPBACK } from "../../serve/door.ts";
-import { type Listen, serveHttp } from "../../serve/http-service.ts";
+import type { Listen } from "../../serve/http-service.ts";
 import type { Command, Context } from "../command.ts";
 import { asUsage, EXIT, ProblemError, UsageError } from "../exit.ts";
 import { openLedger } from "../ledger.ts";
@@ -80,6 +80,8 @@ async function run(context: Context): Promise<number> {
     // A ledger that cannot be used is said now, and not by every answer.
     await checkLedger(servicesOf(nt), { noSecret: args.on("no-secret") });
     const allowHosts = args.all("allow-host");
+    // Loaded on demand: Node's HTTP server with it.
+    const { serveHttp } = await import("../../serve/http-service.ts");
     const service = await serveHttp({ services: servicesOf(nt), token, listen, allowHosts, note }).catch(notListening);
     // Written as it is: a note would have its secrets taken out.
     if (made) io.stderr.write(`nevertwice: the token for this run: ${token}\n`);

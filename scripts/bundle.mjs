@@ -1,0 +1,94 @@
+// The package's JavaScript: every entry with what it loads, in few files. A module costs Node about half a millisecond
+// however small it is, so that 270 of them took five times as long to import as the same code in one file.
+import { dirname } from "node:path";
+import { rolldown } from "rolldown";
+
+// Node's own modules, and the one dependency.
+const EXTERNAL = [/^node:/, "csv-parse"];
+// No white space, short names for local variables: without, the package would be half as large again. Functions and classes
+// keep their names, so that a stack says where it was.
+const MINIFY = { compress: { keepNames: { function: true, class: true } }, mangle: { keepNames: true }, codegen: true };
+// Two forms of one module; "imports" in package.json says who gets which.
+const SWITCHED = ["named-stores", "named-stores-bundled"];
+const TRANSFORM = { target: "es2023" };
+
+/**
+ * Entries are files of `src`, without ".ts". What the main one loads is in two files, since all others share most of it; what the
+ * command loads in addition is a third. What is imported on demand, and what one other entry adds, has a file of its own.
+ */
+export async function writeBundle({ src, to, main, command, others }) {
+  const thread = await threadSource(src);
+  const [ofMain, ofCommand] = [new Set(), new Set()];
+  const build = await rolldown({
+    input: Object.fromEntries([main, command, ...others, ...SWITCHED].map((entry) => [entry, `${src}/${entry}.ts`])),
+    platform: "node",
+    external: EXTERNAL,
+    transform: TRANSFORM,
+    plugins: [
+      {
+        // Left to whoever loads the package: Node gets the one that imports on demand, bundlers the other.
+        name: "named-stores",
+        resolveId: (id, importer) =>
+          importer !== undefined && id.endsWith("/named-stores.ts") ? { id: "#named-stores", external: true } : null,
+      },
+      {
+        name: "thread-source",
+        load: (id) =>
+          id.endsWith("/stores/sqlite-thread-source.ts")
+            ? `export const THREAD_SOURCE = ${JSON.stringify(thread)};`
+            : null,
+      },
+      {
+        name: "loaded-at-once",
+        buildEnd() {
+          const importsOf = (id) => this.getModuleInfo(id)?.importedIds ?? [];
+          addReached(ofMain, `${src}/${main}.ts`, importsOf);
+          addReached(ofCommand, `${src}/${command}.ts`, importsOf);
+          // The entry itself holds nothing that others import: under a second path it would be a second command.
+          ofCommand.delete(`${src}/${command}.ts`);
+        },
+      },
+    ],
+  });
+  await build.write({
+    dir: to,
+    format: "esm",
+    minify: MINIFY,
+    entryFileNames: "[name].js",
+    chunkFileNames: "chunks/[name].js",
+    codeSplitting: {
+      groups: [
+        { name: "main", test: (id) => ofMain.has(id) && dirname(id) !== src, priority: 2 },
+        // Apart from what the stores share with it: it imports the stores, and a bundler would find a circle.
+        { name: "nevertwice", test: (id) => ofMain.has(id), priority: 1 },
+        { name: "command", test: (id) => ofCommand.has(id) },
+      ],
+    },
+  });
+  await build.close();
+}
+
+/** A module and everything that it imports, but for what it imports on demand. */
+function addReached(reached, id, importsOf) {
+  if (reached.has(id)) return;
+  reached.add(id);
+  for (const imported of importsOf(id)) addReached(reached, imported, importsOf);
+}
+
+/**
+ * The program of the SQLite thread as one text. A thread started from a file would be missing in every bundle of a program;
+ * started from a text, it is part of it.
+ */
+export async function threadSource(src) {
+  const build = await rolldown({
+    input: `${src}/stores/sqlite-worker.ts`,
+    platform: "node",
+    external: EXTERNAL,
+    // A thread has no place of its own: the main thread says which files it loads.
+    transform: { ...TRANSFORM, define: { "import.meta.url": "undefined" } },
+    treeshake: { moduleSideEffects: true },
+  });
+  const { output } = await build.generate({ format: "cjs", minify: MINIFY, codeSplitting: false });
+  await build.close();
+  return output[0].code;
+}

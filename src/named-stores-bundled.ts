@@ -1,0 +1,8 @@
+/** The same as named-stores.ts for bundlers: part of the bundle from the start. */
+import * as file from "./stores/file.ts";
+import * as postgres from "./stores/postgres.ts";
+import * as redis from "./stores/redis.ts";
+
+export const loadFile = async () => file;
+export const loadPostgres = async () => postgres;
+export const loadRedis = async () => redis;

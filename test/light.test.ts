@@ -1,0 +1,121 @@
+/** The package is small and loads little: what an import and the command read, and what an install brings. */
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { dirname, join, relative, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseSync } from "rolldown/utils";
+import { describe, expect, it } from "vitest";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const dist = join(root, "dist");
+
+interface Loaded {
+  /** Files of the package, by their path in dist. */
+  readonly files: readonly string[];
+  readonly onDemand: readonly string[];
+}
+
+const { imports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+  imports: Record<string, Record<"module" | "default", string>>;
+};
+
+/** What is read when this file is imported, as the built files say it. `condition`: "default" for Node, "module" for bundlers. */
+function loadedBy(entry: string, condition: "module" | "default" = "default"): Loaded {
+  const files = new Set<string>();
+  const onDemand: string[] = [];
+  const waiting = [join(dist, entry)];
+  for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
+    if (files.has(file)) continue;
+    files.add(file);
+    const text = readFileSync(file, "utf8");
+    const { module } = parseSync(file, text, { sourceType: "module" });
+    const from = [...module.staticImports.map(({ moduleRequest }) => moduleRequest.value)];
+    from.push(
+      ...module.staticExports.flatMap(({ entries }) => entries.flatMap((one) => one.moduleRequest?.value ?? [])),
+    );
+    for (const one of from) {
+      if (one.startsWith(".")) waiting.push(join(dirname(file), one));
+      else if (one.startsWith("#")) waiting.push(join(root, imports[one]?.[condition] as string));
+    }
+    for (const { moduleRequest } of module.dynamicImports)
+      onDemand.push(text.slice(moduleRequest.start + 1, moduleRequest.end - 1));
+  }
+  return { files: [...files].map((file) => relative(dist, file).split(sep).join("/")).toSorted(), onDemand };
+}
+
+const MAIN = ["chunks/main.js", "chunks/nevertwice.js", "named-stores.js"];
+
+describe("loading", () => {
+  it('import "nevertwice" reads four files, and the other stores only where one is named', () => {
+    const { files, onDemand } = loadedBy("index.js");
+    expect(files).toEqual([...MAIN, "index.js"].toSorted());
+    expect(onDemand).toEqual(["./stores/file.js", "./stores/postgres.js", "./stores/redis.js"]);
+  });
+
+  it("no file is part of a circle of imports", () => {
+    const reaches = (from: string, condition: "module" | "default") =>
+      loadedBy(from, condition).files.filter((file) => file !== from);
+    for (const condition of ["module", "default"] as const) {
+      const circles = loadedBy("index.js", condition).files.filter((file) =>
+        reaches(file, condition).some((other) => reaches(other, condition).includes(file)),
+      );
+      expect(circles, condition).toEqual([]);
+    }
+  });
+
+  it("a bundler is given nothing to import on demand: the bundle of a program stays one file", () => {
+    const { files, onDemand } = loadedBy("index.js", "module");
+    expect(onDemand).toEqual([]);
+    expect(files).toContain("chunks/redis.js");
+  });
+
+  it("no entry reads more than nine files", () => {
+    for (const entry of ["agents/index", "agents/langchain", "runs/index", "stores/postgres", "stores/sqlite"])
+      expect(loadedBy(`${entry}.js`).files.length, entry).toBeLessThan(10);
+  });
+
+  it("the command reads five files at its start; proxy, service, import and migrations come on demand", () => {
+    const { files, onDemand } = loadedBy("cli/main.js");
+    expect(files).toEqual([...MAIN, "chunks/command.js", "cli/main.js"].toSorted());
+    const expected = ["mcp-proxy", "mcp-probe-report", "mcp-serve", "http-service", "import-run", "postgres-migrator"];
+    for (const part of expected) expect(onDemand.join(" ")).toContain(part);
+  });
+});
+
+describe("the package", () => {
+  const [packed] = Object.values(
+    JSON.parse(
+      execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: root, encoding: "utf8" }),
+    ) as Record<string, { readonly unpackedSize: number; readonly files: readonly { readonly path: string }[] }>,
+  );
+  const files = packed?.files.map(({ path }) => path) ?? [];
+
+  it("is below 1.5 MB unpacked", () => {
+    expect(packed?.unpackedSize).toBeLessThan(1_500_000);
+  });
+
+  it("holds built files and declarations, and no source map without its sources", () => {
+    const inDist = files.filter((path) => path.startsWith("dist/"));
+    expect(inDist.length).toBeGreaterThan(30);
+    expect(inDist.filter((path) => !/\.(js|d\.ts)$/.test(path))).toEqual([]);
+    const mapped = inDist.filter((path) => readFileSync(join(root, path), "utf8").includes("sourceMappingURL="));
+    expect(mapped).toEqual([]);
+    expect(files).toContain("clients/python/nevertwice.py");
+  });
+
+  it("has no declaration that is not there: every file that one refers to is packed", () => {
+    const declared = files.filter((path) => path.endsWith(".d.ts"));
+    const missing = declared.flatMap((path) =>
+      [...readFileSync(join(root, path), "utf8").matchAll(/(?:from |import\()"(\.[^"]+)\.js"/g)]
+        .map((match) => join(dirname(path), `${match[1]}.d.ts`).split(sep).join("/"))
+        .filter((target) => !files.includes(target)),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  it("a stack names the functions of the package", () => {
+    const program = 'import("nevertwice").then(({ nevertwice }) => nevertwice({ store: "nowhere:" }))';
+    const run = () => execFileSync(process.execPath, ["-e", program], { cwd: root, encoding: "utf8", stdio: "pipe" });
+    expect(run).toThrow(/at chooseStore /);
+  });
+});
