@@ -386,14 +386,13 @@ class OutboxWorker implements Worker {
   }
 
   #ended({ record }: Stored, { name: action }: Definition, ending: Ending): void {
+    if ("at" in ending) this.#lookAgain(record.key, ending);
     switch (ending.as) {
       case "done":
         this.#counts.done += 1;
         break;
       case "retry":
         this.#counts.retried += 1;
-        if (this.#isDue(ending.at)) this.#postponed.add(record.key, ending.at);
-        this.#lookAgainAt(ending.at);
         break;
       case "failed":
         this.#counts.failed += 1;
@@ -405,8 +404,6 @@ class OutboxWorker implements Worker {
         break;
       case "given-back":
         this.#counts.givenBack += 1;
-        if (ending.soon || this.#isDue(ending.at)) this.#postponed.add(record.key, ending.at);
-        this.#lookAgainAt(ending.at);
         break;
       case "moved":
         break;
@@ -415,10 +412,6 @@ class OutboxWorker implements Worker {
       const why = ending.as === "failed" ? { why: ending.why } : {};
       this.#emit({ type: "finished", action, key: record.key, as: ending.as, ...why });
     }
-  }
-
-  #isDue(at: number): boolean {
-    return at <= this.#engine.services.ledger.instant().now;
   }
 
   #over(): void {
@@ -458,7 +451,9 @@ class OutboxWorker implements Worker {
     });
   }
 
-  #lookAgainAt(at: number): void {
+  #lookAgain(key: string, { at, soon = false }: { at: number; soon?: boolean }): void {
+    // What is due already, or soon, drain() waits for.
+    if (soon || at <= this.#engine.services.ledger.instant().now) this.#postponed.add(key, at);
     if (at >= this.#nextDueAt) return;
     this.#nextDueAt = at;
     this.#timer?.cancel();
