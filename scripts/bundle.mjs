@@ -1,7 +1,9 @@
 // The package's JavaScript: every entry with what it loads, in few files. A module costs Node about half a millisecond
 // however small it is, so that 270 of them took five times as long to import as the same code in one file.
-import { dirname } from "node:path";
+import { readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { rolldown } from "rolldown";
+import { parseAst } from "rolldown/parseAst";
 
 // Node's own modules, and the one dependency.
 const EXTERNAL = [/^node:/, "csv-parse"];
@@ -50,7 +52,7 @@ export async function writeBundle({ src, to, main, command, others }) {
       },
     ],
   });
-  await build.write({
+  const { output } = await build.write({
     dir: to,
     format: "esm",
     minify: MINIFY,
@@ -66,6 +68,37 @@ export async function writeBundle({ src, to, main, command, others }) {
     },
   });
   await build.close();
+  for (const { type, fileName } of output) if (type === "chunk") breakLines(join(to, fileName));
+}
+
+const LINE = 200;
+
+/**
+ * Lines of a few statements. Node shows the line that threw an error above it, and a whole file in one line would bury the error. Line
+ * breaks between statements change nothing.
+ */
+function breakLines(file) {
+  const code = readFileSync(file, "utf8");
+  const starts = new Set();
+  const visit = (node) => {
+    if (Array.isArray(node)) for (const one of node) visit(one);
+    if (node === null || typeof node !== "object" || Array.isArray(node)) return;
+    for (const list of [node.body, node.consequent]) {
+      if (Array.isArray(list)) for (const { start } of list) starts.add(start);
+    }
+    for (const value of Object.values(node)) if (typeof value === "object") visit(value);
+  };
+  visit(parseAst(code));
+  let [text, from, lineStart] = ["", 0, 0];
+  for (const start of [...starts].sort((a, b) => a - b)) {
+    const before = code.slice(from, start);
+    text += before;
+    from = start;
+    if (text.length - lineStart < LINE) continue;
+    text += "\n";
+    lineStart = text.length;
+  }
+  writeFileSync(file, text + code.slice(from));
 }
 
 /** A module and everything that it imports, but for what it imports on demand. */
@@ -88,7 +121,7 @@ export async function threadSource(src) {
     transform: { ...TRANSFORM, define: { "import.meta.url": "undefined" } },
     treeshake: { moduleSideEffects: true },
   });
-  const { output } = await build.generate({ format: "cjs", minify: MINIFY, codeSplitting: false });
+  const { output } = await build.generate({ format: "cjs", minify: true, codeSplitting: false });
   await build.close();
   return output[0].code;
 }

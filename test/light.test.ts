@@ -1,5 +1,5 @@
 /** The package is small and loads little: what an import and the command read, and what an install brings. */
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -117,5 +117,15 @@ describe("the package", () => {
     const program = 'import("nevertwice").then(({ nevertwice }) => nevertwice({ store: "nowhere:" }))';
     const run = () => execFileSync(process.execPath, ["-e", program], { cwd: root, encoding: "utf8", stdio: "pipe" });
     expect(run).toThrow(/at chooseStore /);
+  });
+
+  it("an uncaught error shows a line of code above it, not a page", () => {
+    const program = 'import { nevertwice } from "nevertwice"; nevertwice({ stor: "memory:" });';
+    const { stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", program], {
+      cwd: root,
+      encoding: "utf8",
+    });
+    expect(stderr).toContain('there is no option "stor"');
+    expect(stderr.length).toBeLessThan(5_000);
   });
 });

@@ -65,10 +65,10 @@ export function heldWords(steps: readonly ListedStep[]): string {
 export function heldLines(suggest: (line: string) => string, steps: readonly ListedStep[]): string[] {
   const [first] = steps;
   if (first === undefined) return [];
-  const settle = suggest(`resolve ${shortKey(first.record.key)} --done --reason '…'`);
+  const settle = suggest(`resolve ${shortKey(first.record.key)} --done --result '…' --reason '…'`);
   return [
     "",
-    `Find out whether step ${nameOf(first)} happened, then settle it (--not-done if it did not):`,
+    `Find out whether step ${nameOf(first)} happened, then settle it with what it returned (--void if it returns nothing, --not-done if it did not happen):`,
     `  ${settle}`,
   ];
 }

@@ -83,7 +83,7 @@ describe("a run that a step in doubt holds", () => {
   it("ls, runs and status say it too, with the command that settles the step", async () => {
     const { run, step } = await held();
     const words = "waits for a decision on step send";
-    const settle = `nevertwice resolve ${step.slice(0, 14)} --done --reason '…'`;
+    const settle = `nevertwice resolve ${step.slice(0, 14)} --done --result '…' --reason '…'`;
     const ls = (await cli.run(["ls"], { columns: 120 })).out;
     expect(ls).toMatch(new RegExp(`run:onboard-lead +held +1 .*${words}`));
     expect(ls).toContain(settle);

@@ -160,7 +160,7 @@ export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: stri
     case "unknown":
       return new NevertwiceError(
         "OUTCOME_UNKNOWN",
-        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}).${inside}${otherInputNote(outcome.differs)} It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done --reason "…" (--not-done if it did not happen; with --done, --result <json> is what repeats get).${isUnclassified(outcome.why) ? ` ${wayOut(action, "action")}` : ""}`,
+        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}).${inside}${otherInputNote(outcome.differs)} It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done --result <json> --reason "…" (--void instead of --result if it returns nothing; --not-done if it did not happen).${isUnclassified(outcome.why) ? ` ${wayOut(action, "action")}` : ""}`,
         details,
       );
     case "conflict":
