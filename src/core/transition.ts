@@ -96,6 +96,8 @@ export type LedgerEvent =
   | {
       readonly type: "confirm";
       readonly hold: Hold;
+      /** What the attempt ran with: a late success of it says nothing about an input that was corrected since. */
+      readonly of?: Pick<LedgerRecord, "fingerprint" | "input">;
       readonly result: Payload | null;
       /** The provider's own id of the effect. */
       readonly providerId?: string | null;
@@ -296,9 +298,30 @@ function confirm(current: LedgerRecord, event: EventOf<"confirm">, at: Instant):
   if (current.state === "confirmed") return refuse("final");
   // A fence that this record never handed out is not evidence about this intent.
   if (event.hold.fence < 1 || event.hold.fence > current.fence) return refuse("stale");
+  const { of } = event;
+  if (of !== undefined && event.hold.fence < current.fence && of.fingerprint.guarded !== current.fingerprint.guarded)
+    return lateSuccessOfAnother(current, event, of, at);
   const late = (current.state !== "sent" && current.state !== "claimed") || !holds(current, event.hold);
   const record = settled(actedBy(current, event.agent, at), "confirmed", at, { ...evidence(event), error: null });
   return accept(record, late ? note(current, "late-success", "confirmed", at) : null);
+}
+
+/**
+ * It happened, with an input that was corrected since. What is being run, or may have happened, goes on as it is, and its failure
+ * no longer means that nothing happened. Where the corrected input was not run, the record is about the one that was.
+ */
+function lateSuccessOfAnother(
+  current: LedgerRecord,
+  event: EventOf<"confirm">,
+  of: Pick<LedgerRecord, "fingerprint" | "input">,
+  at: Instant,
+): Change {
+  const entry = (to: LedgerRecord["state"]) =>
+    note(current, "late-success", to, at, { reason: "with the input before its correction" });
+  const isOpen = current.state === "sent" || current.state === "unknown" || leaseAlive(current, at);
+  if (isOpen) return accept({ ...current, doubted: true }, entry(current.state));
+  const before = { ...actedBy(current, event.agent, at), fingerprint: of.fingerprint, input: of.input };
+  return accept(settled(before, "confirmed", at, { ...evidence(event), error: null }), entry("confirmed"));
 }
 
 function surelyNotSent(before: LedgerRecord, event: EventOf<"not-sent">, at: Instant): Change {

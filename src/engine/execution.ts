@@ -289,7 +289,10 @@ class Execution implements Watcher<unknown>, Applying {
     }
     const { record } = applied.stored;
     this.#known(record);
-    this.#ending.ended(this.#done(this.#value, record.settledAt ?? record.updatedAt, applied.stored));
+    // Its input was corrected meanwhile, and the corrected one is being run: two effects.
+    const isKept = record.state === "confirmed";
+    if (!isKept) events.emit({ type: "duplicate_detected", ...this.#about });
+    this.#ending.ended(this.#done(this.#value, record.settledAt ?? record.updatedAt, isKept ? applied.stored : null));
   }
 
   /** It happened, and that is what the caller must hear. The ledger is told as soon as it listens again. */
@@ -328,7 +331,7 @@ class Execution implements Watcher<unknown>, Applying {
     const { definition } = this.#call;
     const result = payloads.store(value, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
     if (result !== null && "omitted" in result) warnOfLostResult(warnings, definition.name, result.omitted);
-    return { result, providerId: providerIds.of(definition, value) };
+    return { result, providerId: providerIds.of(definition, value), of: this.#record };
   }
 
   /** Somebody else's success is on record already: one effect seen twice, or two effects. */
@@ -483,7 +486,9 @@ class Execution implements Watcher<unknown>, Applying {
       if (returnedError(value) instanceof ReturnedError) return;
       const current = await ledger.read(key);
       const applied = await ledger.apply(current, { type: "confirm", hold, ...this.#evidence(value) });
-      if (applied.ok) events.emit({ type: "settled", ...this.#about, as: "done", how: "late-success" });
+      if (applied.ok && applied.stored.record.state !== "confirmed")
+        events.emit({ type: "duplicate_detected", ...this.#about });
+      else if (applied.ok) events.emit({ type: "settled", ...this.#about, as: "done", how: "late-success" });
       else if (applied.stored && !sameEffect(payloads.load(applied.stored.record, "result").value, value)) {
         events.emit({ type: "duplicate_detected", ...this.#about });
       }

@@ -353,6 +353,7 @@ class TakenTask<I, R> implements Task<I, R> {
       hold: this.#pulse.hold,
       result: stored,
       providerId: providerIds.of(this.#definition, result),
+      of: this.#pulse.stored.record,
       agent: this.#agent,
     });
     if (applied.stored === null) throw this.#lost();

@@ -154,7 +154,9 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
 
   async write(puts: readonly Put[]): Promise<PutResult[]> {
     if (puts.length === 0) return [];
-    if (this.#share.isSpent(performance.now())) await nextTurn();
+    // What goes to the thread waits for a turn anyway.
+    const isHere = !this.#owned || puts.length <= INLINE_ROWS;
+    if (isHere && this.#share.isSpent(performance.now())) await nextTurn();
     // What has just been tried on the loop, and met a lock there, is not tried there again.
     const here = puts === this.#declined ? null : this.writeNow(puts);
     this.#declined = null;
@@ -163,7 +165,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
 
   writeNow(puts: readonly Put[]): PutResult[] | null {
     const now = performance.now();
-    if (this.#share.isSpent(now) || !this.#mayCommitHere(puts, now)) return null;
+    if (!this.#mayCommitHere(puts, now) || this.#share.isSpent(now)) return null;
     const settled = this.#commitHere(puts.map(encodePut), now);
     if (settled !== null) return this.#decoded(settled);
     this.#declined = puts;
