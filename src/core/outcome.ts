@@ -1,6 +1,7 @@
 /** What a caller gets. */
 
 import { formatDuration } from "./duration.ts";
+import { entryOf } from "./entry-name.ts";
 import { innerMessage, NevertwiceError } from "./errors.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
 import { isUnclassified, wayOut } from "./way-out.ts";
@@ -160,7 +161,7 @@ export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: stri
     case "unknown":
       return new NevertwiceError(
         "OUTCOME_UNKNOWN",
-        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}).${inside}${otherInputNote(outcome.differs)} It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} --done --result <json> --reason "…" (--void instead of --result if it returns nothing; --not-done if it did not happen).${isUnclassified(outcome.why) ? ` ${wayOut(action, "action")}` : ""}`,
+        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}).${inside}${otherInputNote(outcome.differs)} It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} ${howToSettle(action)}.${isUnclassified(outcome.why) ? ` ${wayOut(action, "action")}` : ""}`,
         details,
       );
     case "conflict":
@@ -178,4 +179,11 @@ export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: stri
     case "absent":
       return new NevertwiceError("FAILED", `${named}: nothing is known about it.`, details);
   }
+}
+
+/** A step of a run needs its result: the run goes on with it. */
+function howToSettle(action: string): string {
+  return entryOf(action).kind === "step"
+    ? `--done --result '<json>' --reason "…" (--void instead of --result if it returns nothing; --not-done if it did not happen)`
+    : `--done --reason "…" (--not-done if it did not happen; with --done, --result <json> is what repeats get)`;
 }

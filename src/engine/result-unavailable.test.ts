@@ -135,7 +135,7 @@ eachStore("done, and the result was not kept", (open) => {
     expect(known).not.toHaveProperty("result");
   });
 
-  it("a step of a run", async () => {
+  it("a step of a run is not settled as done without its result, one by one or together: the run could not go on", async () => {
     const { nt, store } = open();
     let sends = 0;
     const start = () =>
@@ -147,8 +147,12 @@ eachStore("done, and the result was not kept", (open) => {
         return mail;
       });
     await expect(start()).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN" });
-    await nt.resolve({ key: await onlyDoubt(store) }, { as: "done", ...BY });
-    await expect(start()).rejects.toMatchObject({ code: "RESULT_UNAVAILABLE" });
+    const key = await onlyDoubt(store);
+    await expect(nt.resolve({ key }, { as: "done", ...BY })).rejects.toThrow(/Give result, or result: undefined/);
+    const { resolved, refused } = await nt.resolveAll({ where: (one) => one.key === key }, { as: "done", ...BY });
+    expect({ resolved, refused: refused.map((one) => one.key) }).toEqual({ resolved: [], refused: [key] });
+    await nt.resolve({ key }, { as: "done", result: undefined, ...BY });
+    expect(await start()).toBeUndefined();
     expect(sends).toBe(1);
   });
 

@@ -87,7 +87,7 @@ eachStore("R5: errors name the step", (open) => {
       expect(error.message).toContain(
         `run onboard waits for a decision on step "mails › send" (${key}): attempt 1 may or may not have happened`,
       );
-      expect(error.message).toContain(`nevertwice resolve ${key} --done --result <json> --reason "…"`);
+      expect(error.message).toContain(`nevertwice resolve ${key} --done --result '<json>' --reason "…"`);
       expect(error.message).toMatch(/Then call the run again: it goes on with that step\.$/);
       const { scope } = await record(key);
       expect((await record(scope as string)).error?.message).toBe(
