@@ -91,7 +91,7 @@ describe("redis://", () => {
 });
 
 describe("files and memory", () => {
-  it.each(["sqlite:app.db?mode=ro", "file:ledger.jsonl?migrate=manual", "sqlite:///tmp/app.db?migrate=manual"])(
+  it.each(["sqlite:app.db?mode=ro", "file:ledger.jsonl?migrate=manual", "sqlite:///app.db?migrate=manual"])(
     "%s is refused, and no file of that name is made",
     (store) => {
       expect(refusal(store)).toMatch(

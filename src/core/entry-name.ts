@@ -79,3 +79,8 @@ export function ownName(action: string): string | null {
   if (prefix === undefined) return null;
   return `names that begin with "${prefix}" are the ledger's own (notes, runs, sequences, jobs), and records of yours would be taken for them. Choose another name`;
 }
+
+/** A step of a run: the run goes on with what it returned, so that it is not settled as done without a result. */
+export function needsResult(action: string): boolean {
+  return entryOf(action).kind === "step";
+}

@@ -1,7 +1,7 @@
 /** What a caller gets. */
 
 import { formatDuration } from "./duration.ts";
-import { entryOf } from "./entry-name.ts";
+import { needsResult } from "./entry-name.ts";
 import { innerMessage, NevertwiceError } from "./errors.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
 import { isUnclassified, wayOut } from "./way-out.ts";
@@ -181,9 +181,8 @@ export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: stri
   }
 }
 
-/** A step of a run needs its result: the run goes on with it. */
 function howToSettle(action: string): string {
-  return entryOf(action).kind === "step"
+  return needsResult(action)
     ? `--done --result '<json>' --reason "…" (--void instead of --result if it returns nothing; --not-done if it did not happen)`
     : `--done --reason "…" (--not-done if it did not happen; with --done, --result <json> is what repeats get)`;
 }

@@ -1,5 +1,5 @@
 /** What people and programs do to the ledger by key, without the action's code: settle a doubt, bring back a dead letter. */
-import { entryLabel, entryOf } from "../core/entry-name.ts";
+import { entryLabel, needsResult } from "../core/entry-name.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { NO_RESULT, RESULT_NOT_GIVEN } from "../core/kept-result.ts";
 import { isUnplaced } from "../core/order.ts";
@@ -103,7 +103,7 @@ export async function settleDoubt(
   const { as, by, reason } = resolution;
   // Not the key that was asked for where that is an alias: results are sealed for their record.
   const { key, tenant, fence, action } = stored.record;
-  if (as === "done" && !Object.hasOwn(resolution, "result") && entryOf(action).kind === "step") {
+  if (as === "done" && !Object.hasOwn(resolution, "result") && needsResult(action)) {
     throw new NevertwiceError(
       "INVALID_INPUT",
       `resolve: ${entryLabel(action)} (${key}) goes on with what the step returned, and would end there without it. Give result, or result: undefined if the step returns nothing. Nothing was changed.`,
