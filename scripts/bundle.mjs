@@ -1,15 +1,20 @@
 // The package's JavaScript: every entry with what it loads, in few files. A module costs Node about half a millisecond
 // however small it is, so that 270 of them took five times as long to import as the same code in one file.
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { rolldown } from "rolldown";
 import { parseAst } from "rolldown/parseAst";
+import { minifySync } from "rolldown/utils";
 
 // Node's own modules, and the one dependency.
 const EXTERNAL = [/^node:/, "csv-parse"];
-// No white space, short names for local variables: without, the package would be half as large again. Functions and classes
-// keep their names, so that a stack says where it was.
-const MINIFY = { compress: { keepNames: { function: true, class: true } }, mangle: { keepNames: true }, codegen: true };
+// No white space, short names for local variables: without, the package would be half as large again. Classes keep their names, and
+// functions in what every program loads, so that a stack says where it was.
+const minifyOptions = (functions) => ({
+  module: true,
+  compress: { keepNames: { function: functions, class: true } },
+  mangle: { keepNames: { function: functions, class: true } },
+});
 // Two forms of one module; "imports" in package.json says who gets which.
 const SWITCHED = ["named-stores", "named-stores-bundled"];
 const TRANSFORM = { target: "es2023" };
@@ -20,7 +25,7 @@ const TRANSFORM = { target: "es2023" };
  */
 export async function writeBundle({ src, to, main, command, others }) {
   const thread = await threadSource(src);
-  const [ofMain, ofCommand] = [new Set(), new Set()];
+  const [ofMain, ofCommand, ofOthers] = [new Set(), new Set(), new Set()];
   const build = await rolldown({
     input: Object.fromEntries([main, command, ...others, ...SWITCHED].map((entry) => [entry, `${src}/${entry}.ts`])),
     platform: "node",
@@ -46,6 +51,9 @@ export async function writeBundle({ src, to, main, command, others }) {
           const importsOf = (id) => this.getModuleInfo(id)?.importedIds ?? [];
           addReached(ofMain, `${src}/${main}.ts`, importsOf);
           addReached(ofCommand, `${src}/${command}.ts`, importsOf);
+          for (const entry of others) addReached(ofOthers, `${src}/${entry}.ts`, importsOf);
+          // What a program can import as well: it must not load the command for it.
+          for (const id of ofCommand) if (ofOthers.has(id)) ofMain.add(id);
           // The entry itself holds nothing that others import: under a second path it would be a second command.
           ofCommand.delete(`${src}/${command}.ts`);
         },
@@ -55,7 +63,8 @@ export async function writeBundle({ src, to, main, command, others }) {
   const { output } = await build.write({
     dir: to,
     format: "esm",
-    minify: MINIFY,
+    // A program's bundler knows without them what has no effect; they are 4 KB.
+    comments: { annotation: false },
     entryFileNames: "[name].js",
     chunkFileNames: "chunks/[name].js",
     codeSplitting: {
@@ -68,7 +77,14 @@ export async function writeBundle({ src, to, main, command, others }) {
     },
   });
   await build.close();
-  for (const { type, fileName } of output) if (type === "chunk") breakLines(join(to, fileName));
+  const chunks = new Map(output.filter(({ type }) => type === "chunk").map((chunk) => [chunk.fileName, chunk]));
+  const loadedAtOnce = new Set();
+  addReached(loadedAtOnce, `${main}.js`, (file) => chunks.get(file)?.imports ?? []);
+  for (const [file, { code }] of chunks) {
+    const minified = minifySync(file, code, minifyOptions(loadedAtOnce.has(file)));
+    if (minified.errors.length > 0) throw new Error(`${file}: ${minified.errors[0].message}`);
+    writeFileSync(join(to, file), withLines(minified.code));
+  }
 }
 
 const LINE = 200;
@@ -77,8 +93,7 @@ const LINE = 200;
  * Lines of a few statements. Node shows the line that threw an error above it, and a whole file in one line would bury the error. Line
  * breaks between statements change nothing.
  */
-function breakLines(file) {
-  const code = readFileSync(file, "utf8");
+function withLines(code) {
   const starts = new Set();
   const visit = (node) => {
     if (Array.isArray(node)) for (const one of node) visit(one);
@@ -98,7 +113,7 @@ function breakLines(file) {
     text += "\n";
     lineStart = text.length;
   }
-  writeFileSync(file, text + code.slice(from));
+  return text + code.slice(from);
 }
 
 /** A module and everything that it imports, but for what it imports on demand. */

@@ -105,7 +105,9 @@ class Declarations {
     const references = this.#text.match(/^\/\/\/ <reference .*$/gm) ?? [];
     const parts = this.#statements.flatMap((statement) => this.#print(statement));
     if (!parts.some((part) => /^(import|export)\b/m.test(part))) parts.push("export {};");
-    return `${[...references, ...parts].join("\n")}\n`;
+    const text = [...references, ...parts].join("\n");
+    // A tab for a step, where tsc writes four spaces.
+    return `${text.replace(/^(?: {4})+/gm, (spaces) => "\t".repeat(spaces.length / 4))}\n`;
   }
 
   #print(statement) {

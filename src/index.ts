@@ -22,6 +22,7 @@ export type {
   ProbeAnswer,
   SettleOptions,
 } from "./core/policy.ts";
+export type { PreventedCause, PreventedEntry } from "./core/prevented.ts";
 export type { ProviderKeyFormat } from "./core/provider-key.ts";
 export type {
   Fingerprint,
@@ -79,7 +80,9 @@ export type { Enqueued, EnqueueOptions } from "./engine/enqueue.ts";
 export type { EngineEvent, EventListener } from "./engine/events.ts";
 export type { FindQuery, Found } from "./engine/find.ts";
 export type { ForgetOptions, Forgotten } from "./engine/forget.ts";
+export type { OnceMoreAnswer, OnceMoreAsk, OnceMoreDecision, OnceMoreRequest } from "./engine/once-more.ts";
 export type { Resolution, Signature } from "./engine/operate.ts";
+export type { Prevented, PreventedQuery } from "./engine/prevented.ts";
 export type { ResolveFilter, ResolveReport } from "./engine/resolve-all.ts";
 export type { RetryFilter, RetryReport } from "./engine/retry-all.ts";
 export { type StandardSchema, type } from "./engine/standard-schema.ts";

@@ -1,9 +1,10 @@
 /** Stores that are given by name are loaded at their first call, and are then the stores they name. */
 import { join } from "node:path";
 import { Pool } from "pg";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { flushableRedisDb, freshDatabase } from "../test/services/addresses.ts";
 import { temporaryFolder } from "../test/support/each-store.ts";
+import { startS3 } from "../test/support/s3-server.ts";
 import type { Store, TransactionalStore } from "./core/store.ts";
 import * as onDemand from "./named-stores.ts";
 import * as bundled from "./named-stores-bundled.ts";
@@ -13,10 +14,18 @@ import { fileStore } from "./stores/file.ts";
 import { memoryStore } from "./stores/memory.ts";
 import { postgresStore } from "./stores/postgres.ts";
 import { redisStore } from "./stores/redis.ts";
+import { s3Store } from "./stores/s3.ts";
 import { storeOnDemand } from "./stores/store-on-demand.ts";
 import { sampleRecord, storeConformance } from "./testing/index.ts";
 
+// An S3 address carries no credentials: by name they come from the environment.
+process.env.AWS_ACCESS_KEY_ID = "AKIAIOSFODNN7EXAMPLE";
+process.env.AWS_SECRET_ACCESS_KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+
 const database = await freshDatabase();
+const bucket = await startS3();
+afterAll(() => bucket.close());
+const s3 = `${bucket.url}?endpoint=${encodeURIComponent(bucket.endpoint)}`;
 const redis = await flushableRedisDb();
 
 let count = 0;
@@ -73,6 +82,7 @@ describe("what is known from a name", () => {
       () => `file:${join(temporaryFolder(), "ledger.jsonl")}`,
       (name: string) => fileStore({ path: name.slice("file:".length) }),
     ],
+    ["s3", () => s3, (name: string) => s3Store({ url: name })],
   ] as const)("is what the store says itself: %s", async (_, nameOf, itself) => {
     const name = nameOf();
     const [named, real] = [closedAfterwards(openStore(name)), closedAfterwards(itself(name))];
@@ -84,11 +94,24 @@ describe("what is known from a name", () => {
   it("is checked at once: a wrong address is refused by nevertwice()", () => {
     expect(() => nevertwice({ store: "postgres:app" })).toThrow(/no \/\/ behind its scheme/);
     expect(() => nevertwice({ store: "redis://host:notaport" })).toThrow(/redis/);
+    expect(() => nevertwice({ store: "s3://bucket/a?acl=public" })).toThrow(/acl is not a parameter/);
+  });
+
+  it("has its credentials from the environment as it was then", async () => {
+    const nt = nevertwice({ store: s3, sweep: false });
+    const { AWS_SECRET_ACCESS_KEY } = process.env;
+    onTestFinished(() => {
+      process.env.AWS_SECRET_ACCESS_KEY = AWS_SECRET_ACCESS_KEY;
+    });
+    delete process.env.AWS_SECRET_ACCESS_KEY;
+    expect(() => nevertwice({ store: s3 })).toThrow(/there are no credentials/);
+    expect(await nt.once("send", ["credentials"], () => "sent")).toBe("sent");
+    await nt.close();
   });
 });
 
 it("an action works on each by name, with repeats and a second instance", async () => {
-  for (const store of [nextSchema(), redis, `file:${join(temporaryFolder(), "ledger.jsonl")}`]) {
+  for (const store of [nextSchema(), redis, `file:${join(temporaryFolder(), "ledger.jsonl")}`, s3]) {
     const instances = [nevertwice({ store, sweep: false }), nevertwice({ store, sweep: false })];
     let sent = 0;
     const send = () => Promise.all(instances.map((nt) => nt.once("send", [1], async () => ++sent)));

@@ -5,3 +5,4 @@
 export const loadFile = () => import("./stores/file.ts");
 export const loadPostgres = () => import("./stores/postgres.ts");
 export const loadRedis = () => import("./stores/redis.ts");
+export const loadS3 = () => import("./stores/s3.ts");

@@ -7,19 +7,17 @@ import { movesMoney, unfitForMoney, withEffect } from "./core/effect.ts";
 import { configError, noSuchOption } from "./core/errors.ts";
 import { requireGiven } from "./core/given-option.ts";
 import { checkSecret } from "./core/key.ts";
-import type { Absent, Outcome } from "./core/outcome.ts";
 import { type PolicyOptions, policyWarnings, shortLease } from "./core/policy.ts";
 import { redact } from "./core/redact.ts";
-import { type EncryptOption, sealer } from "./core/seal.ts";
-import type { Store, TransactionalStore } from "./core/store.ts";
+import { sealer } from "./core/seal.ts";
+import type { Store } from "./core/store.ts";
 import { type Action, type ActionServices, createAction, pastOf } from "./engine/action.ts";
 import { withWarnings } from "./engine/action-warnings.ts";
 import { type CallDefaults, type CallOptions, requireGivenIn } from "./engine/call.ts";
-import { asCheck, type CheckContext } from "./engine/check.ts";
+import { asCheck } from "./engine/check.ts";
 import { systemClock } from "./engine/clock.ts";
-import { type AttemptContext, type Logger, outside, silentLogger } from "./engine/context.ts";
+import { type AttemptContext, outside, silentLogger } from "./engine/context.ts";
 import { DamageReports } from "./engine/damage-reports.ts";
-import type { DefineAction } from "./engine/define-action.ts";
 import {
   type ActionOptions,
   type Definition,
@@ -31,13 +29,16 @@ import {
 import { Engine } from "./engine/engine.ts";
 import { type EventListener, Events, Warnings } from "./engine/events.ts";
 import { type FindQuery, type Found, findIntents } from "./engine/find.ts";
-import { type ForgetOptions, type Forgotten, forgetRecord } from "./engine/forget.ts";
+import { type ForgetOptions, forgetRecord } from "./engine/forget.ts";
 import { holderIds } from "./engine/holder-ids.ts";
 import { KeyNotes } from "./engine/key-notes.ts";
+import { Lanes } from "./engine/lanes.ts";
 import { Ledger } from "./engine/ledger.ts";
+import { decideOnceMore, type OnceMoreAsk, onceMoreRequests, requestOnceMore } from "./engine/once-more.ts";
 import { keyIn, type Resolution, resolveDoubt, retryFailed, type Signature, type Target } from "./engine/operate.ts";
 import { PAST } from "./engine/past.ts";
 import { Payloads } from "./engine/payloads.ts";
+import { listPrevented, type Prevented, PreventedCounts, type PreventedQuery } from "./engine/prevented.ts";
 import { ProviderIds } from "./engine/provider-ids.ts";
 import { Heart } from "./engine/pulse.ts";
 import { type ResolveFilter, type ResolveReport, resolveAll } from "./engine/resolve-all.ts";
@@ -48,6 +49,7 @@ import { checkTenantChoice, onlyOf, type TenantChoice, tenantOf } from "./engine
 import { UnderWay } from "./engine/under-way.ts";
 import { UnguardedRuns } from "./engine/unguarded-runs.ts";
 import { Untold } from "./engine/untold.ts";
+import type { Nevertwice, NevertwiceOptions, OnceOptions } from "./nevertwice-api.ts";
 import { openStore } from "./open-store.ts";
 import { createQueue, type QueueOptions, type WorkQueue } from "./outbox/work-queue.ts";
 import { createWorker, type Worker } from "./outbox/worker.ts";
@@ -58,103 +60,7 @@ import type { SequenceStep } from "./runs/sequence-list.ts";
 import type { Run } from "./runs/steps.ts";
 import { createJob, type Job, type JobOptions, type JobServices } from "./schedule/job.ts";
 
-/** `Tx`: the type of the transactions that the store takes. */
-export interface NevertwiceOptions<Tx = unknown> {
-  /** A store, or where one is: "sqlite:app.db", "memory:". Default: $NEVERTWICE_STORE, else SQLite at .nevertwice/ledger.db. */
-  readonly store?: string | Store | TransactionalStore<Tx>;
-  /**
-   * Part of every key; a call may name another. Everything else keeps to this tenant's records: workers, queues, sweeps,
-   * retryAll, resolveAll, and what is looked up or settled by key.
-   */
-  readonly tenant?: string;
-  /** With `tenant`: workers, queues, sweeps, retryAll, resolveAll and lookups by key serve all tenants; calls still carry `tenant`. */
-  readonly tenants?: "all";
-  /** Makes keys unguessable (HMAC). Changing it changes every key. */
-  readonly secret?: string | Uint8Array;
-  /**
-   * Seals stored inputs, drafts and results (AES-256-GCM). A list rotates: the first seals, all open. Payloads that are
-   * not sealed are refused, unless `{ keys, acceptPlain: true }` says so for a migration.
-   */
-  readonly encrypt?: EncryptOption;
-  /**
-   * Who acts: the name of this program or bot, kept on records and told with events; a call may name another. Not part of
-   * the key: another agent with the same intent is a repeat. Default: $NEVERTWICE_AGENT, else none.
-   */
-  readonly agent?: string;
-  readonly logger?: Logger;
-  readonly onWarning?: (warning: { readonly code: string; readonly action: string; readonly message: string }) => void;
-  /** How often silent holders are looked for in the background; false: only when sweep() is called. */
-  readonly sweep?: Duration | false;
-}
-
-/** `Tx`: the type of the transactions that calls take, by the store. A string names a store, not a type: `unknown` then. */
-export interface Nevertwice<Tx = unknown> {
-  readonly store: Store;
-  /** The tenant whose records alone it touches; undefined: everybody's. */
-  readonly tenant: string | undefined;
-  /** A named kind of side effect. Its input is declared once, in any option: `input`, or an annotated `key` or `run`. */
-  readonly action: DefineAction<Tx>;
-  /** Ad hoc: `parts` name the intent, `run` performs the effect. */
-  once<R>(
-    name: string,
-    parts: readonly unknown[],
-    run: (context: AttemptContext<Tx>) => R | Promise<R>,
-    options?: OnceOptions<Tx>,
-  ): Promise<R>;
-  /** A function that runs once per scheduled instant, on however many hosts. start() it, or tick() it yourself. */
-  job<R, P = undefined>(name: string, options: JobOptions<R, P>): Job<R>;
-  /** Steps for one subject after another in time, each once, served by the worker. */
-  sequence<I = undefined, R = unknown>(
-    name: string,
-    steps: readonly SequenceStep[],
-    options: SequenceOptions<I, R>,
-  ): Sequence<I, R>;
-  /** Several steps that together are one piece of work: called again, it goes on where it stopped. */
-  run<R>(name: string, id: RunId, body: (run: Run) => R | Promise<R>, options?: RunOptions): Promise<R>;
-  status(target: { readonly key: string }): Promise<Outcome<unknown> | Absent>;
-  resolve(target: { readonly key: string }, resolution: Resolution<unknown>): Promise<Outcome<unknown> | Absent>;
-  /** The intents behind a provider's own id, as a bounce, a log line or a webhook names it. Reads every record of the filters. */
-  find(query: FindQuery): Promise<readonly Found[]>;
-  /** Brings a failed record back. */
-  retry(target: { readonly key: string }, signature: Signature): Promise<Outcome<unknown> | Absent>;
-  /** One decision about many doubts: those of an action, of a cause, or those that `where` picks. The oldest first. */
-  resolveAll(filter: ResolveFilter, resolution: Omit<Resolution<never>, "result">): Promise<ResolveReport>;
-  /**
-   * Empties one record, for privacy or for a fresh start: its input, draft, result, errors and history are gone, and the next call
-   * runs it. Who decided it, and why, is kept in a note for a year. Refused while an attempt is under way; for a doubt, unless
-   * `evenInDoubt` says so. A run is forgotten with its steps.
-   */
-  forget(target: { readonly key: string }, options: ForgetOptions): Promise<Forgotten>;
-  /** Brings back every failed record, or those that fit; `dryRun` only says which. */
-  retryAll(filter: RetryFilter, signature: Signature): Promise<RetryReport>;
-  /** Runs what is queued (action.enqueue). Stopped by close(), if not before. */
-  worker(options?: WorkerOptions): Worker;
-  /** A named queue that agents take tasks from, the longest due first, and hand tasks to each other by. */
-  queue<I, R = unknown, Called = I>(name: string, options?: QueueOptions<I, Called>): WorkQueue<I, R, Called>;
-  /** One pass of the sweeper, now: over this tenant's records, or those of all where no tenant was given. */
-  sweep(options?: TenantChoice): Promise<SweepReport>;
-  /** Everything that happens, for metrics and alerts. Returns the way to stop listening. */
-  on(listener: EventListener): () => void;
-  /**
-   * Begins nothing more, waits for what runs, hands back what has not begun, tells the ledger what it does not know yet and
-   * closes the store. While the store is down it tries again, for the lease of the attempts and up to 25 seconds; what could
-   * not be written is warned about (FACTS_NOT_WRITTEN). Inside an attempt (a run, a prepare, a step, a probe) it cannot wait for that attempt: it returns at
-   * once, and the store is closed when all attempts have ended.
-   */
-  close(): Promise<void>;
-  /** `await using nt = nevertwice()`: the same as close(). */
-  [Symbol.asyncDispose](): Promise<void>;
-}
-
-export type OnceOptions<Tx = unknown> = Omit<PolicyOptions<never>, "doubt"> & {
-  /** The provider's own id in the result, for find({ providerId }). */
-  readonly resultId?: (result: never) => string | undefined;
-  readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration };
-  /** Runs before the claim, where this call would claim: what it throws was surely not sent, and leaves no record. */
-  readonly check?: (context: CheckContext) => unknown;
-  /** The effect is a row under a unique key: when the function throws its violation, the result that is there. */
-  readonly exists?: (error: unknown) => unknown;
-} & CallOptions<Tx>;
+export type { Nevertwice, NevertwiceOptions, OnceOptions } from "./nevertwice-api.ts";
 
 const OPTIONS = new Set("store tenant tenants secret encrypt agent logger onWarning sweep".split(" "));
 const SWEEP_OPTIONS = new Set(["tenant", "tenants"]);
@@ -258,6 +164,8 @@ class Instance implements Nevertwice {
       }),
       newHolder: holderIds(),
       underWay: new UnderWay(),
+      prevented: new PreventedCounts(ledger),
+      lanes: new Lanes(ledger, secret),
     });
     this.#keyNotes = new KeyNotes(ledger, warnings, this.#defaults);
     if (seals !== null && options.secret === undefined) {
@@ -274,7 +182,11 @@ class Instance implements Nevertwice {
 
   #sweepWork(): SweepWork {
     return {
-      lapse: () => this.#sweeper.lapse(),
+      lapse: async () => {
+        const pass = await this.#sweeper.lapse();
+        await this.#engine.services.prevented.flush();
+        return pass;
+      },
       settle: () => this.#sweeper.settle(),
       remove: async (times) => {
         await this.#keyNotes.flush();
@@ -425,6 +337,26 @@ class Instance implements Nevertwice {
     return findIntents(this.#engine, query, this.#defaults);
   }
 
+  prevented(query: PreventedQuery = {}): Promise<Prevented> {
+    return listPrevented(this.#engine, query, this.#defaults);
+  }
+
+  async requestOnceMore(target: { readonly key: string }, ask: OnceMoreAsk) {
+    return requestOnceMore(this.#engine, this.#targetOf(target, "requestOnceMore"), ask);
+  }
+
+  async onceMoreRequests(choice: TenantChoice = {}) {
+    return onceMoreRequests(this.#engine, choice, this.#defaults);
+  }
+
+  async grantOnceMore(target: { readonly key: string }, signature: Signature) {
+    return decideOnceMore(this.#engine, this.#targetOf(target, "grantOnceMore"), "granted", signature);
+  }
+
+  async denyOnceMore(target: { readonly key: string }, signature: Signature) {
+    return decideOnceMore(this.#engine, this.#targetOf(target, "denyOnceMore"), "denied", signature);
+  }
+
   async resolve(target: { readonly key: string }, resolution: Resolution<unknown>) {
     return resolveDoubt(this.#engine, this.#targetOf(target, "resolve"), resolution);
   }
@@ -464,7 +396,10 @@ class Instance implements Nevertwice {
       if (!SWEEP_OPTIONS.has(option)) throw noSuchOption("sweep()", option, SWEEP_OPTIONS);
     }
     const of = onlyOf(tenantOf(options, this.#defaults.confinedTo, "sweep()"));
-    return this.#engine.during(() => this.#sweeper.tick(of));
+    return this.#engine.during(async () => {
+      await this.#engine.services.prevented.flush();
+      return this.#sweeper.tick(of);
+    });
   }
 
   on(listener: EventListener): () => void {
@@ -493,12 +428,17 @@ class Instance implements Nevertwice {
     await underWay.release();
     await underWay.lateAnswers(clock);
     await this.#engine.idle();
+    await this.#engine.services.lanes.settled();
     await untold.close();
+    await this.#engine.delivered.flush();
     // The last occasion: a store that was down is asked now, and not when its pause is over.
     if (unguarded.size > 0) await ledger.askNow();
     await unguarded.close();
     // A program that ends before its first sweep. Without a background sweep nothing is written that nobody asked for.
-    if (this.#loop !== null) await this.#keyNotes.flush();
+    if (this.#loop !== null) {
+      await this.#keyNotes.flush();
+      await this.#engine.services.prevented.flush();
+    }
     await this.store.close();
   }
 

@@ -4,14 +4,15 @@ import { dirname, resolve } from "node:path";
 import { configError } from "./core/errors.ts";
 import type { Store } from "./core/store.ts";
 import { refuseUnknownParameters } from "./core/store-url.ts";
-import { loadFile, loadPostgres, loadRedis } from "./named-stores.ts";
+import { loadFile, loadPostgres, loadRedis, loadS3 } from "./named-stores.ts";
 import { memoryStore } from "./stores/memory.ts";
 import { ServerClock as PostgresClock } from "./stores/postgres-clock.ts";
 import { POSTGRES_ROWS, POSTGRES_TRAITS } from "./stores/postgres-known.ts";
 import { checkOptions, type PostgresStoreOptions } from "./stores/postgres-options.ts";
 import { ServerClock as RedisClock } from "./stores/redis-clock.ts";
 import { readLocation } from "./stores/redis-location.ts";
-import { s3Store } from "./stores/s3.ts";
+import { S3Clock } from "./stores/s3-clock.ts";
+import { credentialsFrom, S3_TRAITS, s3Name, s3Place } from "./stores/s3-location.ts";
 import { sqliteStore } from "./stores/sqlite.ts";
 import { hasDriver } from "./stores/sqlite-driver.ts";
 import { defaultLocation, prepareFolder, type Surroundings, surroundings } from "./stores/sqlite-location.ts";
@@ -131,7 +132,7 @@ function byName(name: string, from: string, cwd: string, migrate: "manual" | und
     case "rediss":
       return redisByUrl(name);
     case "s3":
-      return s3Store({ url: name });
+      return s3ByUrl(name);
     default:
       throw configError(
         `${from}: there is no store "${scheme}:" in this release. It takes sqlite:path/to/ledger.db, file:path/to/ledger.jsonl, postgres://user:password@host/database, redis://host:6379, s3://bucket/prefix or memory:, or a Store object.`,
@@ -155,6 +156,15 @@ function redisByUrl(url: string): Store {
   const traits = { hosts: "many", survives: "best-effort", clock: "store", dueIndex: true } as const;
   return storeOnDemand({ name, traits, clock, batchRows: REDIS_BATCH_ROWS, has: ["watch", "refuses"] }, async () =>
     (await loadRedis()).redisStore({ url }, clock),
+  );
+}
+
+function s3ByUrl(url: string): Store {
+  const name = s3Name(s3Place({ url }, process.env));
+  const credentials = credentialsFrom(process.env);
+  const clock = new S3Clock();
+  return storeOnDemand({ name, traits: S3_TRAITS, clock, has: ["refuses"] }, async () =>
+    (await loadS3()).s3Store({ url, credentials }, clock),
   );
 }
 

@@ -127,7 +127,9 @@ describe("the package", () => {
 
   it.each(subpaths)("%s loads, with named exports only", async (subpath) => {
     const loaded = (await import(subpath.replace(/^\./, "nevertwice"))) as object;
-    expect(Object.keys(loaded).length).toBeGreaterThan(0);
+    // Work queues and workers are made by nevertwice(): their entry has types alone.
+    if (subpath === "./outbox") expect(Object.keys(loaded)).toEqual([]);
+    else expect(Object.keys(loaded).length).toBeGreaterThan(0);
     expect(loaded).not.toHaveProperty("default");
   });
 

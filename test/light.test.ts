@@ -5,6 +5,7 @@ import { dirname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseSync } from "rolldown/utils";
 import { describe, expect, it } from "vitest";
+import { threadSource } from "../scripts/bundle.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const dist = join(root, "dist");
@@ -12,16 +13,20 @@ const dist = join(root, "dist");
 interface Loaded {
   /** Files of the package, by their path in dist. */
   readonly files: readonly string[];
+  /** Node's own modules. */
+  readonly builtin: readonly string[];
   readonly onDemand: readonly string[];
 }
 
-const { imports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+const { imports, exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
   imports: Record<string, Record<"module" | "default", string>>;
+  exports: Record<string, string | { readonly default: string }>;
 };
 
 /** What is read when this file is imported, as the built files say it. `condition`: "default" for Node, "module" for bundlers. */
 function loadedBy(entry: string, condition: "module" | "default" = "default"): Loaded {
   const files = new Set<string>();
+  const builtin = new Set<string>();
   const onDemand: string[] = [];
   const waiting = [join(dist, entry)];
   for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
@@ -35,12 +40,14 @@ function loadedBy(entry: string, condition: "module" | "default" = "default"): L
     );
     for (const one of from) {
       if (one.startsWith(".")) waiting.push(join(dirname(file), one));
+      else if (one.startsWith("node:")) builtin.add(one);
       else if (one.startsWith("#")) waiting.push(join(root, imports[one]?.[condition] as string));
     }
     for (const { moduleRequest } of module.dynamicImports)
       onDemand.push(text.slice(moduleRequest.start + 1, moduleRequest.end - 1));
   }
-  return { files: [...files].map((file) => relative(dist, file).split(sep).join("/")).toSorted(), onDemand };
+  const paths = [...files].map((file) => relative(dist, file).split(sep).join("/"));
+  return { files: paths.toSorted(), builtin: [...builtin].toSorted(), onDemand };
 }
 
 const MAIN = ["chunks/main.js", "chunks/nevertwice.js", "named-stores.js"];
@@ -49,7 +56,12 @@ describe("loading", () => {
   it('import "nevertwice" reads four files, and the other stores only where one is named', () => {
     const { files, onDemand } = loadedBy("index.js");
     expect(files).toEqual([...MAIN, "index.js"].toSorted());
-    expect(onDemand).toEqual(["./stores/file.js", "./stores/postgres.js", "./stores/redis.js"]);
+    expect(onDemand).toEqual(["./stores/file.js", "./stores/postgres.js", "./stores/redis.js", "./stores/s3.js"]);
+  });
+
+  it('import "nevertwice" loads none of Node\'s modules that few calls need', () => {
+    const costly = ["child_process", "http", "https", "net", "stream", "tls", "worker_threads", "zlib"];
+    expect(loadedBy("index.js").builtin.filter((name) => costly.includes(name.slice("node:".length)))).toEqual([]);
   });
 
   it("no file is part of a circle of imports", () => {
@@ -74,10 +86,24 @@ describe("loading", () => {
       expect(loadedBy(`${entry}.js`).files.length, entry).toBeLessThan(10);
   });
 
+  it("no entry loads the command", () => {
+    const entries = Object.values(exports).flatMap((target) => (typeof target === "string" ? [] : target.default));
+    const loading = entries.filter((entry) => loadedBy(relative("dist", entry)).files.includes("chunks/command.js"));
+    expect(loading).toEqual([]);
+  });
+
   it("the command reads five files at its start; proxy, service, import and migrations come on demand", () => {
     const { files, onDemand } = loadedBy("cli/main.js");
     expect(files).toEqual([...MAIN, "chunks/command.js", "cli/main.js"].toSorted());
-    const expected = ["mcp-proxy", "mcp-probe-report", "mcp-serve", "http-service", "import-run", "postgres-migrator"];
+    const expected = [
+      "mcp-proxy",
+      "mcp-init",
+      "mcp-probe-report",
+      "mcp-serve",
+      "http-service",
+      "import-run",
+      "postgres-migrator",
+    ];
     for (const part of expected) expect(onDemand.join(" ")).toContain(part);
   });
 });
@@ -101,6 +127,18 @@ describe("the package", () => {
     const mapped = inDist.filter((path) => readFileSync(join(root, path), "utf8").includes("sourceMappingURL="));
     expect(mapped).toEqual([]);
     expect(files).toContain("clients/python/nevertwice.py");
+  });
+
+  it("declares what programs can use, and none of the classes inside", () => {
+    const declarations = files.filter((path) => path.endsWith(".d.ts"));
+    const classes = declarations.flatMap((path) =>
+      [...readFileSync(join(root, path), "utf8").matchAll(/\bdeclare class (\w+)/g)].map(([, name]) => name),
+    );
+    expect(classes).toEqual(["NevertwiceError"]);
+  });
+
+  it("has the SQLite thread's program as a text of less than 30 KB: it is there a second time", async () => {
+    expect((await threadSource(join(root, "src"))).length).toBeLessThan(30_000);
   });
 
   it("has no declaration that is not there: every file that one refers to is packed", () => {

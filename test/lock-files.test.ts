@@ -11,6 +11,7 @@ const FOLDERS = [
   "test/orms",
   "test/agents",
   "test/agents/vercel-workflow",
+  "test/agents/mcp-servers",
   "test/bundles",
   "test/typescript",
   "test/runtimes",

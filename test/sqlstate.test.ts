@@ -413,7 +413,11 @@ describe("SQLSTATE: a failure that a client returns", () => {
   it("of a guarded tool whose errors are answers: stored as it is, as the option says", async () => {
     const nt = open();
     const answer = { data: null, error: { message: "no", code: "23514", details: null, hint: null }, status: 400 };
-    const lookUp = guardTool(nt, { name: "look_up", key: ["id"], errors: "answer" }, (_: { id: number }) => answer);
+    const lookUp = guardTool(
+      nt,
+      { name: "look_up", scope: null, key: ["id"], errors: "answer" },
+      (_: { id: number }) => answer,
+    );
     expect(await lookUp.answer({ id: 1 }, undefined)).toMatchObject({ kind: "result", note: null });
     expect(await lookUp.answer({ id: 1 }, undefined)).toMatchObject({ kind: "result", note: expect.any(String) });
   });

@@ -10,8 +10,10 @@ import { z } from "zod";
 const nt = nevertwice({ store: "memory:" }); // nevertwice() keeps it on disk
 const issues = [];
 
+// scope: one client here, as over stdio; over HTTP subjectOf or sessionOf, which nevertwice/agents/mcp has.
 // errors: an error of this tool means that nothing was done. Leave it out where one may come after the effect.
 const server = guardMcpServer(nt, new McpServer({ name: "tracker", version: "1.0.0" }), {
+  scope: null,
   tools: { create_issue: { key: ["title"], free: ["body"], errors: "not-done" } },
 });
 server.registerTool("create_issue", { inputSchema: { title: z.string(), body: z.string() } }, async ({ title }) => {

@@ -1,5 +1,6 @@
 /** Tools of the AI SDK (`ai` 6 and 7): `execute` is wrapped; types, schemas, approval and model output stay as they are. */
 import { configError } from "../core/errors.ts";
+import { requireFramework } from "./framework-version.ts";
 import { type Answer, guardTool, refusalError } from "./guard-tool.ts";
 import {
   type AnyInput,
@@ -8,6 +9,7 @@ import {
   type GuardOptions,
   type InputsOf,
   lifted,
+  requireScope,
   requireWhose,
   type ToolsOptions,
 } from "./tool-options.ts";
@@ -57,25 +59,33 @@ export function guardAiTool<T extends AiTool>(
     throw configError(`guardAiTool(${JSON.stringify(name)}): the third argument must be a tool, as tool() returns it.`);
   }
   const { execute, toModelOutput } = tool as { execute?: Execute; toModelOutput?: ToModelOutput };
-  requireWhose(options, `guardAiTool(${JSON.stringify(name)})`);
+  const where = `guardAiTool(${JSON.stringify(name)})`;
+  requireWhose(options, where);
   if (execute === undefined || options.readOnly === true) return tool;
-  const { tenant, agent, ...rest } = options;
+  requireScope(options, where, "({ context }) => context.userId");
+  requireFramework("ai", where);
+  const { scope, tenant, agent, ...rest } = options;
   const notes = new Notes();
   const guarded = guardTool<AnyInput, Streaming, unknown>(
     nt,
     {
       ...rest,
-      scope: scopeOf(options),
+      scope: typeof scope === "function" ? (extra: Streaming) => scope(extra.call) : (scope as string | null),
       ...(tenant !== undefined && { tenant: lifted(tenant, callIn) }),
       ...(agent !== undefined && { agent: lifted(agent, callIn) }),
       name,
+      // All calls of a step are given the same list.
+      turn: ({ call: { toolCallId, messages } }) =>
+        Array.isArray(messages) ? { call: toolCallId, turn: messages } : undefined,
     },
     (input, { call, yielded }) => lastOf(execute.call(tool, input, call), yielded),
   );
   const answer = async (input: unknown, call: AiCall, yielded: (value: unknown) => void) => {
     const given = await guarded.answer(input as AnyInput, { call, yielded });
-    if (given.kind === "result" && given.note !== null) notes.keep(call.toolCallId, given.note);
-    return resultOf(given, name);
+    const result = resultOf(given, name);
+    if (given.kind !== "result" || given.note === null) notes.drop(input);
+    else notes.keep(input, result, given.note);
+    return result;
   };
   const plain = (input: unknown, call: AiCall) => answer(input, call, () => {});
   return {
@@ -88,10 +98,6 @@ export function guardAiTool<T extends AiTool>(
 interface Streaming {
   readonly call: AiCall;
   readonly yielded: (value: unknown) => void;
-}
-
-function scopeOf({ scope }: GuardOptions<AiCall>): NonNullable<GuardOptions<Streaming>["scope"]> | null {
-  return typeof scope === "function" ? ({ call }: Streaming) => scope(call) : (scope ?? null);
 }
 
 function callIn({ call }: Streaming): AiCall {
@@ -158,26 +164,47 @@ function streaming(answer: (input: unknown, call: AiCall, yielded: (value: unkno
 
 // ---- what the model is told about a repeat -------------------------------------------------------------------------
 
-const MOST_NOTES = 1_000;
-
+/**
+ * The notes of this tool's repeats, each bound to its very call by the objects that the AI SDK hands back for it: the input that
+ * `execute` got, and the output it gave. An id does not tell calls apart, since some providers count theirs from the start
+ * in every conversation. The objects go with their call, and the note with them.
+ */
 class Notes {
-  readonly #notes = new Map<string, string>();
+  readonly #notes = new WeakMap<object, string>();
 
-  keep(toolCallId: string, note: string): void {
-    const [oldest] = this.#notes.keys();
-    if (this.#notes.size >= MOST_NOTES && oldest !== undefined) this.#notes.delete(oldest);
-    this.#notes.set(toolCallId, note);
+  keep(input: unknown, output: unknown, note: string): void {
+    for (const one of [input, output]) if (isObject(one)) this.#notes.set(one, note);
+  }
+
+  /** A call that ran has no note, also where its input was handed to an earlier call. */
+  drop(input: unknown): void {
+    if (isObject(input)) this.#notes.delete(input);
   }
 
   /** The output keeps its type for the program; before it, the model reads that this was done before. */
   tell(own: ToModelOutput | undefined): ToModelOutput {
     return (given) => {
-      const note = this.#notes.get(given.toolCallId);
-      if (note === undefined) return own === undefined ? modelOutput(given.output) : own(given);
-      const output = own === undefined ? modelOutput(given.output) : own(given);
-      return output instanceof Promise ? output.then((one) => noted(one, note)) : noted(output, note);
+      if (!isCallOf6(given)) return own === undefined ? modelOutput(given) : own(given);
+      const { input, output } = given;
+      const note = this.#of(output) ?? this.#of(input);
+      const shown = own === undefined ? modelOutput(output) : own(given);
+      if (note === undefined) return shown;
+      return shown instanceof Promise ? shown.then((one) => noted(one, note)) : noted(shown, note);
     };
   }
+
+  #of(one: unknown): string | undefined {
+    return isObject(one) ? this.#notes.get(one) : undefined;
+  }
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}
+
+/** Version 5 gives the output alone. It is refused where it can be seen; bundled it cannot, and must not lose its results. */
+function isCallOf6(given: unknown): boolean {
+  return isObject(given) && "toolCallId" in given && "input" in given && "output" in given;
 }
 
 interface ModelOutput {

@@ -3,6 +3,7 @@
  * a denial reads as a failure. A hook learns the session's id, which handlers are not given.
  */
 import { configError } from "../core/errors.ts";
+import { requireFramework } from "./framework-version.ts";
 import { guardTool } from "./guard-tool.ts";
 import { passesInProgram, type ToolHints } from "./mcp-hints.ts";
 import { mcpCodec, mcpResult, type ToolResult } from "./mcp-result.ts";
@@ -16,6 +17,7 @@ import {
   type Guarding,
   type GuardOptions,
   isNamedTool,
+  noConversation,
   optionsOfTool,
   requireWhose,
   saysHowToGuard,
@@ -70,6 +72,7 @@ const MOST_LEARNED = 10_000;
 export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}): ClaudeGuard {
   checkGuarding(nt, "claudeGuard");
   checkToolsOptions(options, "claudeGuard");
+  requireFramework("@anthropic-ai/claude-agent-sdk", "claudeGuard");
   const callers = new Map<string, Caller>();
   const learn: HookCallback = async ({ session_id, tool_use_id, agent_type }, given) => {
     const id = typeof tool_use_id === "string" ? tool_use_id : given;
@@ -133,8 +136,10 @@ const UNKNOWN_CALLER: Caller = { sessionId: undefined, agentType: undefined };
 function sessionOf(tool: string): (call: ClaudeCall) => string {
   return ({ sessionId }) => {
     if (sessionId !== undefined) return sessionId;
-    throw configError(
-      `claudeGuard: the session of this call to ${tool} is not known, and nothing was run. Install the hook that learns it, query({ options: { hooks: guard.hooks() } }), or give claudeGuard a scope: an id of your own, or null where an intent happens once in any session.`,
+    throw noConversation(
+      tool,
+      "its session is not known",
+      "install the hook that learns the session, query({ options: { hooks: guard.hooks() } })",
     );
   };
 }

@@ -102,6 +102,6 @@ describe("a corrected call of a guarded tool", () => {
     const wrong = { ...WRONG, order: 8 };
     await send.attempt(wrong);
     const corrected = await tool.answer({ ...RIGHT, order: 8 }, undefined);
-    expect(corrected).toMatchObject({ state: "pending", text: expect.stringMatching(/^Recorded/) });
+    expect(corrected).toMatchObject({ state: "pending", text: expect.stringMatching(/^Scheduled/) });
   });
 });

@@ -1,5 +1,7 @@
 /** A model makes a mistake, hears of it at once, corrects it, and the corrected call runs. In every wrapper. */
+
 import { describe, expect, it, onTestFinished } from "vitest";
+import { FakeMcpServer } from "../../test/support/fake-mcp-server.ts";
 import { notSent, refused } from "../core/errors.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
@@ -52,11 +54,14 @@ const throwing = (error: () => unknown) =>
 
 /** One tool behind each wrapper, called as its framework would. */
 const WRAPPERS: [string, (nt: Nt, handler: Handler, options: AnyToolOptions) => Handler][] = [
-  ["guardTool", (nt, handler, own) => guardTool(nt, { ...own, name: "send" }, handler) as unknown as Handler],
+  [
+    "guardTool",
+    (nt, handler, own) => guardTool(nt, { ...own, scope: null, name: "send" }, handler) as unknown as Handler,
+  ],
   [
     "guardAiTools",
     (nt, execute, own) => {
-      const { send } = guardAiTools(nt, { send: { execute } }, { tools: { send: own } });
+      const { send } = guardAiTools(nt, { send: { execute } }, { scope: null, tools: { send: own } });
       return (input) =>
         (send as unknown as { execute(input: unknown, call: object): Promise<unknown> }).execute(input, {
           toolCallId: "c",
@@ -72,21 +77,15 @@ const WRAPPERS: [string, (nt: Nt, handler: Handler, options: AnyToolOptions) => 
   [
     "guardMcpServer",
     (nt, handler, own) => {
-      let registered: Handler = handler;
-      const registerTool = (_name: string, _config: object, run: Handler) => {
-        registered = run;
-      };
-      const server = guardMcpServer(nt, { registerTool } as never, { tools: { send: own } }) as unknown as {
-        registerTool: typeof registerTool;
-      };
-      server.registerTool("send", { inputSchema: {} }, handler);
-      return registered;
+      const server = guardMcpServer(nt, new FakeMcpServer(), { scope: null, tools: { send: own } });
+      server.registerTool("send", { inputSchema: {} }, handler as never);
+      return server.handler("send") as Handler;
     },
   ],
   [
     "guardLangChainTools",
     (nt, _call, own) =>
-      guardLangChainTools(nt, [{ name: "send", _call }], { tools: { send: own } })[0]?._call as Handler,
+      guardLangChainTools(nt, [{ name: "send", _call }], { scope: null, tools: { send: own } })[0]?._call as Handler,
   ],
   [
     "guardToolCalls",
@@ -96,21 +95,24 @@ const WRAPPERS: [string, (nt: Nt, handler: Handler, options: AnyToolOptions) => 
           Object.assign(this, fields);
         }
       }
-      const wrap = guardToolCalls(nt, { ToolMessage: ToolMessage as never, tools: { send: own } });
+      const wrap = guardToolCalls(nt, { ToolMessage: ToolMessage as never, scope: null, tools: { send: own } });
       return (args) => wrap({ toolCall: { name: "send", args, id: "c" } }, ({ toolCall }) => handler(toolCall.args));
     },
   ],
   [
     "guardOpenAiTools",
     (nt, execute, own) => {
-      const tool = guardOpenAiTools(nt, (one: { execute: Handler }) => one.execute, { tools: { send: own } });
+      const tool = guardOpenAiTools(nt, (one: { execute: Handler }) => one.execute, {
+        scope: null,
+        tools: { send: own },
+      });
       return tool({ name: "send", execute } as never);
     },
   ],
   [
     "guardMastraTools",
     (nt, execute, own) =>
-      guardMastraTools(nt, { send: { id: "send", execute } }, { tools: { send: own } }).send.execute,
+      guardMastraTools(nt, { send: { id: "send", execute } }, { scope: null, tools: { send: own } }).send.execute,
   ],
 ];
 
@@ -220,7 +222,7 @@ describe("an object that names an error", () => {
     ["{ success: false }", { success: false }],
   ])("O4: a plain tool that returns it is done, and whoever wrote it is warned once: %s", async (shape, answer) => {
     const { nt, warned, states } = open();
-    const send = guardTool(nt, { name: "send", key }, async (_mail: typeof bad) => answer);
+    const send = guardTool(nt, { name: "send", scope: null, key }, async (_mail: typeof bad) => answer);
     await send(bad, undefined);
     await send({ ...bad, to: "bob" }, undefined);
     expect(await states()).toEqual(["confirmed", "confirmed"]);
@@ -253,8 +255,10 @@ describe("an object that names an error", () => {
       [{ error: "x" }],
     ];
     for (const [i, answer] of answers.entries())
-      await guardTool(nt, { name: `send_${i}`, key }, async (_mail: typeof bad) => answer)(bad, undefined);
-    const kept = guardTool(nt, { name: "kept", key, errors: "answer" }, async (_mail: typeof bad) => ({ error: "x" }));
+      await guardTool(nt, { name: `send_${i}`, scope: null, key }, async (_mail: typeof bad) => answer)(bad, undefined);
+    const kept = guardTool(nt, { name: "kept", scope: null, key, errors: "answer" }, async (_mail: typeof bad) => ({
+      error: "x",
+    }));
     await kept(bad, undefined);
     expect((await kept.answer(bad, undefined)).kind).toBe("result");
     expect(warned).toEqual([]);
@@ -263,10 +267,10 @@ describe("an object that names an error", () => {
   it('errors: "doubt" holds it, a function decides', async () => {
     const { nt, states } = open();
     const answer = async ({ to }: typeof bad) => ({ error: `no such address: ${to}` });
-    const hold = guardTool(nt, { name: "hold", key, errors: "doubt" }, answer);
+    const hold = guardTool(nt, { name: "hold", scope: null, key, errors: "doubt" }, answer);
     expect((await hold.answer(bad, undefined)).kind).toBe("refused");
     const errors = (result: { error: string }) => (result.error.endsWith("ada") ? "not-done" : "answer");
-    const decides = guardTool(nt, { name: "decides", key, errors }, answer);
+    const decides = guardTool(nt, { name: "decides", scope: null, key, errors }, answer);
     await decides(bad, undefined);
     await decides({ ...bad, to: "bob" }, undefined);
     expect((await states()).sort()).toEqual(["confirmed", "failed", "unknown"]);
@@ -280,7 +284,7 @@ describe("errors as a function", () => {
     const { nt, states } = open();
     const errors = (_result: unknown, error?: unknown) => (error instanceof Invalid ? "not-done" : "doubt");
     const failures = [new Invalid("no such address"), new Invalid("socket hang up"), new TypeError("x is undefined")];
-    const send = guardTool(nt, { name: "send", key, errors }, () => Promise.reject(failures.shift()));
+    const send = guardTool(nt, { name: "send", scope: null, key, errors }, () => Promise.reject(failures.shift()));
     await expect(send(bad, undefined)).rejects.toThrow("no such address");
     expect(await states()).toEqual(["failed"]);
     expect((await send.answer(bad, undefined)).kind).toBe("refused");
@@ -292,7 +296,7 @@ describe("errors as a function", () => {
   it("one that is written for results alone says nothing about an error", async () => {
     const { nt, states } = open();
     const errors = (result: { text: string }) => (result.text.includes("x") ? "not-done" : "answer");
-    const send = guardTool(nt, { name: "send", key, errors }, () => Promise.reject(new Error("x")));
+    const send = guardTool(nt, { name: "send", scope: null, key, errors }, () => Promise.reject(new Error("x")));
     expect((await send.answer(bad, undefined)).kind).toBe("refused");
     expect(await states()).toEqual(["unknown"]);
   });
@@ -397,10 +401,10 @@ describe("toolMemory", () => {
 it("check: what is no function is refused, and guards that share an action agree on having one", () => {
   const { nt } = open();
   const run = async () => 1;
-  expect(() => guardTool(nt, { name: "a", check: "x" as never }, run)).toThrow(
+  expect(() => guardTool(nt, { name: "a", scope: null, check: "x" as never }, run)).toThrow(
     /tool "a": check must be a function that throws where the tool must not begin/,
   );
-  guardTool(nt, { name: "b", check: () => {} }, run);
-  expect(() => guardTool(nt, { name: "b", check: () => {} }, run)).not.toThrow();
-  expect(() => guardTool(nt, { name: "b" }, run)).toThrow(/guarded already with other options/);
+  guardTool(nt, { name: "b", scope: null, check: () => {} }, run);
+  expect(() => guardTool(nt, { name: "b", scope: null, check: () => {} }, run)).not.toThrow();
+  expect(() => guardTool(nt, { name: "b", scope: null }, run)).toThrow(/guarded already with other options/);
 });

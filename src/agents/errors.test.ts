@@ -1,6 +1,8 @@
 /** What a tool's own error means: in doubt unless somebody said otherwise, per tool or for all of them. */
+
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
+import { FakeMcpServer } from "../../test/support/fake-mcp-server.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { guardAiTools } from "./ai-sdk.ts";
@@ -44,7 +46,7 @@ function checking(error: () => unknown = () => new Error("invalid email")) {
 describe('errors: "not-done"', () => {
   it("a plain error is thrown as it came, and the corrected call with the same key runs", async () => {
     const { nt, warned } = open();
-    const send = guardTool(nt, { name: "send_mail", key, errors: "not-done" }, checking());
+    const send = guardTool(nt, { name: "send_mail", scope: null, key, errors: "not-done" }, checking());
     await expect(send(bad, undefined)).rejects.toThrow("invalid email");
     await expect(send(bad, undefined)).rejects.toThrow("invalid email");
     expect(await send(good, undefined)).toEqual({ sent: 6 });
@@ -63,7 +65,7 @@ describe('errors: "not-done"', () => {
     ["one of these as its cause", () => new Error("mail failed", { cause: { code: "ECONNRESET" } })],
   ])("%s stays in doubt: that is known about such errors", async (_what, error) => {
     const { nt } = open();
-    const send = guardTool(nt, { name: "send_mail", key, errors: "not-done" }, checking(error));
+    const send = guardTool(nt, { name: "send_mail", scope: null, key, errors: "not-done" }, checking(error));
     expect(await send.answer(bad, undefined)).toMatchObject({ kind: "refused", outcome: { status: "unknown" } });
     expect(await send.answer(good, undefined)).toMatchObject({ kind: "refused" });
   });
@@ -76,7 +78,7 @@ describe('errors: "not-done"', () => {
       ["invalid email", undefined],
     ] as const) {
       for (const errors of ["not-done", mcpErrorMeaning("not-done")] as const) {
-        const options = { name: "send_mail", key, errors } as const;
+        const options = { name: "send_mail", scope: null, key, errors } as const;
         let runs = 0;
         const run = async () => {
           runs += 1;
@@ -136,7 +138,9 @@ describe('errors: "not-done"', () => {
         return cents;
       },
     });
-    const send = guardTool(nt, { name: "send_mail", key, errors: "not-done" }, (input: typeof bad) => inner(input));
+    const send = guardTool(nt, { name: "send_mail", scope: null, key, errors: "not-done" }, (input: typeof bad) =>
+      inner(input),
+    );
     await expect(send(bad, undefined)).rejects.toMatchObject({ code: "INVALID_INPUT" });
     expect(await send.answer({ ...bad, cents: 7 }, undefined)).toMatchObject({ outcome: { status: "unknown" } });
   });
@@ -187,15 +191,9 @@ const SETS: [string, (nt: ReturnType<typeof open>["nt"], options: object) => Too
   [
     "guardMcpServer",
     (nt, options) => {
-      const tools: Tools = {};
-      const registerTool = (name: string, _config: object, run: Tools[string]) => {
-        tools[name] = run;
-      };
-      const server = guardMcpServer(nt, { registerTool } as never, options) as unknown as {
-        registerTool: typeof registerTool;
-      };
-      for (const name of ["send", "pay"]) server.registerTool(name, { inputSchema: {} }, checking());
-      return tools;
+      const server = guardMcpServer(nt, new FakeMcpServer(), { scope: null, ...options });
+      for (const name of ["send", "pay"]) server.registerTool(name, { inputSchema: {} }, checking() as never);
+      return { send: server.handler("send"), pay: server.handler("pay") } as Tools;
     },
   ],
   [
@@ -247,7 +245,7 @@ describe.each(SETS)("%s", (where, guarded) => {
 
   it("errors for all of its tools; a tool's own option counts more", async () => {
     const { nt, warned } = open();
-    const options = { errors: "not-done", tools: { send: { key }, pay: { key, errors: "doubt" } } };
+    const options = { scope: null, errors: "not-done", tools: { send: { key }, pay: { key, errors: "doubt" } } };
     const { send, pay } = guarded(nt, options) as { send: Tools[string]; pay: Tools[string] };
     expect(await settled(send(bad))).toContain("invalid email");
     expect(await settled(send(good))).toContain('"sent":6');
@@ -287,7 +285,9 @@ describe("an input that a schema refuses", () => {
     const send = nt.action("send_mail", { input, run: async () => 1 });
     await expect(send({ to: "x" })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     await expect(send.enqueue({ to: "x" })).rejects.toMatchObject({ code: "INVALID_INPUT" });
-    await expect(queuedTool(send)({ to: "x" }, undefined)).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    await expect(queuedTool(send, { scope: null })({ to: "x" }, undefined)).rejects.toMatchObject({
+      code: "INVALID_INPUT",
+    });
     expect(await states()).toEqual([]);
   });
 });
@@ -295,7 +295,7 @@ describe("an input that a schema refuses", () => {
 describe("an error that nobody classified", () => {
   it("the developer is warned once per action and kind of error, with the line to add and nothing of the call", async () => {
     const { nt, warned } = open();
-    const send = guardTool(nt, { name: "send_mail", key }, async ({ to }: { to: string }) => {
+    const send = guardTool(nt, { name: "send_mail", scope: null, key }, async ({ to }: { to: string }) => {
       throw to.startsWith("t") ? new TypeError(`no such ${to}`) : new Error(`no such ${to}`);
     });
     for (const to of ["ada", "bob", "tim", "tom"]) await send.answer({ to }, undefined);
@@ -329,7 +329,7 @@ describe("an error that nobody classified", () => {
       run: (_: { to: string }) => Promise.reject(new Error("invalid email")),
     });
     await expect(send({ to: "ada" })).rejects.toThrow(/`throw notSent\(error\)`.*`classify:.*`doubt: "retry"`/s);
-    const tool = guardTool(nt, { name: "pay" }, () => Promise.reject(new Error("invalid email")));
+    const tool = guardTool(nt, { name: "pay", scope: null }, () => Promise.reject(new Error("invalid email")));
     const answer = await tool.answer({ to: "ada" }, undefined);
     const text = answer.kind === "refused" ? answer.text : "";
     expect(text).toMatch(/Do not repeat it, and do not try another way to the same end\./);
@@ -342,7 +342,29 @@ describe("an error that nobody classified", () => {
     const retry = { attempts: 1 };
     await nt.action("again", { doubt: "retry", retry, run }).attempt({ to: "ada" });
     await nt.action("said", { classify: () => "doubt", run }).attempt({ to: "ada" });
-    await guardTool(nt, { name: "tool", errors: "doubt" }, run).answer({ to: "ada" }, undefined);
+    await guardTool(nt, { name: "tool", scope: null, errors: "doubt" }, run).answer({ to: "ada" }, undefined);
     expect(warned).toEqual([]);
   });
+});
+
+describe('"Already done" is said of what was done', () => {
+  it.each([[{ error: "no such address" }], [{ success: false }], [{ isError: true }]])(
+    "a kept answer that names an error, %j, is repeated as an error",
+    async (answer) => {
+      const { nt } = open();
+      const tools = [
+        guardTool(nt, { name: "send_mail", scope: null, errors: "answer" }, async () => answer).answer,
+        (args: unknown) => toolMemory({ nt, scope: "s1", errors: "answer" }).call("send_text", args, () => answer),
+      ];
+      const loop = toolMemory({ scope: "s1", errors: "answer" });
+      tools.push((args: unknown) => loop.call("send_text", args, () => answer));
+      for (const call of tools) {
+        expect(await call({ to: "ada" }, undefined)).toMatchObject({ result: answer, note: null });
+        expect(await call({ to: "ada" }, undefined)).toMatchObject({
+          result: answer,
+          note: expect.stringMatching(/^It may have happened: .* answered with the error that follows/),
+        });
+      }
+    },
+  );
 });

@@ -21,7 +21,13 @@ function open() {
 }
 
 const mail: Mail = { to: "ada", amount: 5, body: "Hello" };
-const options = { name: "send_mail", key: ["to"], free: ["body"], retry: { attempts: 2, backoff: 1 } } as const;
+const options = {
+  name: "send_mail",
+  key: ["to"],
+  free: ["body"],
+  scope: null,
+  retry: { attempts: 2, backoff: 1 },
+} as const;
 
 describe("guardTool", () => {
   it("A1 A4: a repeat returns the first result, and the model is told when it was done", async () => {
@@ -44,7 +50,7 @@ describe("guardTool", () => {
     const tool = guardTool(nt, { ...options, name: "pay_invoice" }, async (_input: Mail) => ++runs);
     faults.down = true;
     const text =
-      "pay_invoice was not run: its ledger cannot be reached. Nothing was sent. Tell the user; do not try another way.";
+      "pay_invoice was not run: it cannot be checked now whether this was done before. Nothing was sent. Tell the user; do not try another way.";
     expect(await tool.answer(mail, undefined)).toMatchObject({
       kind: "refused",
       text,
@@ -57,11 +63,13 @@ describe("guardTool", () => {
       cause: { message: expect.stringContaining("connection to the store lost") },
     });
     expect(runs).toBe(0);
-    const later = queuedTool(nt.action("later", { key: ["to"], run: async (_input: Mail) => 1 }));
+    const later = queuedTool(nt.action("later", { key: ["to"], run: async (_input: Mail) => 1 }), { scope: null });
     const { key: reference, ...unrecorded } = await later.answer(mail, undefined);
     expect(unrecorded).toMatchObject({ created: false, state: "unavailable" });
-    expect(await later(mail, undefined)).toMatch(/^It is not known whether later is recorded: its ledger cannot be/);
-    expect(await statusTool(nt).execute({ reference })).toMatch(/^No answer now: its ledger cannot be reached\./);
+    expect(await later(mail, undefined)).toMatch(
+      /^It is not known whether later is scheduled: it cannot be checked now/,
+    );
+    expect(await statusTool(nt).execute({ reference })).toMatch(/^No answer: it cannot be checked now\./);
     faults.down = false;
     const now = await tool.answer(mail, undefined);
     expect(now.kind).toBe(runs === 1 ? "result" : "refused");
@@ -108,7 +116,7 @@ describe("guardTool", () => {
     );
     const first = await tool.answer(mail, undefined);
     expect(first.kind === "refused" && first.text).toMatch(
-      /^send_mail failed: fetch failed\. It may have happened all the same \(attempt 1, .*\), and it will not be run again/,
+      /^send_mail failed: fetch failed\. It may have happened all the same \(2.*\), and it will not be run again/,
     );
     const second = await tool.answer(mail, undefined);
     expect(second.kind === "refused" && second.text).toMatch(/nevertwice_status \{"reference":"nt1_[0-9a-v]{52}"\}/);
@@ -173,7 +181,7 @@ describe("guardTool", () => {
 
   it("read-only tools pass through", async () => {
     let runs = 0;
-    const tool = guardTool(open(), { name: "list", readOnly: true }, async (_input: object) => ++runs);
+    const tool = guardTool(open(), { name: "list", scope: null, readOnly: true }, async (_input: object) => ++runs);
     expect([await tool({}, undefined), await tool({}, undefined)]).toEqual([1, 2]);
   });
 
@@ -268,53 +276,62 @@ describe("guardTool", () => {
     expect(await build("s1")({ id: 1 }, undefined)).toBe("s1");
     expect(await build("s2")({ id: 1 }, undefined)).toBe("s2");
     expect(await build("s1")({ id: 1 }, undefined)).toBe("s1");
-    expect(() => guardTool(nt, { name: "note", keep: "1h" }, async () => "x")).toThrow(
+    expect(() => guardTool(nt, { name: "note", scope: null, keep: "1h" }, async () => "x")).toThrow(
       /guarded already with other options/,
     );
   });
 
   it("a tool that calls a guarded tool of its own is not taken for it", async () => {
     const nt = open();
-    const inner = guardTool(nt, { name: "inner" }, async (i: { id: number }) => `inner ${i.id}`);
-    const outer = guardTool(nt, { name: "outer" }, async (i: { id: number }) => `outer ${await inner(i, undefined)}`);
+    const inner = guardTool(nt, { name: "inner", scope: null }, async (i: { id: number }) => `inner ${i.id}`);
+    const outer = guardTool(
+      nt,
+      { name: "outer", scope: null },
+      async (i: { id: number }) => `outer ${await inner(i, undefined)}`,
+    );
     expect(await outer({ id: 1 }, undefined)).toBe("outer inner 1");
   });
 
   it("a tool without arguments is one intent in its scope", async () => {
     let runs = 0;
-    const tool = guardTool(open(), { name: "refresh", free: ["why"] }, async (_i: { why?: string }) => ++runs);
+    const tool = guardTool(
+      open(),
+      { name: "refresh", scope: null, free: ["why"] },
+      async (_i: { why?: string }) => ++runs,
+    );
     expect([await tool({}, undefined), await tool({ why: "asked" }, undefined)]).toEqual([1, 1]);
   });
 
   it("says what is wrong with an option", () => {
     const nt = open();
-    expect(() => guardTool(nt, { name: "x", keys: ["a"] } as never, async () => 1)).toThrow(
+    expect(() => guardTool(nt, { name: "x", scope: null, keys: ["a"] } as never, async () => 1)).toThrow(
       /tool "x": there is no option "keys". The options are: keep/,
     );
-    expect(() => guardTool(nt, { name: " " }, async () => 1)).toThrow(/name is missing/);
-    expect(() => guardTool(nt, { name: "x", errors: "maybe" as never }, async () => 1)).toThrow(
+    expect(() => guardTool(nt, { name: " ", scope: null }, async () => 1)).toThrow(/name is missing/);
+    expect(() => guardTool(nt, { name: "x", scope: null, errors: "maybe" as never }, async () => 1)).toThrow(
       /errors is "maybe"; it takes "doubt", "not-done", "answer"/,
     );
-    expect(() => guardTool(nt, { name: "x" }, undefined as never)).toThrow(
+    expect(() => guardTool(nt, { name: "x", scope: null }, undefined as never)).toThrow(
       /the third argument must be the tool's handler/,
     );
     expect(() => guardTool({} as never, { name: "x" }, async () => 1)).toThrow(
       /the first argument must be what nevertwice\(\) returned/,
     );
-    expect(() => guardTool(nt, { name: "x", readOnly: "yes" as never }, async () => 1)).toThrow(
+    expect(() => guardTool(nt, { name: "x", scope: null, readOnly: "yes" as never }, async () => 1)).toThrow(
       /readOnly is "yes"; it takes true or false/,
     );
     expect(() => guardTool(nt, { name: "x", scope: 4 as never }, async () => 1)).toThrow(
       /scope is 4; it takes a text, or a function of the call/,
     );
-    expect(() => guardTool(nt, { name: "x", statusTool: true as never }, async () => 1)).toThrow(
+    expect(() => guardTool(nt, { name: "x", scope: null, statusTool: true as never }, async () => 1)).toThrow(
       /statusTool is true; it takes a text: the name the status tool has/,
     );
   });
 
   it("what an action refuses is refused where the tool is guarded, not at its first call", () => {
     const nt = open();
-    const guard = (name: string, options: object) => () => guardTool(nt, { name, ...options }, async () => 1);
+    const guard = (name: string, options: object) => () =>
+      guardTool(nt, { name, scope: null, ...options }, async () => 1);
     expect(guard("a", { keep: "1 fortnight" })).toThrow(/keep: "1 fortnight" is not a duration/);
     expect(guard("b", { doubt: "hodl" })).toThrow(/doubt is "hodl"; it takes "hold", "retry"/);
     expect(guard("c", { key: ["to"] })).not.toThrow();

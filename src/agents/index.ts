@@ -5,6 +5,13 @@ export {
   guardTool,
   type ResultCodec,
 } from "./guard-tool.ts";
+export {
+  ONCE_MORE_TOOL,
+  type OnceMoreAsking,
+  type OnceMoreTool,
+  type OnceMoreToolOptions,
+  onceMoreTool,
+} from "./once-more-tool.ts";
 export { type PromptFragmentOptions, type PromptOutcome, promptFragment } from "./prompt-fragment.ts";
 export { type QueuedAnswer, type QueuedTool, type QueuedToolOptions, queuedTool } from "./queued-tool.ts";
 export { STATUS_TOOL, type StatusTool, statusTool } from "./status-tool.ts";
@@ -13,6 +20,7 @@ export type {
   AnyToolOptions,
   ErrorMeaning,
   Guarding,
+  GuardMode,
   GuardOptions,
   ToolOptions,
   ToolsOptions,

@@ -87,7 +87,7 @@ export function resultSoundsInterrupted(result: unknown): boolean {
 export function answerSoundsInterrupted(answer: unknown): boolean {
   if (typeof answer !== "object" || answer === null) return soundsInterrupted(answer);
   return soundsInterrupted(
-    ["error", "errors", "code", "message", "reason", "content"].map((field) => get(answer, field)),
+    ["error", "errors", "code", "message", "reason", "content", "structuredContent"].map((field) => get(answer, field)),
   );
 }
 

@@ -1,6 +1,23 @@
-/** Tools of LangChain and LangGraph: a tool's own `_call`, or the calls of a whole agent by a middleware. */
+/**
+ * Tools of LangChain and LangGraph: a tool's own `_call`, or the calls of a whole agent by a middleware.
+ * LangChain calls a tool in two ways. A call of a model has an id, and its answer is a ToolMessage: there the guard speaks in
+ * the message's text and status. Any other call, `tool.invoke(args)` in a program or in a node of a graph, gets what the
+ * tool's function returned: there a repeat is the first result as it was, and a refusal is thrown.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { configError } from "../core/errors.ts";
-import { type Answer, guardTool, type ResultCodec } from "./guard-tool.ts";
+import { requireFramework } from "./framework-version.ts";
+import { type Answer, guardTool, refusalError } from "./guard-tool.ts";
+import {
+  codecOfCalls,
+  isKeptMessage,
+  type MessageFields,
+  type MessageMaker,
+  madeMessage,
+  messageCodec,
+  remadeMessage,
+  withNote,
+} from "./langchain-message.ts";
 import { perSession } from "./session-money.ts";
 import {
   type AnyInput,
@@ -11,6 +28,7 @@ import {
   type GuardOptions,
   lifted,
   type NamesOf,
+  noConversation,
   optionsOfTool,
   requireWhose,
   type ToolsOptions,
@@ -32,6 +50,8 @@ export interface LangChainTool {
 }
 
 interface Callable extends LangChainTool {
+  /** Checks the arguments, runs `_call`, and makes a ToolMessage of its result where a model has called. */
+  call(input: unknown, config?: LangChainCall, ...rest: unknown[]): Promise<unknown>;
   _call(input: unknown, runManager?: RunManager, config?: LangChainCall): unknown;
 }
 
@@ -56,6 +76,15 @@ export function guardLangChainTools<T extends readonly LangChainTool[] | Readonl
   }) as T;
 }
 
+/** What this call of a model is told, beside the tool's result. */
+interface Told {
+  note?: string;
+  fields?: Partial<MessageFields>;
+}
+
+/** Undefined: no model reads the answer. */
+const telling = new AsyncLocalStorage<Told | undefined>();
+
 /** One tool: the same tool with a guarded `_call`. */
 export function guardLangChainTool<T extends LangChainTool>(
   nt: Guarding,
@@ -68,36 +97,73 @@ export function guardLangChainTool<T extends LangChainTool>(
       "guardLangChainTool: the second argument must be a tool made by tool() or a StructuredTool: it has no _call().",
     );
   }
-  requireWhose(options, `guardLangChainTool(${JSON.stringify(tool.name)})`);
+  const where = `guardLangChainTool(${JSON.stringify(tool.name)})`;
+  requireWhose(options, where);
   if (options.readOnly === true) return tool;
+  requireFramework("@langchain/core", where);
   const { tenant, agent = agentName, ...rest } = options;
   const guarded = guardTool<AnyInput, { config: LangChainCall; runManager: RunManager | undefined }, unknown>(
     nt,
     {
       ...rest,
-      scope: scopeOf(options),
+      scope: scopeOf(options, tool.name),
       ...(tenant !== undefined && { tenant: lifted(tenant, configIn) }),
       agent: lifted(agent, configIn),
       name: tool.name,
     },
-    (input, { config, runManager }) => finished(own._call(input, runManager, config), runManager),
+    // What the tool calls itself is another call.
+    (input, { config, runManager }) =>
+      telling.run(undefined, async () => finished(own._call(input, runManager, config), runManager)),
     messageCodec,
   );
+  const copy = Object.create(Object.getPrototypeOf(tool), Object.getOwnPropertyDescriptors(tool)) as T & Callable;
   const _call = async (input: unknown, runManager?: RunManager, config: LangChainCall = {}) => {
     const answer = await guarded.answer(input as AnyInput, { config, runManager });
-    if (answer.kind === "refused") return asContent(answer.text, tool);
-    return answer.note === null ? answer.result : noted(answer.result, answer.note, tool);
+    const told = telling.getStore();
+    if (answer.kind === "refused") {
+      if (told === undefined) throw refusalError(answer, tool.name);
+      told.fields = { status: "error" };
+      return asContent(answer.text, tool);
+    }
+    if (answer.note === null) return answer.result;
+    return repeated(answer.result, answer.note, told, tool);
   };
-  const copy = Object.create(Object.getPrototypeOf(tool), Object.getOwnPropertyDescriptors(tool)) as T;
-  Object.defineProperty(copy, "_call", { value: _call, writable: true, configurable: true });
+  const call: Callable["call"] = async (input, config, ...more) => {
+    if (!isModelsCall(input, config)) return telling.run(undefined, () => own.call.call(copy, input, config, ...more));
+    const told: Told = {};
+    const message = await telling.run(told, () => own.call.call(copy, input, config, ...more));
+    return remadeMessage(message, told.fields, told.note);
+  };
+  for (const [name, value] of Object.entries({ _call, ...(typeof own.call === "function" && { call }) }))
+    Object.defineProperty(copy, name, { value, writable: true, configurable: true });
   return copy;
+}
+
+/** As LangChain tells it: by the id that the answer will carry. */
+function isModelsCall(input: unknown, config: LangChainCall | undefined): boolean {
+  const given = input as { readonly type?: unknown; readonly id?: unknown } | null | undefined;
+  const id = (given?.type === "tool_call" ? given.id : undefined) || config?.toolCall?.id;
+  return typeof id === "string" && id !== "";
+}
+
+/** The result of the first call in its own type. A message of the tool's own is made again by LangChain, with its fields. */
+function repeated(result: unknown, note: string, told: Told | undefined, tool: LangChainTool): unknown {
+  if (told !== undefined) told.note = note;
+  if (!isKeptMessage(result)) return result;
+  const { content, ...fields } = result.message;
+  if (told === undefined) return madeMessage({ ...result.message, tool_call_id: "" });
+  told.fields = fields;
+  return asContent(content, tool);
 }
 
 type Scoped = { readonly config: LangChainCall };
 
-function scopeOf({ scope }: GuardOptions<LangChainCall>): NonNullable<GuardOptions<Scoped>["scope"]> | null {
+function scopeOf(
+  { scope }: GuardOptions<LangChainCall>,
+  tool: string,
+): NonNullable<GuardOptions<Scoped>["scope"]> | null {
   if (scope === null || typeof scope === "string") return scope;
-  if (scope === undefined) return perSession(({ config }: Scoped) => threadOf(config));
+  if (scope === undefined) return perSession(({ config }: Scoped) => threadOf(config, tool));
   return ({ config }) => scope(config);
 }
 
@@ -110,9 +176,14 @@ function agentName({ metadata }: LangChainCall): string | undefined {
   return (metadata as { readonly lc_agent_name?: string } | undefined)?.lc_agent_name;
 }
 
-function threadOf({ configurable }: LangChainCall): string | null {
+function threadOf({ configurable }: LangChainCall, tool: string): string {
   const thread = configurable?.thread_id;
-  return thread === undefined || thread === null ? null : String(thread);
+  if (thread !== undefined && thread !== null && thread !== "") return String(thread);
+  throw noConversation(
+    tool,
+    "it came without a thread",
+    "invoke the agent or the tool with { configurable: { thread_id } }",
+  );
 }
 
 /** A tool that yields shows its chunks to whoever listens; its return value is the result. */
@@ -126,29 +197,11 @@ async function finished(value: unknown, runManager: RunManager | undefined): Pro
   }
 }
 
-function asContent(text: string, { responseFormat }: LangChainTool): unknown {
-  return responseFormat === "content_and_artifact" ? [text, undefined] : text;
-}
-
-function noted(result: unknown, note: string, { responseFormat }: LangChainTool): unknown {
-  if (responseFormat === "content_and_artifact" && Array.isArray(result)) return [withNote(result[0], note), result[1]];
-  return withNote(result, note);
-}
-
-function withNote(content: unknown, note: string): unknown {
-  if (Array.isArray(content)) return [{ type: "text", text: note }, ...content];
-  return `${note}\n${typeof content === "string" ? content : JSON.stringify(content)}`;
+function asContent(content: unknown, { responseFormat }: LangChainTool): unknown {
+  return responseFormat === "content_and_artifact" ? [content, undefined] : content;
 }
 
 // ---- a whole agent -------------------------------------------------------------------------------------------------
-
-interface MessageFields {
-  readonly content: unknown;
-  readonly name?: string;
-  readonly status?: string;
-  readonly artifact?: unknown;
-  readonly tool_call_id: string;
-}
 
 interface ToolRequest {
   readonly toolCall: { readonly name: string; readonly args: unknown; readonly id?: string };
@@ -157,9 +210,7 @@ interface ToolRequest {
 
 export interface ToolCallsOptions extends ToolsOptions<LangChainCall> {
   /** The class itself, from @langchain/core/messages: answers are made of it. */
-  readonly ToolMessage: new (
-    fields: never,
-  ) => object;
+  readonly ToolMessage: MessageMaker;
 }
 
 /** For `createMiddleware({ name: "nevertwice", wrapToolCall: guardToolCalls(nt, { ToolMessage }) })`. */
@@ -169,6 +220,7 @@ export function guardToolCalls(nt: Guarding, { ToolMessage, ...options }: ToolCa
   if (typeof ToolMessage !== "function") {
     throw configError("guardToolCalls: pass the class ToolMessage of @langchain/core/messages: { ToolMessage }.");
   }
+  requireFramework("langchain", "guardToolCalls");
   const message = (fields: MessageFields) => new ToolMessage(fields as never);
   return async <Q extends object, A>(request: Q, handler: (request: Q) => A | Promise<A>): Promise<A> => {
     const { toolCall, runtime = {} } = request as unknown as ToolRequest;
@@ -179,14 +231,14 @@ export function guardToolCalls(nt: Guarding, { ToolMessage, ...options }: ToolCa
       nt,
       {
         ...rest,
-        scope: scopeOf(options),
+        scope: scopeOf(options, toolCall.name),
         ...(tenant !== undefined && { tenant: lifted(tenant, configIn) }),
         agent: lifted(agent, configIn),
         name: toolCall.name,
         classify: (error) => (error instanceof NotBegun ? "refused" : own.classify?.(error)),
       },
       () => watched(request, handler),
-      callCodec(toolCall.name),
+      codecOfCalls(toolCall.name),
     );
     try {
       const answer = await guarded.answer(toolCall.args as AnyInput, { config: runtime });
@@ -238,14 +290,6 @@ function isUnparsed(error: unknown): boolean {
   return [given["~brand"], given.name, given.constructor?.name].some((one) => UNPARSED.has(one));
 }
 
-/** A tool that is not there was not run; LangChain answers with the names of those that are. */
-function callCodec(name: string): ResultCodec<unknown> {
-  const said = `Error: ${name} is not a valid tool, try one of [`;
-  const isMissing = (result: unknown) =>
-    isToolMessage(result) && result.status === "error" && String(result.content).startsWith(said);
-  return { ...messageCodec, meaning: (result) => (isMissing(result) ? "not-done" : undefined) };
-}
-
 function messageOf(
   answer: Answer<unknown>,
   { name, id }: ToolRequest["toolCall"],
@@ -257,26 +301,4 @@ function messageOf(
   const { content, artifact, status } = answer.result as MessageFields;
   const kept = { ...(artifact !== undefined && { artifact }), ...(status !== undefined && { status }) };
   return make({ content: withNote(content, answer.note), name, tool_call_id, ...kept });
-}
-
-/** ToolMessages, told by shape, are kept as their fields; anything else as it is. */
-const messageCodec: ResultCodec<unknown> = {
-  isError: (result) => isToolMessage(result) && result.status === "error",
-  // Kept without the id of its call.
-  isKeptError: (stored) => isErrorMessage(stored),
-  said: (result) => (isToolMessage(result) && typeof result.content === "string" ? result.content : undefined),
-  pack: (result) => {
-    if (!isToolMessage(result)) return result;
-    const { content, artifact, status } = result;
-    return { content, ...(artifact !== undefined && { artifact }), ...(status !== undefined && { status }) };
-  },
-};
-
-function isErrorMessage(value: unknown): boolean {
-  const { content, status } = (value ?? {}) as Partial<MessageFields>;
-  return content !== undefined && status === "error";
-}
-
-function isToolMessage(value: unknown): value is MessageFields {
-  return typeof value === "object" && value !== null && "tool_call_id" in value && "content" in value;
 }

@@ -1,6 +1,7 @@
 /** Tools of Mastra: `execute` is wrapped; a tool that suspends has not happened yet. */
 import { configError } from "../core/errors.ts";
 import { ControlFlow } from "./control-flow.ts";
+import { requireFramework } from "./framework-version.ts";
 import { guardTool, type ResultCodec, refusalError } from "./guard-tool.ts";
 import { perSession } from "./session-money.ts";
 import {
@@ -9,6 +10,7 @@ import {
   type Guarding,
   type GuardOptions,
   type InputsOf,
+  noConversation,
   requireWhose,
   type ToolsOptions,
 } from "./tool-options.ts";
@@ -33,7 +35,7 @@ interface Executable extends MastraTool {
 }
 
 /**
- * The tools of an agent, by the names they have there:
+ * The tools of an agent, by the names they have there, which the model knows them by; their ids may differ, or be the same:
  * `guardMastraTools(nt, tools, { tools: { send_mail: { key: ["to"], errors: "not-done" } } })`. `errors: "not-done"` only for a tool
  * whose errors mean that nothing happened.
  */
@@ -44,29 +46,40 @@ export function guardMastraTools<T extends Readonly<Record<string, MastraTool>>>
 ): T {
   return guardEach<MastraTool, MastraCall>(tools, options as ToolsOptions<MastraCall>, {
     where: "guardMastraTools",
-    guard: (tool, own) => guardMastraTool(nt, tool, own),
+    guard: (tool, own, name) => guardNamed(nt, name, tool, own),
   }) as T;
 }
 
-/** One tool; the scope is the thread, or the workflow's run, unless `scope` says otherwise. */
+/** One tool, by its id; the scope is the thread, or the workflow's run, unless `scope` says otherwise. */
 export function guardMastraTool<T extends MastraTool>(
   nt: Guarding,
   tool: T,
   options: AnyToolOptions & GuardOptions<MastraCall> = {},
 ): T {
-  const { execute } = tool as Executable;
+  return guardNamed(nt, tool?.id, tool, options);
+}
+
+function guardNamed<T extends MastraTool>(
+  nt: Guarding,
+  name: string,
+  tool: T,
+  options: AnyToolOptions & GuardOptions<MastraCall>,
+): T {
+  const { execute } = (tool ?? {}) as Executable;
   if (typeof execute !== "function") {
     throw configError("guardMastraTool: the second argument must be a tool made by createTool() that has execute().");
   }
-  requireWhose(options, `guardMastraTool(${JSON.stringify(tool.id)})`);
+  const where = `guardMastraTool(${JSON.stringify(name)})`;
+  requireWhose(options, where);
   if (options.readOnly === true) return tool;
+  requireFramework("@mastra/core", where);
   const guarded = guardTool<AnyInput, MastraCall, unknown>(
     nt,
     {
       ...options,
-      scope: options.scope === undefined ? perSession(threadOf) : options.scope,
+      scope: options.scope === undefined ? perSession(threadOf(name)) : options.scope,
       agent: options.agent ?? agentId,
-      name: tool.id,
+      name,
     },
     (input, context) => untilSuspended(context, (watched) => execute.call(tool, input, watched)),
     validationCodec,
@@ -76,14 +89,23 @@ export function guardMastraTool<T extends MastraTool>(
     if (answer.kind === "result") {
       return answer.note === null ? answer.result : noted(answer.result, answer.note);
     }
-    throw refusalError(answer, tool.id);
+    throw refusalError(answer, name);
   };
   const copy = Object.create(Object.getPrototypeOf(tool), Object.getOwnPropertyDescriptors(tool)) as T;
   return Object.assign(copy, { execute: run });
 }
 
-function threadOf({ agent, threadId, workflow }: MastraCall): string | null {
-  return agent?.threadId ?? threadId ?? workflow?.runId ?? null;
+/** The id of a run that an agent makes for itself is new each time, and no conversation. */
+function threadOf(tool: string): (call: MastraCall) => string {
+  return ({ agent, threadId, workflow }) => {
+    const thread = agent?.threadId ?? threadId ?? workflow?.runId;
+    if (typeof thread === "string" && thread !== "") return thread;
+    throw noConversation(
+      tool,
+      "it came without a thread",
+      "give the agent a memory and the call a thread, agent.generate(prompt, { memory: { thread, resource } })",
+    );
+  };
 }
 
 function agentId({ agent }: MastraCall): string | undefined {

@@ -8,10 +8,12 @@ import { classify } from "../core/classify.ts";
 import { messageOf } from "../core/errors.ts";
 import { setTimeout } from "../engine/real-timers.ts";
 import type { McpGuard } from "./mcp-guard.ts";
+import { isLegacy, LEGACY_MESSAGE, redirectMessage } from "./mcp-http-failure.ts";
 import { onLines } from "./mcp-lines.ts";
 import { INVALID_REQUEST, idText, isRequest, isResponse, parseMessage, type RpcMessage } from "./mcp-message.ts";
 import { McpRelay } from "./mcp-relay.ts";
-import { bodyOf, eventsOf, isEventStream, send } from "./mcp-upstream.ts";
+import { stillReads, writeLine } from "./mcp-stdio-client.ts";
+import { bodyOf, eventsOf, isEventStream, isRedirect, send } from "./mcp-upstream.ts";
 
 export interface BridgeOptions {
   readonly guard: McpGuard;
@@ -26,10 +28,10 @@ export interface BridgeOptions {
 /** Ends when the client has gone and every call is settled. */
 export async function stdioToHttp(options: BridgeOptions): Promise<number> {
   const { guard, input, output } = options;
-  const server = new HttpServer(options, (line) => relay.fromServer(line));
+  const server = new HttpServer(options, (line, isOwn) => relay.fromServer(line, isOwn));
   const relay: McpRelay = new McpRelay({
     guard,
-    toClient: (line) => void output.write(`${line}\n`),
+    toClient: (line, written) => void writeLine(output, line, written),
     toServer: (line) => void server.deliver(line),
   });
   output.on("error", () => {});
@@ -37,12 +39,14 @@ export async function stdioToHttp(options: BridgeOptions): Promise<number> {
   const left = new Promise<void>((end) => {
     onLines(input, { line: (line) => relay.fromClient(line), end, error: () => end() });
   });
+  const ended = left.then(() => relay.clientEnds(() => stillReads(output)));
   await Promise.race([left, told]);
   // What is under way is waited for, but not against a signal: its answer is then not known.
   await Promise.race([relay.sent().then(() => server.idle()), told]);
   await server.close();
   relay.serverGone(new Error("the connection to the MCP server was closed before it answered"));
   await relay.idle();
+  await Promise.race([ended, told]);
   return 0;
 }
 
@@ -51,7 +55,8 @@ const RESUME_PAUSE_MS = 500;
 
 class HttpServer {
   readonly #options: BridgeOptions;
-  readonly #receive: (line: string) => void;
+  /** `isOwn`: said in the place of an answer that was lost on the way. */
+  readonly #receive: (line: string, isOwn?: boolean) => void;
   readonly #work = new Set<Promise<void>>();
   readonly #listening = new AbortController();
   #session: string | null = null;
@@ -59,7 +64,7 @@ class HttpServer {
   /** The client's own first message: a session that the server has forgotten is begun again with it. */
   #initialize: string | null = null;
 
-  constructor(options: BridgeOptions, receive: (line: string) => void) {
+  constructor(options: BridgeOptions, receive: (line: string, isOwn?: boolean) => void) {
     this.#options = options;
     this.#receive = receive;
   }
@@ -118,15 +123,35 @@ class HttpServer {
     const status = answer.statusCode ?? 502;
     if (asked?.method === "initialize")
       this.#session = (answer.headers["mcp-session-id"] as string | undefined) ?? null;
+    if (isRedirect(answer) || (await this.#isLegacy(answer, asked))) {
+      answer.resume();
+      // What is to be sent again elsewhere did not run; another redirect may be a receipt.
+      const unrun = status !== 303 && status !== 302 && status !== 301 && status !== 300;
+      const what = isRedirect(answer) ? redirectMessage(answer) : LEGACY_MESSAGE;
+      return this.#fail(asked, unrun ? INVALID_REQUEST : -32_603, what);
+    }
     if (status >= 300) {
       const said = (await bodyOf(answer)).toString("utf8").slice(0, 500);
-      // A 4xx was refused before anything ran, and so was what is to be sent again elsewhere; another redirect may be a receipt.
-      const unrun = status === 307 || status === 308 || classify({ status }, 0).kind !== "doubt";
+      // A 4xx was refused before anything ran.
+      const unrun = classify({ status }, 0).kind !== "doubt";
       return this.#fail(asked, unrun ? INVALID_REQUEST : -32_603, `HTTP ${status}${said === "" ? "" : `: ${said}`}`);
     }
     if (isEventStream(answer)) return this.#stream(answer, asked);
     const text = (await bodyOf(answer)).toString("utf8").trim();
     if (text !== "") this.#came(text, asked);
+  }
+
+  /** A server that takes no POST at its URL may have an event stream there, of the older transport: said clearly. */
+  async #isLegacy({ statusCode = 502 }: IncomingMessage, asked: RpcMessage | null): Promise<boolean> {
+    if (asked?.method !== "initialize" || ![400, 404, 405].includes(statusCode)) return false;
+    try {
+      const stream = await this.#get(null);
+      if (isEventStream(stream)) for await (const event of eventsOf(stream)) return isLegacy(event);
+      stream.destroy();
+    } catch {
+      // The first answer says enough.
+    }
+    return false;
   }
 
   /** A stream that breaks off before the answer is resumed where the server allows it. */
@@ -162,7 +187,7 @@ class HttpServer {
     if (isAnswer && asked?.method === "initialize") {
       this.#version = (message.result?.protocolVersion as string | undefined) ?? null;
     }
-    this.#receive(text.includes("\n") ? JSON.stringify(JSON.parse(text)) : text);
+    this.#receive(text.replace(/[\r\n]+/g, " "));
     return isAnswer;
   }
 
@@ -197,7 +222,7 @@ class HttpServer {
 
   #fail(asked: RpcMessage | null, code: number, message: string): void {
     if (asked === null || !isRequest(asked)) return;
-    this.#receive(JSON.stringify({ jsonrpc: "2.0", id: asked.id, error: { code, message } }));
+    this.#receive(JSON.stringify({ jsonrpc: "2.0", id: asked.id, error: { code, message } }), true);
   }
 
   async close(): Promise<void> {

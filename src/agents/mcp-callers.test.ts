@@ -143,7 +143,7 @@ it("what a tool is said to be by one caller's list says nothing about another's"
   const readOnly = { name: "create", annotations: { readOnlyHint: true } };
   const server = await tracker((who) => (who === "bob" ? [readOnly] : [{ name: "create" }]));
   server.answering();
-  const { call } = await proxied(server.url, {});
+  const { call } = await proxied(server.url, { guard: "intent" });
   await call("bob", "create", "a look");
   await call("bob", "create", "a look");
   expect(await call("ada", "create", "Printer burns")).toMatch(/made 1/);
@@ -154,7 +154,7 @@ it("what a tool is said to be by one caller's list says nothing about another's"
 it("another query than the configured one may be another account: its calls are not repeats", async () => {
   const server = await tracker();
   server.answering();
-  const { call } = await proxied(server.url, {});
+  const { call } = await proxied(server.url, { guard: "intent" });
   for (const query of ["?account=1", "?account=2", "?account=2"]) await call("ada", "create", "Printer burns", query);
   expect(server.asked).toHaveLength(2);
 });

@@ -19,6 +19,7 @@ const MOST_CALLERS = 1_000;
 export class Callers {
   readonly #known = new Map<string, Caller>();
   readonly #most: number;
+  #epoch = 0;
 
   constructor(most = MOST_CALLERS) {
     this.#most = most;
@@ -38,8 +39,17 @@ export class Callers {
     return scope === null ? null : (this.#known.get(scope) ?? null);
   }
 
-  /** The server's tools have changed, for everybody. */
+  /** Counts the changes of the server's tools: a list that was asked for before the last one is out of date. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  /** The server's tools have changed, for everybody. What it declared of them before may be wrong by now. */
   forgetTools(): void {
-    for (const caller of this.#known.values()) caller.listed = false;
+    this.#epoch += 1;
+    for (const caller of this.#known.values()) {
+      caller.listed = false;
+      caller.tools.clear();
+    }
   }
 }

@@ -1,18 +1,21 @@
 /** The guards of one MCP server's tools, made as the calls come: what the proxy's transports share. */
 import { createHash, createHmac } from "node:crypto";
-import { isNevertwiceError } from "../core/errors.ts";
+import { isNevertwiceError, messageOf } from "../core/errors.ts";
 import { soundsLikeMoney } from "../core/money-name.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
+import { untilDelivered } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Store } from "../core/store.ts";
-import { type AttemptContext, currentAttempt } from "../engine/context.ts";
+import { currentAttempt } from "../engine/context.ts";
 import type { ProbeContext } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
 import { Callers } from "./mcp-callers.ts";
-import { DEFAULT_WINDOW, type ProxyConfig, type ProxyToolConfig } from "./mcp-config.ts";
+import { DEFAULT_WINDOW, limitOf, type ProxyConfig, type ProxyGuard, type ProxyToolConfig } from "./mcp-config.ts";
+import { Deliveries, type Delivery, NO_DELIVERY } from "./mcp-delivery.ts";
 import { passesByHint } from "./mcp-hints.ts";
 import { HttpFailure } from "./mcp-http-failure.ts";
 import {
+  CancelledUnsent,
   INVALID_PARAMS,
   isRefusedUnrun,
   type RpcError,
@@ -23,6 +26,8 @@ import {
 import { mcpCodec, mcpErrorMeaning, type ToolResult } from "./mcp-result.ts";
 import { spelledLike } from "./mcp-tool-name.ts";
 import { type CallTool, verifyCall } from "./mcp-verify.ts";
+import { OBSERVE_ONLY, saidObserving } from "./observe.ts";
+import { ONCE_MORE_TOOL, type OnceMoreAsking, type OnceMoreTool, onceMoreTool } from "./once-more-tool.ts";
 import { STATUS_TOOL, type StatusTool, statusTool } from "./status-tool.ts";
 import type { Guarding, ToolOptions } from "./tool-options.ts";
 
@@ -31,12 +36,16 @@ export interface ProxyCall {
   readonly message: ToolCall;
   /** Who calls, where the transport knows. */
   readonly principal?: string | undefined;
-  /** Sends the call on and gives the server's answer; throws an RpcFailure for an error answer. */
-  forward(message: ToolCall, key: string): Promise<ToolResult>;
+  /** The session or connection it came by, where there are several. */
+  readonly client?: string | undefined;
+  /** The client has taken it back. */
+  isCancelled?(): boolean;
+  /** Sends the call on and gives the server's answer; throws an RpcFailure for an error answer. `key`: of its record, if it has one. */
+  forward(message: ToolCall, key: string | null): Promise<ToolResult>;
 }
 
 export interface McpGuardOptions {
-  readonly nt: Guarding & { readonly store: Pick<Store, "read"> };
+  readonly nt: Guarding & OnceMoreAsking & { readonly store: Pick<Store, "read"> };
   readonly config: ProxyConfig;
   /** Its name in the ledger. */
   readonly server: string;
@@ -48,9 +57,13 @@ export interface McpGuardOptions {
   readonly note?: (text: string) => void;
 }
 
+/** What a client gets, and the way to say whether it has arrived. */
+export type Proxied = Answer<ToolResult> & { readonly delivery: Delivery };
+
 type Arguments = Readonly<Record<string, unknown>>;
 
 const MOST_UNLISTED = 1_000;
+const MOST_JOINS = 10;
 
 export class McpGuard {
   readonly #options: McpGuardOptions;
@@ -58,15 +71,22 @@ export class McpGuard {
   readonly #guards = new Map<string, GuardedTool<Arguments, ProxyCall, ToolResult>>();
   readonly #status;
   readonly #noted = new Set<string>();
+  readonly #deliveries = new Deliveries();
 
   constructor(options: McpGuardOptions) {
     this.#options = options;
     this.#status = statusTool(options.nt);
+    if (options.config.mode === "observe" && !saidObserving(options.nt)) options.note?.(OBSERVE_ONLY);
+  }
+
+  /** Hand it back to `learn` with a list that is asked for now. */
+  get epoch(): number {
+    return this.#callers.epoch;
   }
 
   /** From the server's own list, as it passes by; a page that is not its last leaves the rest to be asked for. */
-  learn(tools: unknown, isLast = true, principal = ""): void {
-    if (!Array.isArray(tools)) return;
+  learn(tools: unknown, isLast = true, principal = "", since = this.epoch): void {
+    if (!Array.isArray(tools) || since !== this.epoch) return;
     const caller = this.#callers.of(this.#scope(principal));
     for (const tool of tools as ToolInfo[]) if (typeof tool?.name === "string") caller.tools.set(tool.name, tool);
     if (!isLast) return;
@@ -91,8 +111,9 @@ export class McpGuard {
   /** A misspelled name leaves the tool it meant with the defaults. Not an error: a server may show each client other tools. */
   #noteUnknown(tools: ReadonlyMap<string, ToolInfo>): void {
     const { config, note } = this.#options;
-    const named = Object.entries(config.tools ?? {}).flatMap(([tool, { verify }]) => [tool, verify?.tool ?? tool]);
-    const missing = [...new Set(named)].filter((name) => !tools.has(name) && !this.#noted.has(name));
+    const configured = Object.entries(config.tools ?? {}).flatMap(([tool, { verify }]) => [tool, verify?.tool ?? tool]);
+    const known = new Set([...tools.keys(), ...this.#noted, ...(config.presetTools ?? [])]);
+    const missing = [...new Set([...configured, ...(config.only ?? [])])].filter((name) => !known.has(name));
     for (const name of missing) this.#noted.add(name);
     if (missing.length === 0) return;
     note?.(
@@ -107,11 +128,14 @@ export class McpGuard {
 
   /** Whether the server's list has to be asked for before a call of this tool can be judged. */
   needsList(tool: string, principal = ""): boolean {
+    if (this.#options.config.only !== undefined) return false;
     return this.#configOf(tool) === undefined && !this.#callers.of(this.#scope(principal)).listed;
   }
 
   /** null: the call goes through untouched. */
   guarded(tool: string, principal = ""): boolean {
+    const { only } = this.#options.config;
+    if (only !== undefined) return only.includes(tool);
     const own = this.#configOf(tool);
     if (own?.readOnly !== undefined) return !own.readOnly;
     const { tools } = this.#callers.of(this.#scope(principal));
@@ -119,7 +143,7 @@ export class McpGuard {
   }
 
   /** What cannot be guarded, whatever the tool does; null: nothing stands against it. */
-  refusal({ params: { name } }: ToolCall, inexact: string | null, principal = ""): RpcError | null {
+  refusal({ params: { name } }: ToolCall, principal = ""): RpcError | null {
     const { tools } = this.#callers.of(this.#scope(principal));
     const known = [...tools.keys(), ...Object.keys(this.#options.config.tools ?? {})];
     const meant = known.includes(name) ? null : spelledLike(name, known);
@@ -131,13 +155,10 @@ export class McpGuard {
     if (isNew && this.#guards.size >= known.length + MOST_UNLISTED) {
       return invalid("the server lists no such tool, and too many names that it does not list were called");
     }
-    if (inexact === null || !this.guarded(name, principal)) return null;
-    return invalid(
-      `the number ${inexact} cannot be told from its neighbours. Send it as a string, if the tool takes one`,
-    );
+    return null;
   }
 
-  async answer(call: ProxyCall, callTool: CallTool): Promise<Answer<ToolResult>> {
+  async answer(call: ProxyCall, callTool: CallTool): Promise<Proxied> {
     const { name, arguments: given } = call.message.params;
     const args = given ?? {};
     const own = this.#configOf(name);
@@ -153,7 +174,30 @@ export class McpGuard {
     // Called before the server was asked for its list, or not on it.
     if (!this.#guards.has(name)) this.#noteMoney([name], call.principal ?? "");
     this.#guards.set(name, guard);
-    return guard.answer(own?.keyArgument === undefined ? args : without(args, own.keyArgument), call);
+    const answer = await this.#answer(
+      guard,
+      own?.keyArgument === undefined ? args : without(args, own.keyArgument),
+      call,
+    );
+    const { receipt } = answer;
+    const delivery = receipt === undefined ? NO_DELIVERY : this.#deliveries.expect(receipt, call.client ?? "");
+    return { ...answer, delivery };
+  }
+
+  /** A call that joined one which was taken back before it was sent makes its own. */
+  async #answer(
+    guard: GuardedTool<Arguments, ProxyCall, ToolResult>,
+    args: Arguments,
+    call: ProxyCall,
+  ): Promise<Answer<ToolResult>> {
+    for (let joins = 0; ; joins += 1) {
+      try {
+        const answer = await guard.answer(args, call);
+        if (!isOfUnsent(answer) || call.isCancelled?.() === true || joins === MOST_JOINS) return answer;
+      } catch (error) {
+        if (!(error instanceof CancelledUnsent) || call.isCancelled?.() === true || joins === MOST_JOINS) throw error;
+      }
+    }
   }
 
   /** Whether a call goes on when its client has only stopped waiting. */
@@ -170,9 +214,15 @@ export class McpGuard {
       .catch(() => {});
   }
 
-  /** The answer of the added status tool; null: the call is not for it. */
+  /** The answer of an added tool; null: the call is not for one. */
   async status({ params }: ToolCall, principal = ""): Promise<ToolResult | null> {
-    if (this.#options.config.statusTool !== true || params.name !== STATUS_TOOL) return null;
+    const { config, nt } = this.#options;
+    if (config.onceMoreTool === true && params.name === ONCE_MORE_TOOL) {
+      // Of its own calls, as with the status tool.
+      const tool = onceMoreTool(nt, { scope: this.#scope(principal) });
+      return { content: [{ type: "text", text: await tool.execute(params.arguments ?? {}) }] };
+    }
+    if (config.statusTool !== true || params.name !== STATUS_TOOL) return null;
     return { content: [{ type: "text", text: await this.#statusOf(principal).execute(params.arguments ?? {}) }] };
   }
 
@@ -188,9 +238,17 @@ export class McpGuard {
 
   /** What the list of tools gets in addition. */
   get addedTools(): readonly object[] {
-    if (this.#options.config.statusTool !== true) return [];
-    const { name, description, parameters } = this.#status;
-    return [{ name, description, inputSchema: parameters, annotations: { readOnlyHint: true } }];
+    const { config, nt } = this.#options;
+    const listed = ({ name, description, parameters }: StatusTool | OnceMoreTool, readOnlyHint: boolean) => ({
+      name,
+      description,
+      inputSchema: parameters,
+      annotations: readOnlyHint ? { readOnlyHint } : { destructiveHint: false, idempotentHint: true },
+    });
+    return [
+      ...(config.statusTool === true ? [listed(this.#status, true)] : []),
+      ...(config.onceMoreTool === true ? [listed(onceMoreTool(nt), false)] : []),
+    ];
   }
 
   #configOf(tool: string): ProxyToolConfig | undefined {
@@ -210,11 +268,16 @@ export class McpGuard {
         action: `${server}/${tool}`,
         scope: (call) => this.#scope(call.principal),
         ...(config.statusTool === true && { statusTool: STATUS_TOOL }),
+        ...(config.onceMoreTool === true && { onceMoreTool: ONCE_MORE_TOOL }),
+        ...(config.mode !== undefined && { mode: config.mode }),
         classify: (error) => (wasNotRun(error) ? "refused" : undefined),
       },
       (args, call) => {
-        const { key } = currentAttempt() as AttemptContext;
-        return call.forward(withKey(call.message, args, own?.keyArgument, key), key);
+        const key = currentAttempt()?.key;
+        // A repeat that is only observed is no attempt of the ledger's: it goes as it came.
+        if (key === undefined) return call.forward(call.message, null);
+        const answered = call.forward(withKey(call.message, args, own?.keyArgument, key), key);
+        return modeOf(own, config) === "undelivered" ? answered.catch(errorAsAnswer) : answered;
       },
       mcpCodec,
     );
@@ -234,10 +297,23 @@ function moneyNote(tool: string, own: ProxyToolConfig | undefined, config: Proxy
     config.scope === undefined || config.scope === null ? "" : ` and scope ${JSON.stringify(config.scope)}`;
   const holds =
     own === undefined
-      ? `Without a config of its own, its calls are made once within ${String(config.window ?? DEFAULT_WINDOW)}, for one caller${inScope}`
+      ? `Without a config of its own, ${holdsUnnamed(config)}, for one caller${inScope}`
       : "Its config gives neither an effect nor a scope, so its calls are made once for one caller (another token is another caller), and not for ever";
   const example = `{ "scope": null, "tools": { ${JSON.stringify(tool)}: { "key": ["order"], "effect": "payment" } } }`;
   return `the name of the tool ${JSON.stringify(tool)} suggests that it moves money. ${holds}: after that, or in another session, the same call pays again. Say in --config what holds, such as ${example}; if it moves no money, give it another effect, or "readOnly": true where it only looks.`;
+}
+
+function holdsUnnamed(config: ProxyConfig): string {
+  const window = String(config.window ?? DEFAULT_WINDOW);
+  return modeOf(undefined, config) === "intent"
+    ? `its calls are made once within ${window}`
+    : `a repeat of a call is recognised until its answer has arrived, within ${window}`;
+}
+
+/** Another's attempt, as the ledger remembers it: it was taken back, and nothing stands against a new one. */
+function isOfUnsent(answer: Answer<ToolResult>): boolean {
+  if (answer.kind !== "refused" || answer.outcome?.status !== "failed") return false;
+  return messageOf(answer.outcome.error) === new CancelledUnsent().message;
 }
 
 function invalid(what: string): RpcError {
@@ -248,16 +324,38 @@ function wasNotRun(error: unknown): boolean {
   return isRefusedUnrun(error) || (error instanceof HttpFailure && error.isUnrunRedirect);
 }
 
-/** A configured tool is guarded as an action is; one without config only for a window, whatever the server answered. */
+function modeOf(own: ProxyToolConfig | undefined, config: ProxyConfig): ProxyGuard {
+  return own === undefined ? (config.guard ?? "undelivered") : (own.guard ?? "intent");
+}
+
+/** An error answer is an answer, which arrives like any other. What was not run leaves no record. */
+function errorAsAnswer(error: unknown): ToolResult {
+  if (!(error instanceof RpcFailure) || error.isLost || wasNotRun(error)) throw error;
+  return { isError: true, content: [{ type: "text", text: `MCP error ${error.code}: ${error.message}` }] };
+}
+
+/**
+ * A configured tool is guarded as an action is. Of one without config only identical calls are repeats, for a window at most,
+ * whatever the server answered; and so long a doubt about it is held.
+ */
 function toolOptions(
   own: ProxyToolConfig | undefined,
   config: ProxyConfig,
   askOf: (scope: string | null) => CallTool | null,
 ): ToolOptions<Arguments, ToolResult> {
-  if (own === undefined) {
-    return { keep: config.window ?? DEFAULT_WINDOW, retry: { attempts: 1 }, errors: mcpErrorMeaning("answer") };
-  }
-  const { verify, readOnly, keyArgument, onTimeout, errors, doubt, ...options } = own;
+  const keep = config.window ?? DEFAULT_WINDOW;
+  const passing = { keep, doubt: { holdFor: keep }, retry: { attempts: 1 }, errors: mcpErrorMeaning("answer") };
+  if (own === undefined) return modeOf(own, config) === "intent" ? passing : untilDelivered(passing);
+  if (own.guard !== "undelivered") return configured(own, askOf);
+  const said = configured(own, askOf);
+  return untilDelivered({ ...passing, ...said, ...(own.errors === undefined && { errors: passing.errors }) });
+}
+
+function configured(
+  own: ProxyToolConfig,
+  askOf: (scope: string | null) => CallTool | null,
+): ToolOptions<Arguments, ToolResult> {
+  const { guard, verify, readOnly, keyArgument, onTimeout, errors, doubt, limit, ...options } = own;
   const settled = typeof doubt === "object" ? doubt : {};
   const probe = (args: Arguments, { scope }: ProbeContext) => {
     const ask = askOf(scope);
@@ -265,7 +363,12 @@ function toolOptions(
     return ask === null ? "unknown" : verifyCall(verify as NonNullable<typeof verify>, args, ask);
   };
   const policy = verify === undefined ? doubt : { ...settled, probe, quietFor: verify.quietFor };
-  return { ...options, ...(policy !== undefined && { doubt: policy }), errors: mcpErrorMeaning(errors) };
+  return {
+    ...options,
+    ...(limit !== undefined && { limit: limitOf(limit) }),
+    ...(policy !== undefined && { doubt: policy }),
+    errors: mcpErrorMeaning(errors),
+  };
 }
 
 function withKey(message: ToolCall, args: Arguments, keyArgument: string | undefined, key: string): ToolCall {

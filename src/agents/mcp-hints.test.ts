@@ -1,5 +1,7 @@
 /** What passes by its own word, and what an error answer is repeated as: in the proxy, and in programs. */
+
 import { describe, expect, it, onTestFinished } from "vitest";
+import { FakeMcpServer } from "../../test/support/fake-mcp-server.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { claudeGuard } from "./claude-agent-sdk.ts";
@@ -55,16 +57,17 @@ describe("a tool that declares idempotentHint", () => {
       file.text = args.text;
       return text("written");
     };
-    const registered = new Map<string, Any>();
-    const server = { registerTool: (name: string, _config: object, callback: Any) => registered.set(name, callback) };
-    guardMcpServer(open(), server as Any, { otherTools: { keep: "1h" } });
-    (server.registerTool as Any)("write", { inputSchema: {}, annotations: IDEMPOTENT }, write);
+    const server = guardMcpServer(open(), new FakeMcpServer(), { scope: null, otherTools: { keep: "1h" } });
+    server.registerTool("write", { inputSchema: {}, annotations: IDEMPOTENT }, write);
     const claude = claudeGuard(open(), { scope: null }).tool({
       name: "write",
       annotations: IDEMPOTENT,
       handler: write,
     } as Any) as Any;
-    for (const call of [(given: object) => registered.get("write")(given, {}), (g: object) => claude.handler(g, {})]) {
+    for (const call of [
+      (given: object) => server.handler("write")(given, {}) as Any,
+      (g: object) => claude.handler(g, {}),
+    ]) {
       for (const one of ["1", "2", "1"]) expect(textOf(await call({ text: one }))).toBe("written");
       expect(file.text).toBe("1");
     }
@@ -74,8 +77,9 @@ describe("a tool that declares idempotentHint", () => {
     const callback = async () => text("x");
     const config = (annotations: object) => ({ inputSchema: {}, annotations });
     const guardOne = (annotations: object, options: object) =>
-      guardMcpTool(open(), "write", config(annotations), callback as Any, options as Any) !== (callback as Any);
-    expect([guardOne(IDEMPOTENT, {}), guardOne(IDEMPOTENT, { scope: null })]).toEqual([false, false]);
+      guardMcpTool(open(), "write", config(annotations), callback as Any, { scope: null, ...options } as Any) !==
+      (callback as Any);
+    expect(guardOne(IDEMPOTENT, {})).toBe(false);
     expect([guardOne(IDEMPOTENT, { key: ["path"] }), guardOne(IDEMPOTENT, { readOnly: false })]).toEqual([true, true]);
     expect(guardOne({ readOnlyHint: true }, { key: ["path"] })).toBe(false);
     const tool = { name: "write", annotations: IDEMPOTENT, handler: async () => text("x") };
@@ -120,18 +124,28 @@ describe("an error answer", () => {
     }
   });
 
-  it("of JSON-RPC is a doubt, and not done either", async () => {
+  it.each([
+    ["a doubt", { guard: "intent" }, /It may have happened all the same/],
+    ["an answer until it has arrived", {}, /^It may have happened: send was called .*MCP error -32603: internal error/],
+  ] as const)("of JSON-RPC is %s, and not done", async (_, config, again) => {
     const forward = async () => Promise.reject(new RpcFailure({ code: -32603, message: "internal error" }));
-    const { call } = proxied({}, forward);
+    const { call } = proxied(config, forward);
     const said = [await call().catch((error: Error) => text(error.message)), await call()].map(textOf);
-    expect(said[1]).toMatch(/It may have happened all the same/);
+    expect(said[1]).toMatch(again);
     expect(said.join()).not.toContain("Already done");
+  });
+
+  it("that was lost on the way is a doubt, whatever the guard", async () => {
+    const lost = new RpcFailure({ code: -32603, message: "the stream ended before the answer came" }, true);
+    const { call } = proxied({}, async () => Promise.reject(lost));
+    await call().catch(() => {});
+    expect(textOf(await call())).toMatch(/It may have happened all the same/);
   });
 
   it("of a program's own tools too: a returned error, and a ToolMessage of LangChain", async () => {
     const nt = open();
     const failed = { data: null, error: { message: "duplicate key", code: "23505" } };
-    const tool = guardTool(nt, { name: "insert", errors: "answer" }, async () => failed);
+    const tool = guardTool(nt, { name: "insert", scope: null, errors: "answer" }, async () => failed);
     await tool.answer({ id: 1 }, undefined);
     expect(await tool.answer({ id: 1 }, undefined)).toMatchObject({
       kind: "result",

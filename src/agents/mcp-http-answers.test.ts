@@ -107,7 +107,7 @@ describe("evidence", () => {
     expect(calls(came)).toBe(1);
   });
 
-  it("the answer of another request with the same id does not confirm a call", async () => {
+  it("another request with a call's id is refused while the call is under way: its answer could be taken for the call's", async () => {
     const held: ServerResponse[] = [];
     const { call, post, came } = await proxied((message, response) => {
       if (message.method === "tools/call") return held.push(response);
@@ -117,15 +117,39 @@ describe("evidence", () => {
     const session = { "mcp-session-id": "s" };
     const first = call(5, "ada", session);
     await expect.poll(() => calls(came)).toBe(1);
-    expect(await (await post({ id: 5, method: "ping" }, session)).text()).toContain('"result":{}');
+    const other = await post({ id: 5, method: "ping" }, session);
+    expect([other.status, await other.text()]).toEqual([400, expect.stringMatching(/Not run: .* the same id/)]);
+    expect(came).toHaveLength(1);
+    expect(await (await post({ id: 6, method: "ping" }, session)).text()).toContain('"result":{}');
     for (const response of held) asJson(response, sent(5));
     expect(await (await first).text()).toContain("sent mail_1");
     expect(await (await call(6)).text()).toMatch(/Already done at .*sent mail_1/);
+    expect(await (await post({ id: 5, method: "ping" }, session)).text()).toContain('"result":{}');
+  });
+
+  it("a call with the id of another request that is under way is not run, in that session alone", async () => {
+    const held: ServerResponse[] = [];
+    const { call, post, came } = await proxied((message, response) =>
+      message.method === "ping" ? held.push(response) : asJson(response, sent(message.id)),
+    );
+    const session = { "mcp-session-id": "s" };
+    const ping = post({ id: 5, method: "ping" }, session);
+    await expect.poll(() => held.length).toBe(1);
+    expect(await (await call(5, "ada", session)).text()).toMatch(/Not run: .* the same id/);
+    expect(calls(came)).toBe(0);
+    expect(await (await call(5, "ada", { "mcp-session-id": "s2" })).text()).toContain("sent mail_1");
+    for (const response of held) asJson(response, { jsonrpc: "2.0", id: 5, result: {} });
+    await ping;
+    expect(await (await call(5, "bob", session)).text()).toContain("sent mail_1");
   });
 
   it("two calls with one id in a session at the same time: the second is not run", async () => {
     const held: ServerResponse[] = [];
-    const { call, came } = await proxied((_, response) => held.push(response));
+    const { call, came } = await proxied((message, response) =>
+      message.method === "tools/list"
+        ? asJson(response, { jsonrpc: "2.0", id: message.id, result: { tools: [] } })
+        : held.push(response),
+    );
     const session = { "mcp-session-id": "s" };
     const first = call(5, "ada", session);
     await expect.poll(() => calls(came)).toBe(1);

@@ -4,8 +4,16 @@
  */
 import { randomUUID } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
+import { stringifyExact } from "../core/exact-json.ts";
 import { HttpFailure } from "./mcp-http-failure.ts";
-import { borrowedMeta, isResponse, parseMessage, RpcFailure, type RpcMessage, type ToolCall } from "./mcp-message.ts";
+import {
+  borrowedMeta,
+  isResponse,
+  METHOD_NOT_FOUND,
+  parseMessage,
+  RpcFailure,
+  type RpcMessage,
+} from "./mcp-message.ts";
 import type { ToolResult } from "./mcp-result.ts";
 import { bodyOf, eventsOf, isEventStream, send, type UpstreamRequest } from "./mcp-upstream.ts";
 
@@ -15,7 +23,7 @@ export class HttpAsk {
   readonly #request: Omit<UpstreamRequest, "body">;
   readonly #meta: object;
 
-  constructor({ body: _, ...request }: UpstreamRequest, call: ToolCall) {
+  constructor({ body: _, ...request }: UpstreamRequest, call: RpcMessage) {
     this.#request = request;
     this.#meta = borrowedMeta(call);
   }
@@ -25,11 +33,23 @@ export class HttpAsk {
     let cursor: unknown;
     for (let page = 0; page < MOST_PAGES; page += 1) {
       const result = await this.#ask("tools/list", cursor === undefined ? {} : { cursor });
-      tools.push(...((result.tools as unknown[] | undefined) ?? []));
+      if (!Array.isArray(result.tools)) throw new Error("the server answered tools/list without a list");
+      tools.push(...result.tools);
       cursor = result.nextCursor;
       if (cursor === undefined) break;
     }
     return tools;
+  }
+
+  /** Throws where the server does not accept the caller's credential; the tools it shows them, or null: it lists none. */
+  async accepted(): Promise<unknown[] | null> {
+    try {
+      return await this.listTools();
+    } catch (error) {
+      if (!(error instanceof RpcFailure) || error.code !== METHOD_NOT_FOUND) throw error;
+      await this.#ask("ping", {});
+      return null;
+    }
   }
 
   async callTool(name: string, args: Readonly<Record<string, unknown>>): Promise<ToolResult> {
@@ -40,7 +60,7 @@ export class HttpAsk {
     const id = `nevertwice:${randomUUID()}`;
     const asked = { jsonrpc: "2.0", id, method, params: { ...params, ...this.#meta } };
     const headers = { ...this.#request.headers, ...routing(this.#request.headers, method, params) };
-    const answer = await send({ ...this.#request, headers, body: Buffer.from(JSON.stringify(asked)) });
+    const answer = await send({ ...this.#request, headers, body: Buffer.from(stringifyExact(asked)) });
     if ((answer.statusCode ?? 502) >= 300) throw new HttpFailure(answer, await bodyOf(answer));
     if (!isEventStream(answer)) return resultOf(parseMessage((await bodyOf(answer)).toString("utf8")));
     for await (const event of eventsOf(answer)) {

@@ -2,12 +2,17 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { messageOf } from "../core/errors.ts";
+import { stringifyExact } from "../core/exact-json.ts";
 import { setTimeout } from "../engine/real-timers.ts";
+import { type Delivery, NO_DELIVERY } from "./mcp-delivery.ts";
 import type { ProxyCall } from "./mcp-guard.ts";
+import type { HttpDeliveries } from "./mcp-http-delivery.ts";
 import { HttpFailure } from "./mcp-http-failure.ts";
 import type { Account } from "./mcp-limits.ts";
 import {
   CancelledUnanswered,
+  CancelledUnsent,
+  changedText,
   INVALID_REQUEST,
   idText,
   inRevisionOf,
@@ -25,9 +30,8 @@ import { bodyOf, eventsOf, forwardable, isEventStream, send, type UpstreamReques
 export type PendingAnswers = Map<string, PendingAnswer>;
 
 export interface PendingAnswer {
-  readonly tool: string;
   /** The answer came on another stream; resolves when the ledger knows. */
-  answered(answer: RpcMessage): Promise<void>;
+  answered(answer: RpcMessage): Promise<Delivery>;
   /** The client has cancelled the call. */
   cancelled(): void;
 }
@@ -48,6 +52,7 @@ export interface HttpCallOptions {
   readonly response: ServerResponse;
   readonly principal: string;
   readonly pending: PendingAnswers;
+  readonly deliveries: HttpDeliveries;
   readonly graceMs: number;
   /** What the answer takes while it is held. */
   readonly account: Account;
@@ -67,9 +72,11 @@ interface Elsewhere {
 export class HttpCall implements ProxyCall {
   readonly message: ToolCall;
   readonly principal: string;
+  readonly client: string;
   readonly #options: HttpCallOptions;
-  readonly #settled: Promise<void>;
-  #settle = () => {};
+  readonly #key: string | null;
+  readonly #settled: Promise<Delivery>;
+  #settle = (_: Delivery) => {};
   /** The text that carried the answer: a body, or an event. */
   #came: string | null = null;
   #sends = 0;
@@ -83,6 +90,10 @@ export class HttpCall implements ProxyCall {
     this.#options = options;
     this.message = options.message;
     this.principal = options.principal;
+    const { request, response, deliveries, message } = options;
+    this.client = clientOf(request.headers, response);
+    this.#key = pendingKey(options.principal, request.headers, message.id);
+    deliveries.asks(this.#key, message.params.name);
     this.#settled = new Promise((settled) => {
       this.#settle = settled;
     });
@@ -92,12 +103,17 @@ export class HttpCall implements ProxyCall {
     this.#givenUp.catch(() => {});
   }
 
-  async forward(message: ToolCall, key: string): Promise<ToolResult> {
+  isCancelled(): boolean {
+    return this.#options.deliveries.isCancelled(this.#key);
+  }
+
+  async forward(message: ToolCall, key: string | null): Promise<ToolResult> {
+    if (this.#sends === 0 && this.#options.deliveries.isStopped(this.#key)) throw new CancelledUnsent();
     const work = this.#send(message);
     try {
       return await Promise.race([work, this.#givenUp]);
     } catch (error) {
-      if (error instanceof CancelledUnanswered) {
+      if (error instanceof CancelledUnanswered && key !== null) {
         const late = work.then((result) => this.#options.late(key, result));
         this.#options.lasts(late.catch(() => {}));
       }
@@ -117,7 +133,8 @@ export class HttpCall implements ProxyCall {
     this.#came = null;
     // A second attempt of one call may not use its id again.
     const own = this.#sends > 1 ? { ...message, id: `nevertwice:${randomUUID()}` } : message;
-    const body = own === this.message ? request.body : Buffer.from(JSON.stringify(own));
+    const text = own === this.message ? null : changedText(String(request.body), this.message, own);
+    const body = text === null ? request.body : Buffer.from(text);
     const elsewhere = this.#elsewhere(own.id);
     try {
       const answer = await send({ ...request, body }, this.#over.signal);
@@ -179,7 +196,6 @@ export class HttpCall implements ProxyCall {
     const cancel = () => pending.delete(key);
     const answer = new Promise<RpcMessage>((resolve) => {
       pending.set(key, {
-        tool: this.message.params.name,
         answered: (message) => {
           cancel();
           resolve(message);
@@ -200,45 +216,57 @@ export class HttpCall implements ProxyCall {
   }
 
   /** The server's own bytes, where this very call got them. */
-  answerAsItCame(): boolean {
-    this.#settle();
+  answerAsItCame(delivery = NO_DELIVERY): boolean {
     const { response } = this.#options;
     if (this.#came === null) return false;
+    this.#settle(delivery);
     if (!response.headersSent && this.#head !== null) response.writeHead(this.#head.status, this.#head.headers);
-    this.#close(this.#came);
+    // Otherwise it came on another stream, and goes to the client there.
+    if (!response.writableEnded) this.#close(this.#came, delivery);
     return true;
   }
 
-  answer(result: ToolResult): void {
-    this.#end({ jsonrpc: "2.0", id: this.message.id, result: inRevisionOf(this.message, result) });
+  answer(result: ToolResult, delivery = NO_DELIVERY): void {
+    this.#end({ jsonrpc: "2.0", id: this.message.id, result: inRevisionOf(this.message, result) }, delivery);
+  }
+
+  /** However it ended. */
+  over(): void {
+    this.#options.deliveries.left(this.#key);
   }
 
   fail(error: unknown): void {
     const { code } = error as { code?: unknown };
     const shown = { code: typeof code === "number" ? code : -32_000, message: messageOf(error) };
-    this.#end({ jsonrpc: "2.0", id: this.message.id, error: shown });
+    this.#end({ jsonrpc: "2.0", id: this.message.id, error: shown }, NO_DELIVERY);
   }
 
-  #end(message: object): void {
-    this.#settle();
+  #end(message: object, delivery: Delivery): void {
+    this.#settle(delivery);
     const { response } = this.#options;
-    if (response.writableEnded) return;
+    if (response.writableEnded) return void delivery.lost();
     // Whoever cancelled waits for no answer.
-    if (this.#cancelled && response.headersSent) return void response.end();
-    const text = JSON.stringify(message);
-    if (response.headersSent) return void this.#close(`event: message\ndata: ${text}\n\n`);
+    if (this.#cancelled && response.headersSent) return void this.#close("", delivery);
+    const text = stringifyExact(message);
+    if (response.headersSent) return void this.#close(`event: message\ndata: ${text}\n\n`, delivery);
     response.writeHead(200, { "content-type": "application/json" });
-    this.#close(text);
+    this.#close(text, delivery);
   }
 
-  #close(text: string): void {
-    const { response, readerMs } = this.#options;
+  #close(text: string, delivery: Delivery): void {
+    const { response, readerMs, deliveries } = this.#options;
+    deliveries.answers(this.#key, response, delivery);
     response.setTimeout(readerMs, () => response.destroy());
     response.end(text);
   }
 }
 
-const ID_IN_USE = {
+/** A session, or the connection where there is none. */
+function clientOf(headers: IncomingHttpHeaders, { socket }: ServerResponse): string {
+  return String(headers["mcp-session-id"] ?? `${socket?.remoteAddress} ${socket?.remotePort}`);
+}
+
+export const ID_IN_USE = {
   code: INVALID_REQUEST,
   message: "Not run: a call with the same id is under way in this session. Give each request an id of its own.",
 };

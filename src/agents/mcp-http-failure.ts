@@ -32,6 +32,12 @@ export class HttpFailure extends Error {
   }
 }
 
+/** The first event of the older HTTP+SSE transport: where messages are to be sent, past the guard. */
+export const isLegacy = ({ type }: { readonly type: string }) => type === "endpoint";
+
+export const LEGACY_MESSAGE =
+  "the MCP server speaks the older HTTP+SSE transport, whose messages go to another address: they would not be guarded, so it is refused. Put the server's address for streamable HTTP into --url; it often ends in /mcp instead of /sse";
+
 export function redirectMessage({ statusCode, headers }: IncomingMessage): string {
   const to = headers.location !== undefined && URL.canParse(headers.location) ? new URL(headers.location) : null;
   const where = to === null ? "" : ` to ${to.origin}${to.pathname}`;

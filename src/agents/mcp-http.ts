@@ -7,26 +7,34 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { pipeline } from "node:stream/promises";
 import { messageOf } from "../core/errors.ts";
-import { DEFAULT_PRINCIPAL, type ProxyConfig } from "./mcp-config.ts";
+import { stringifyExact, withItems } from "../core/exact-json.ts";
+import { Beliefs } from "./mcp-beliefs.ts";
+import type { ProxyConfig } from "./mcp-config.ts";
+import type { Delivery } from "./mcp-delivery.ts";
 import { type Admitted, Door } from "./mcp-door.ts";
 import { type McpGuard, refusalOfError } from "./mcp-guard.ts";
 import { HttpAsk } from "./mcp-http-ask.ts";
 import { HttpCall, type PendingAnswers, pendingKey } from "./mcp-http-call.ts";
-import { HttpFailure, redirectMessage } from "./mcp-http-failure.ts";
+import { HttpDeliveries } from "./mcp-http-delivery.ts";
+import { HttpFailure, isLegacy, LEGACY_MESSAGE, redirectMessage } from "./mcp-http-failure.ts";
 import { headersDisagree, oauthProblem } from "./mcp-http-message.ts";
-import { type Incoming, incomingBytes, type Refusals, refusalsOf } from "./mcp-incoming.ts";
+import { answerRefused, oneLine, refuse, refuseBody, refuseId, sessionOf } from "./mcp-http-refusal.ts";
+import { type Incoming, incomingBytes } from "./mcp-incoming.ts";
 import { type Account, BodyRefused, ByteBudget, DEFAULT_HTTP_LIMITS, type HttpLimits, readBody } from "./mcp-limits.ts";
 import {
   CANCEL_GRACE_MS,
   cancelledId,
   INVALID_REQUEST,
   idText,
+  isRequest,
   isResponse,
   onlyGaveUp,
   parseMessage,
   type RequestId,
+  RpcFailure,
   type RpcMessage,
 } from "./mcp-message.ts";
+import { headerNames, type Who, whoCalls } from "./mcp-principal.ts";
 import { mcpResult } from "./mcp-result.ts";
 import {
   bodyOf,
@@ -52,6 +60,8 @@ export interface HttpProxyOptions {
   readonly limits?: Partial<HttpLimits>;
   /** How long the answer of a cancelled call is waited for. */
   readonly graceMs?: number;
+  /** For the person who started it. */
+  readonly note?: (text: string) => void;
 }
 
 export interface HttpProxy {
@@ -65,6 +75,7 @@ export interface HttpProxy {
 
 const MOST_CONNECTIONS = 4_096;
 const HEAD_MS = 15_000;
+const MOST_OPEN = 10_000;
 
 export async function httpProxy(options: HttpProxyOptions): Promise<HttpProxy> {
   const front = new Front(options);
@@ -100,9 +111,13 @@ interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly admitted: Admitted;
-  readonly principal: string;
+  readonly who: Who;
   readonly account: Account;
   readonly upstream: UpstreamRequest;
+  /** Of the tools that were known when it came. */
+  readonly since: number;
+  /** Under which it is in `#open`. */
+  readonly key?: string;
   /** Goes on after the client has its answer: a call that was cancelled may still be answered. */
   readonly lasting: Promise<unknown>[];
 }
@@ -116,6 +131,11 @@ class Front {
   readonly #calls = new Set<Promise<void>>();
   /** Calls whose answer may come on another stream: a client that lost the first one resumes with GET. */
   readonly #pending: PendingAnswers = new Map();
+  readonly #deliveries = new HttpDeliveries();
+  readonly #beliefs = new Beliefs();
+  /** Requests other than calls that are under way, as in `#pending`. */
+  readonly #open = new Set<string>();
+  #isLegacy = false;
 
   constructor(options: HttpProxyOptions) {
     this.#options = options;
@@ -124,15 +144,12 @@ class Front {
     this.#answers = new ByteBudget(this.limits.answerBytes);
     const { url, host, allowHosts = [], allowOrigins = [] } = options;
     const { bodyBytes } = this.limits;
-    this.#door = new Door({ url, host, allowHosts, allowOrigins, principal: this.#principalNames, bodyBytes });
+    const principal = headerNames(options.config.principal ?? []);
+    this.#door = new Door({ url, host, allowHosts, allowOrigins, principal, bodyBytes });
   }
 
   get held(): number {
     return this.#requests.used + this.#answers.used;
-  }
-
-  get #principalNames(): readonly string[] {
-    return this.#options.config.principal ?? DEFAULT_PRINCIPAL;
   }
 
   async idle(): Promise<void> {
@@ -143,6 +160,7 @@ class Front {
     // A client that goes away in the middle is its own affair.
     response.on("error", () => {});
     request.on("error", () => {});
+    this.#deliveries.came(request.socket);
     const [asked, held] = [this.#requests.account(), this.#answers.account()];
     const lasting: Promise<unknown>[] = [];
     try {
@@ -156,8 +174,11 @@ class Front {
       const body = method === "POST" ? await this.#body(request, asked) : null;
       const { url } = this.#options;
       const upstream = { url, path: admitted.path, method, headers, body };
-      const principal = this.#principal(request, admitted);
-      await this.#exchange({ request, response, admitted, principal, account: held, upstream, lasting });
+      // Another query than the configured one may be another account.
+      const query = admitted.search === url.search ? "" : admitted.search;
+      const who = whoCalls(headers, query, this.#options.config.principal);
+      const since = this.#options.guard.epoch;
+      await this.#exchange({ request, response, admitted, who, account: held, upstream, since, lasting });
     } catch (error) {
       if (error instanceof BodyRefused) return refuseBody(response, error);
       refuse(response, 502, `the MCP server behind the proxy could not be reached: ${messageOf(error)}`);
@@ -177,6 +198,8 @@ class Front {
 
   async #exchange(exchange: Exchange): Promise<void> {
     const { admitted, request, response, upstream } = exchange;
+    if (upstream.body === null && admitted.route === "mcp" && this.#isLegacy)
+      return refuse(response, 502, LEGACY_MESSAGE);
     if (upstream.body === null) return this.#pass(exchange, null);
     if (admitted.route !== "mcp") {
       const wrong = oauthProblem(upstream.body, request.headers["content-type"] ?? "");
@@ -187,7 +210,7 @@ class Front {
     if (incoming.kind === "batch") return this.#pass(exchange, null);
     const { message } = incoming;
     if (incoming.kind === "message") {
-      if (this.#cancelled(message, exchange) === "passes") return this.#pass(exchange, message);
+      if ((await this.#cancelled(message, exchange)) === "passes") return this.#passOne(exchange, message);
       return void response.writeHead(202).end();
     }
     const work = this.#call(incoming, exchange).finally(() => this.#calls.delete(work));
@@ -207,26 +230,64 @@ class Front {
   }
 
   /** A cancellation is passed on like any message; the call it is about hears of it. */
-  #cancelled(message: RpcMessage, { request, principal }: Exchange): "kept back" | "passes" {
+  async #cancelled(message: RpcMessage, exchange: Exchange): Promise<"kept back" | "passes"> {
     if (cancelledId(message) === undefined) return "passes";
-    const key = pendingKey(principal, request.headers, message.params?.requestId as RequestId | undefined);
-    const call = key === null ? undefined : this.#pending.get(key);
-    if (call === undefined) return "passes";
-    if (onlyGaveUp(message) && this.#options.guard.finishes(call.tool)) return "kept back";
-    call.cancelled();
+    const principal = await this.#believe(exchange, message).catch(() => null);
+    // The server itself refuses a cancellation with a credential that it does not accept.
+    if (principal === null) return "passes";
+    const key = pendingKey(principal, exchange.request.headers, message.params?.requestId as RequestId | undefined);
+    const tool = key === null ? undefined : this.#deliveries.cancelled(key);
+    if (key === null || tool === undefined) return "passes";
+    if (onlyGaveUp(message) && this.#options.guard.finishes(tool)) return "kept back";
+    this.#deliveries.stopped(key);
+    this.#pending.get(key)?.cancelled();
     return "passes";
   }
 
-  async #call({ message, inexact }: Extract<Incoming, { kind: "call" }>, exchange: Exchange): Promise<void> {
+  /** Who calls, once the server has accepted the credential; throws its own answer where it does not. */
+  async #believe({ who, upstream }: Exchange, message: RpcMessage): Promise<string> {
+    const session = sessionOf(upstream.headers);
+    if (this.#beliefs.isAccepted(who, session)) return this.#beliefs.principalOf(who, session);
+    const since = this.#options.guard.epoch;
+    const tools = await new HttpAsk(upstream, message).accepted();
+    this.#beliefs.accept(who, session);
+    const principal = this.#beliefs.principalOf(who, session);
+    if (tools !== null) this.#options.guard.learn(tools, true, principal, since);
+    return principal;
+  }
+
+  async #call(incoming: Extract<Incoming, { kind: "call" }>, exchange: Exchange): Promise<void> {
+    try {
+      await this.#callAs(await this.#believe(exchange, incoming.message), incoming, exchange);
+    } catch (error) {
+      const { response } = exchange;
+      if (error instanceof HttpFailure && error.redirect !== null) return refuse(response, 502, error.redirect);
+      // The server's own answer says best why (a 401 makes clients ask for a token, a 404 begin a new session).
+      if (error instanceof HttpFailure) return error.passOn(response);
+      if (!(error instanceof RpcFailure)) throw error;
+      const { code, message, data } = error;
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(stringifyExact({ jsonrpc: "2.0", id: incoming.message.id, error: { code, message, data } }));
+    }
+  }
+
+  async #callAs(
+    principal: string,
+    { message }: Extract<Incoming, { kind: "call" }>,
+    exchange: Exchange,
+  ): Promise<void> {
     const { guard, graceMs = CANCEL_GRACE_MS } = this.#options;
-    const { response, principal, account, upstream } = exchange;
+    const { response, account, upstream } = exchange;
     const { name } = message.params;
+    const key = pendingKey(principal, upstream.headers, message.id);
+    if (key !== null && this.#open.has(key)) return refuseId(response, message);
     const call = new HttpCall({
       message,
       response,
       request: upstream,
       principal,
       pending: this.#pending,
+      deliveries: this.#deliveries,
       graceMs,
       account,
       readerMs: this.limits.readerMs,
@@ -237,28 +298,38 @@ class Front {
     try {
       const status = await guard.status(message, principal);
       if (status !== null) return call.answer(status);
-      if (guard.needsList(name, principal)) guard.learn(await ask.listTools(), true, principal);
-      const error = guard.refusal(message, inexact, principal);
+      const since = guard.epoch;
+      if (guard.needsList(name, principal)) guard.learn(await ask.listTools(), true, principal, since);
+      const error = guard.refusal(message, principal);
       if (error !== null) return answerRefused(response, { ids: [message.id], isBatch: false, error });
       if (!guard.guarded(name, principal)) return await this.#pass(exchange, message);
       const answer = await guard.answer(call, (tool, args) => ask.callTool(tool, args));
-      if (answer.kind === "result" && answer.note === null && call.answerAsItCame()) return;
-      call.answer(mcpResult(answer));
+      const { delivery } = answer;
+      if (answer.kind === "result" && answer.note === null && call.answerAsItCame(delivery)) return;
+      call.answer(mcpResult(answer), delivery);
     } catch (error) {
       const refusal = refusalOfError(error);
       if (refusal !== null) return call.answer(refusal);
-      if (error instanceof HttpFailure && error.redirect !== null) return refuse(response, 502, error.redirect);
-      // Refused by the server before anything ran: its own answer says so best (a 404 makes clients begin a new session).
-      if (error instanceof HttpFailure) return error.passOn(response);
+      if (error instanceof HttpFailure) throw error;
       if (!call.answerAsItCame()) call.fail(error);
+    } finally {
+      call.over();
     }
   }
 
-  /** Who calls, by the headers that say so. Another query than the configured one may be another account. */
-  #principal({ headers }: IncomingMessage, { search }: Admitted): string {
-    const said: unknown[][] = this.#principalNames.map((name) => [name, headers[name.toLowerCase()] ?? null]);
-    if (search !== this.#options.url.search) said.push(["?", search]);
-    return said.every(([, value]) => value === null) ? "" : JSON.stringify(said);
+  /** A request under an id of its own: on a resumed stream its answer could be taken for a call's. */
+  async #passOne(exchange: Exchange, message: RpcMessage): Promise<void> {
+    const { response, upstream } = exchange;
+    const key = isRequest(message) ? pendingKey(this.#principalOf(exchange), upstream.headers, message.id) : null;
+    if (key === null) return this.#pass(exchange, message);
+    if (this.#pending.has(key)) return refuseId(response, message);
+    this.#open.add(key);
+    if (this.#open.size > MOST_OPEN) this.#open.delete(this.#open.values().next().value as string);
+    await this.#pass({ ...exchange, key }, message);
+  }
+
+  #free({ key }: Exchange): void {
+    if (key !== undefined) this.#open.delete(key);
   }
 
   /** As it came, both ways; answers of held calls that arrive on a stream are settled first. */
@@ -269,9 +340,11 @@ class Front {
     const answer = await send(upstream, gone.signal);
     if (isRedirect(answer) && (admitted.route === "mcp" || upstream.method === "POST")) {
       answer.resume();
+      this.#free(exchange);
       return refuse(response, 502, redirectMessage(answer));
     }
-    const list = asked?.method === "tools/list" && !isEventStream(answer);
+    this.#learnSession(answer, exchange, asked);
+    const list = asked?.method === "tools/list" && !isEventStream(answer) && (answer.statusCode ?? 502) < 300;
     try {
       const body = list ? await bodyOf(answer, exchange.account) : null;
       response.writeHead(answer.statusCode ?? 502, forwardable(answer.headers));
@@ -285,63 +358,76 @@ class Front {
     } catch {
       answer.destroy();
       response.destroy();
+    } finally {
+      // A stream that broke off before its answer may be resumed: until then the id is taken.
+      if (!isEventStream(answer)) this.#free(exchange);
     }
   }
 
-  async #passEvents(answer: IncomingMessage, exchange: Exchange, asked: RpcMessage | null): Promise<void> {
-    const { request, response, principal, account } = exchange;
+  /** Whose a session is: of whoever it was begun for. */
+  #learnSession(
+    { statusCode = 502, headers }: IncomingMessage,
+    { who, upstream }: Exchange,
+    asked: RpcMessage | null,
+  ): void {
+    if (statusCode >= 300) return;
+    const [given, had] = [sessionOf(headers), sessionOf(upstream.headers)];
+    if (asked?.method === "initialize" && given !== undefined) this.#beliefs.began(given, who);
+    if (upstream.method === "DELETE" && had !== undefined) this.#beliefs.ended(had);
+  }
+
+  #principalOf({ who, upstream }: Exchange): string {
+    return this.#beliefs.principalOf(who, sessionOf(upstream.headers));
+  }
+
+  async #passEvents(answer: IncomingMessage, exchange: Exchange, asked: RpcMessage | null) {
+    const { request, response, account } = exchange;
     const own = asked === null ? null : idText(asked.id);
     for await (const event of eventsOf(answer, account)) {
+      if (isLegacy(event)) this.#refuseLegacy();
       const message = parseMessage(event.data);
       if (message?.method === "notifications/tools/list_changed") this.#options.guard.forget();
       const isAnswer = message !== null && isResponse(message);
       // The answer to this very request, whatever call has the same id.
       const isOwn = isAnswer && idText(message.id) === own;
-      const key = isAnswer && !isOwn ? pendingKey(principal, request.headers, message.id) : null;
-      if (key !== null) await this.#pending.get(key)?.answered(message as RpcMessage);
+      if (isOwn) this.#free(exchange);
+      const key = isAnswer && !isOwn ? pendingKey(this.#principalOf(exchange), request.headers, message.id) : null;
+      const delivery = key === null ? undefined : await this.#answered(key, message as RpcMessage);
       const isList = isOwn && asked?.method === "tools/list";
-      const added = isList ? this.#listWithAdded(message.result, principal) : null;
-      const changed = `event: message\ndata: ${JSON.stringify({ ...message, result: added })}\n\n`;
-      await writeTo(response, added === null ? event.raw : changed);
+      const added = isList ? this.#listWithAdded(message, event.data, exchange) : null;
+      await writeTo(response, added === null ? event.raw : `event: message\ndata: ${oneLine(added)}\n\n`);
+      if (delivery !== undefined) this.#deliveries.streamed(key as string, response, delivery);
     }
     response.end();
   }
 
-  #withAddedTools(answered: Buffer, { principal }: Exchange): Buffer | string {
-    const message = parseMessage(answered.toString("utf8"));
-    const added = this.#listWithAdded(message?.result, principal);
-    return added === null ? answered : JSON.stringify({ ...message, result: added });
+  /** An answer on a stream that is not its call's own: of a call that waits for it, or one that was sent before. */
+  #answered(key: string, message: RpcMessage): Promise<Delivery> | Delivery | undefined {
+    return this.#pending.get(key)?.answered(message) ?? this.#deliveries.again(key);
+  }
+
+  /** Throws, so that the stream is cut before its client learns the address. */
+  #refuseLegacy(): never {
+    if (!this.#isLegacy) this.#options.note?.(LEGACY_MESSAGE);
+    this.#isLegacy = true;
+    throw new Error(LEGACY_MESSAGE);
+  }
+
+  #withAddedTools(answered: Buffer, exchange: Exchange): Buffer | string {
+    const text = answered.toString("utf8");
+    return this.#listWithAdded(parseMessage(text), text, exchange) ?? answered;
   }
 
   /** The last page of the server's tools with the proxy's own; null: not a list, or nothing to add. */
-  #listWithAdded(result: Readonly<Record<string, unknown>> | undefined, principal: string): object | null {
+  #listWithAdded(message: RpcMessage | null, text: string, exchange: Exchange): string | null {
     const { addedTools } = this.#options.guard;
+    const result = message?.result;
     if (!Array.isArray(result?.tools)) return null;
-    this.#options.guard.learn(result.tools, result.nextCursor === undefined, principal);
+    // A list is what the server shows to those it accepts.
+    this.#beliefs.accept(exchange.who, sessionOf(exchange.upstream.headers));
+    const [isLast, since] = [result.nextCursor === undefined, exchange.since];
+    this.#options.guard.learn(result.tools, isLast, this.#principalOf(exchange), since);
     if (addedTools.length === 0 || result.nextCursor !== undefined) return null;
-    return { ...result, tools: [...result.tools, ...addedTools] };
+    return withItems(text, ["result", "tools"], addedTools);
   }
-}
-
-function refuse(
-  response: ServerResponse,
-  status: number,
-  message: string,
-  headers: Readonly<Record<string, string>> = {},
-): void {
-  if (response.headersSent) return void response.destroy();
-  const error = { jsonrpc: "2.0", id: null, error: { code: -32_000, message } };
-  // What is left of a body that was not read is not waited for.
-  const head = { "content-type": "application/json", connection: "close", ...headers };
-  response.writeHead(status, head).end(JSON.stringify(error));
-}
-
-function refuseBody(response: ServerResponse, { status, message }: BodyRefused): void {
-  refuse(response, status, message, status === 503 ? { "retry-after": "1" } : {});
-}
-
-function answerRefused(response: ServerResponse, refusals: Refusals): void {
-  const answers = refusalsOf(refusals);
-  const body = JSON.stringify(refusals.isBatch ? answers : answers[0]);
-  response.writeHead(400, { "content-type": "application/json" }).end(body);
 }

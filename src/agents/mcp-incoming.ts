@@ -4,6 +4,7 @@
  * case, the first of two equal names, a call without an id), so "not a call by our reading" is not enough to let it pass.
  */
 
+import { parseExact } from "../core/exact-json.ts";
 import { type JsonReading, readJson, readJsonBytes } from "../core/strict-json.ts";
 import {
   INVALID_PARAMS,
@@ -19,12 +20,7 @@ import {
 import { isName } from "./mcp-tool-name.ts";
 
 export type Incoming =
-  | {
-      readonly kind: "call";
-      readonly message: ToolCall;
-      /** A number in it that JavaScript cannot hold exactly. */
-      readonly inexact: string | null;
-    }
+  | { readonly kind: "call"; readonly message: ToolCall }
   | { readonly kind: "message"; readonly message: RpcMessage }
   /** None of them calls a tool. */
   | { readonly kind: "batch"; readonly messages: readonly RpcMessage[] }
@@ -37,8 +33,8 @@ export interface Refusals {
   readonly error: RpcError;
 }
 
-export const incomingText = (text: string): Incoming => incoming(readJson(text));
-export const incomingBytes = (bytes: Uint8Array): Incoming => incoming(readJsonBytes(bytes));
+export const incomingText = (text: string): Incoming => incoming(readJson(text, parseExact));
+export const incomingBytes = (bytes: Uint8Array): Incoming => incoming(readJsonBytes(bytes, parseExact));
 
 /** As JSON-RPC answers. */
 export function refusalsOf({ ids, error }: Refusals): readonly object[] {
@@ -47,13 +43,13 @@ export function refusalsOf({ ids, error }: Refusals): readonly object[] {
 
 function incoming(reading: JsonReading): Incoming {
   if (!reading.ok) return refused(null, PARSE_ERROR, `Not run: the message cannot be read: ${reading.problem}.`);
-  const { value, inexact } = reading;
+  const { value } = reading;
   if (Array.isArray(value)) return batch(value);
   const problem = messageProblem(value);
   const id = idOf(value);
   if (problem !== null) return refused(id, problem.code, `Not run: ${problem.what}.`);
   const message = value as RpcMessage;
-  return isToolCall(message) ? { kind: "call", message, inexact } : { kind: "message", message };
+  return isToolCall(message) ? { kind: "call", message } : { kind: "message", message };
 }
 
 function refused(id: RequestId | null, code: number, message: string): Incoming {

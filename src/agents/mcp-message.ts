@@ -1,4 +1,5 @@
 /** JSON-RPC as MCP speaks it: just enough to find the calls of tools; all else is passed on unread. */
+import { parseExact, withMember } from "../core/exact-json.ts";
 import type { ToolHints } from "./mcp-hints.ts";
 
 export type RequestId = string | number;
@@ -35,10 +36,10 @@ export interface ToolInfo {
   readonly inputSchema?: unknown;
 }
 
-/** null: not JSON, or not an object. */
+/** null: not JSON, or not an object. Its numbers keep their digits: what is made of it is written with stringifyExact. */
 export function parseMessage(text: string): RpcMessage | null {
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseExact(text);
     return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as RpcMessage) : null;
   } catch {
     return null;
@@ -60,6 +61,16 @@ export function isResponse(message: RpcMessage): boolean {
 /** 1 and "1" are two ids. */
 export function idText(id: RequestId | null | undefined): string {
   return JSON.stringify(id ?? null);
+}
+
+/** The text of a call with what was changed in it (its id, arguments), and every other byte as it came. */
+export function changedText(text: string, before: ToolCall, now: ToolCall): string {
+  const named = now.id === before.id ? text : withMember(text, [], "id", now.id);
+  const [had, has] = [before.params.arguments, now.params.arguments];
+  if (has === had || has === undefined) return named;
+  if (had === undefined || had === null) return withMember(named, ["params"], "arguments", has);
+  const changed = Object.keys(has).filter((name) => has[name] !== had[name]);
+  return changed.reduce((made, name) => withMember(made, ["params", "arguments"], name, has[name]), named);
 }
 
 /** The request a `notifications/cancelled` is about; undefined: it is another message. */
@@ -94,15 +105,25 @@ export class RpcFailure extends Error {
   override readonly name = "RpcFailure";
   readonly code: number;
   readonly data: unknown;
+  /** No answer of the server's: said in the place of one that was lost. */
+  readonly isLost: boolean;
 
-  constructor(error: RpcError) {
+  constructor(error: RpcError, isLost = false) {
     super(error.message);
+    this.isLost = isLost;
     this.code = error.code;
     this.data = error.data;
   }
 }
 
-const METHOD_NOT_FOUND = -32_601;
+/** The client took its request back before it was sent on: nothing was run. */
+export class CancelledUnsent extends RpcFailure {
+  constructor() {
+    super({ code: INVALID_REQUEST, message: "cancelled before it was sent" });
+  }
+}
+
+export const METHOD_NOT_FOUND = -32_601;
 export const INVALID_PARAMS = -32_602;
 export const INVALID_REQUEST = -32_600;
 export const PARSE_ERROR = -32_700;

@@ -27,7 +27,12 @@ describe("server-sent events", () => {
     const reader = new SseReader();
     expect(reader.push("event: message\nda")).toEqual([]);
     const [first, second] = reader.push('ta: {"a":\ndata: 1}\n\nid: 7\ndata: x\r\n\r\n: ping');
-    expect(first).toEqual({ raw: 'event: message\ndata: {"a":\ndata: 1}\n\n', data: '{"a":\n1}', resumable: false });
+    expect(first).toEqual({
+      raw: 'event: message\ndata: {"a":\ndata: 1}\n\n',
+      data: '{"a":\n1}',
+      type: "message",
+      resumable: false,
+    });
     expect(second).toMatchObject({ data: "x", resumable: true });
     expect(reader.rest).toBe(": ping");
   });
@@ -97,7 +102,7 @@ describe("the proxy's config", () => {
 
   it("says what is wrong, and where", () => {
     expect(read([])).toThrow(/tools\.json must be an object, such as/);
-    expect(read({ tool: {} })).toThrow(/tools\.json: there is no option "tool"\. The options are: name, scope/);
+    expect(read({ tool: {} })).toThrow(/tools\.json: there is no option "tool"\. The options are: name, preset, scope/);
     expect(read({ window: "soon" })).toThrow(/tools\.json: window: "soon" is not a duration/);
     expect(read({ window: "0s" })).toThrow(/tools\.json: window is 0, so no call would be guarded/);
     expect(read({ tools: { a: { key: "title" } } })).toThrow(/tools\.json: tools\.a\.key takes a list of names/);
@@ -191,10 +196,10 @@ describe("the server's tools", () => {
     const forward = async () => ({ content: [] });
     for (let names = 0; names < 1_001; names += 1) {
       const message = call(`unlisted_${names}`);
-      if (guard.refusal(message, null) === null) await guard.answer({ message, forward }, async () => ({}));
+      if (guard.refusal(message) === null) await guard.answer({ message, forward }, async () => ({}));
     }
-    expect(guard.refusal(call("one_more"), null)?.message).toMatch(/too many names that it does not list/);
-    expect(guard.refusal(call("unlisted_1"), null)).toBe(null);
-    expect(guard.refusal(call("send"), null)).toBe(null);
+    expect(guard.refusal(call("one_more"))?.message).toMatch(/too many names that it does not list/);
+    expect(guard.refusal(call("unlisted_1"))).toBe(null);
+    expect(guard.refusal(call("send"))).toBe(null);
   });
 });

@@ -101,10 +101,10 @@ it.each([
   ["15 minutes unless told otherwise", {}, 15 * 60_000],
   ["what --window says", { window: "2h" }, 2 * 3_600_000],
 ])(
-  "A3: without a config of its own a tool's identical calls are made once within a window: %s",
+  "A3: with guard: intent, identical calls of a tool without a config are made once within a window: %s",
   async (_, config, ms) => {
     const clock = steeredClock();
-    const { relay, toServer, toClient } = relayed(config, clock);
+    const { relay, toServer, toClient } = relayed({ guard: "intent", ...config }, clock);
     relay.fromClient(JSON.stringify({ jsonrpc: "2.0", id: 0, method: "tools/list" }));
     relay.fromServer(answer(0, { tools: [{ name: "send" }] }));
     const asked = (id: number) => toServer.filter((line) => line === call(id)).length;
@@ -141,7 +141,6 @@ const NOT_UNDERSTOOD: readonly (readonly [string, string])[] = [
   ["a call behind a carriage return", `{"jsonrpc":"2.0","id":7,"method":"ping"}\r${call(1)}`],
   ["NUL in a tool's name", call(1).replace('"send"', '"se\\u0000nd"')],
   ["a tool in another case", call(1).replace('"send"', '"SEND"')],
-  ["a number that cannot be told from its neighbour", call(1).replace('"ada"', "9007199254740993")],
 ];
 
 it.each(NOT_UNDERSTOOD)("%s is answered with an error and does not reach the server", async (_, line) => {
@@ -190,9 +189,24 @@ it("an id that is under way is not taken again: an answer would settle the wrong
   relay.fromClient('{"jsonrpc":"2.0","id":2,"method":"ping"}');
   relay.fromClient(call(2).replace("ada", "bob"));
   expect(toClient.at(-1)).toMatch(/the id 2 belongs to/);
+  relay.fromClient('{"jsonrpc":"2.0","id":2,"method":"resources/list"}');
+  expect(toClient.at(-1)).toMatch(/the id 2 belongs to/);
+  expect(toServer).toHaveLength(2);
   relay.fromServer(answer(2, {}));
   relay.fromClient(call(2).replace("ada", "bob"));
   await expect.poll(() => toServer.length).toBe(3);
   relay.fromServer(answer(2, sent));
   await relay.idle();
+});
+
+it("F42: a call that joined one which was cancelled before it was sent is made itself", async () => {
+  const { relay, toServer, toClient } = relayed({ tools: { send: { key: ["to"] } } });
+  relay.fromClient(call(1));
+  relay.fromClient(cancel(1, TIMED_OUT));
+  relay.fromClient(call(2));
+  await expect.poll(() => [toServer.at(-1), toClient]).toEqual([call(2), []]);
+  relay.fromServer(answer(2, sent));
+  await relay.idle();
+  expect(toClient).toEqual([answer(2, sent)]);
+  expect(toServer).not.toContain(call(1));
 });

@@ -4,7 +4,9 @@
  * understood does not reach the server: it may read there as a call.
  */
 import { randomUUID } from "node:crypto";
+import { stringifyExact, withItems } from "../core/exact-json.ts";
 import { setTimeout } from "../engine/real-timers.ts";
+import { ClientLife, type Written } from "./mcp-client-life.ts";
 import type { McpGuard, ProxyCall } from "./mcp-guard.ts";
 import { refusalOfError } from "./mcp-guard.ts";
 import { type Incoming, incomingText, refusalsOf } from "./mcp-incoming.ts";
@@ -12,7 +14,9 @@ import {
   borrowedMeta,
   CANCEL_GRACE_MS,
   CancelledUnanswered,
+  CancelledUnsent,
   cancelledId,
+  changedText,
   INVALID_REQUEST,
   idText,
   inRevisionOf,
@@ -30,21 +34,32 @@ import { mcpResult, type ToolResult } from "./mcp-result.ts";
 
 export interface RelayOptions {
   readonly guard: McpGuard;
-  toClient(line: string): void;
+  /** `written`: to be called when the line has left, or could not. */
+  toClient(line: string, written?: Written): void;
   toServer(line: string): void;
   /** How long the answer of a cancelled call is waited for. */
   readonly graceMs?: number;
 }
 
 interface Waiting {
-  resolve(answer: { readonly message: RpcMessage; readonly line: string }): void;
+  resolve(answer: Answered): void;
   reject(error: Error): void;
+}
+
+interface Answered {
+  readonly message: RpcMessage;
+  readonly line: string;
+  /** Said in the place of an answer that was lost on the way: it is no answer of the server's. */
+  readonly isLost: boolean;
 }
 
 /** One call of a guarded tool, from the client's message to the answer it gets. */
 interface Held {
   readonly tool: string;
+  /** The client waits for no answer any more. */
   cancelled: boolean;
+  /** And the server is told: it is not to be begun. */
+  stopped: boolean;
   /** The intent it was sent for. */
   key: string | null;
   /** Settled when it was sent on, or answered without. */
@@ -67,6 +82,7 @@ export class McpRelay {
   readonly #open = new Set<string>();
   /** Of the proxy's own requests: no id of a client's. */
   readonly #ownIds = `nevertwice:${randomUUID()}`;
+  readonly #life = new ClientLife();
   #listing: Promise<void> | null = null;
   #closed: Error | null = null;
   #count = 0;
@@ -77,12 +93,13 @@ export class McpRelay {
 
   fromClient(line: string): void {
     const incoming = incomingText(line);
+    this.#life.heard("message" in incoming ? incoming.message : null);
     if (incoming.kind === "refused") {
       for (const answer of refusalsOf(incoming.answers)) this.#options.toClient(JSON.stringify(answer));
       return;
     }
     const messages = incoming.kind === "batch" ? incoming.messages : [incoming.message];
-    const taken = messages.find((message) => this.#isTaken(message, incoming.kind === "call"));
+    const taken = messages.find((message) => this.#isTaken(message));
     if (taken !== undefined) return void this.#refuseId(taken);
     if (incoming.kind === "call") return void this.#hold(incoming, line);
     for (const message of messages) this.#passes(message);
@@ -93,10 +110,10 @@ export class McpRelay {
   }
 
   /** An answer under this id could be another's: it would settle a call with what it did not do. */
-  #isTaken(message: RpcMessage, isCall: boolean): boolean {
+  #isTaken(message: RpcMessage): boolean {
     if (!isRequest(message)) return false;
     const id = idText(message.id);
-    return this.#held.has(id) || this.#late.has(id) || this.#waiting.has(id) || (isCall && this.#open.has(id));
+    return [this.#held, this.#late, this.#waiting, this.#open].some((ids) => ids.has(id));
   }
 
   /** Without the id: an answer under it belongs to the request that has it. */
@@ -120,6 +137,7 @@ export class McpRelay {
     const held = this.#held.get(id) as Held;
     held.cancelled = true;
     if (onlyGaveUp(message) && this.#options.guard.finishes(held.tool)) return;
+    held.stopped = true;
     this.#options.toServer(oneLine(line));
     setTimeout(() => this.#giveUp(id, held), this.#options.graceMs ?? CANCEL_GRACE_MS).unref();
   }
@@ -133,7 +151,7 @@ export class McpRelay {
     waiting.reject(new CancelledUnanswered());
   }
 
-  fromServer(line: string): void {
+  fromServer(line: string, isLost = false): void {
     const message = parseMessage(line);
     if (message === null) return void this.#options.toClient(line);
     if (message.method === "notifications/tools/list_changed") this.#options.guard.forget();
@@ -142,7 +160,7 @@ export class McpRelay {
     const waiting = this.#waiting.get(id);
     if (waiting !== undefined) {
       this.#waiting.delete(id);
-      return void waiting.resolve({ message, line });
+      return void waiting.resolve({ message, line, isLost });
     }
     this.#open.delete(id);
     this.#settleLate(id, message);
@@ -162,9 +180,19 @@ export class McpRelay {
     this.#waiting.clear();
   }
 
+  /** The client sends nothing more: what it has got is known now. */
+  clientEnds(reads: () => Promise<boolean>): Promise<void> {
+    return this.#life.ends(reads);
+  }
+
   /** When every call is settled. */
   async idle(): Promise<void> {
     while (this.#calls.size > 0) await Promise.all(this.#calls);
+  }
+
+  /** Every request that came is answered. */
+  get isQuiet(): boolean {
+    return this.#calls.size === 0 && this.#open.size === 0;
   }
 
   /** When every call that came has been sent on, or answered. */
@@ -172,15 +200,23 @@ export class McpRelay {
     await Promise.all([...this.#held.values()].map(({ sent }) => sent));
   }
 
-  #hold({ message, inexact }: Extract<Incoming, { kind: "call" }>, line: string): void {
+  #hold({ message }: Extract<Incoming, { kind: "call" }>, line: string): void {
     let leave = () => {};
     const sent = new Promise<void>((left) => {
       leave = left;
     });
-    const held: Held = { tool: message.params.name, cancelled: false, key: null, line: null, sent, leave };
+    const held: Held = {
+      tool: message.params.name,
+      cancelled: false,
+      stopped: false,
+      key: null,
+      line: null,
+      sent,
+      leave,
+    };
     const id = idText(message.id);
     this.#held.set(id, held);
-    const call = this.#call(message, inexact, oneLine(line), held)
+    const call = this.#call(message, oneLine(line), held)
       .catch((error: unknown) => this.#answerError(message, error))
       .finally(() => {
         held.leave();
@@ -190,13 +226,13 @@ export class McpRelay {
     this.#calls.add(call);
   }
 
-  async #call(message: ToolCall, inexact: string | null, line: string, held: Held): Promise<void> {
+  async #call(message: ToolCall, line: string, held: Held): Promise<void> {
     const { guard, toServer } = this.#options;
     const { name } = message.params;
     const status = await guard.status(message);
     if (status !== null) return void this.#answer(message, status);
     if (guard.needsList(name)) await this.#learnTools(message);
-    const refused = guard.refusal(message, inexact);
+    const refused = guard.refusal(message);
     if (refused !== null) throw new RpcFailure(refused);
     if (!guard.guarded(name)) {
       if (held.cancelled) return;
@@ -206,33 +242,31 @@ export class McpRelay {
     let sends = 0;
     const call: ProxyCall = {
       message,
+      isCancelled: () => held.cancelled,
       forward: async (sent, key) => {
         sends += 1;
         held.key = key;
         // The first time the very line that came; a second attempt of one call may not use its id again.
-        const first =
-          sends === 1 ? { line: sent === message ? line : JSON.stringify(sent), id: message.id } : undefined;
-        const answering = this.#send(sent, held, first);
+        const first = sends === 1;
+        if (held.stopped && first) throw new CancelledUnsent();
+        const own = first ? sent : { ...sent, id: this.#ownId() };
+        const answering = this.#request(own.id, changedText(line, message, own));
         held.leave();
         const answer = await answering;
-        held.line = first === undefined ? null : answer.line;
-        return resultOf(answer.message);
+        held.line = first ? answer.line : null;
+        return resultOf(answer.message, answer.isLost);
       },
     };
     const answer = await guard.answer(call, (tool, args) => this.#callTool(tool, args, message));
+    const written = this.#life.writing(idText(message.id), answer.delivery);
+    if (held.cancelled) answer.delivery.lost();
     const asItCame = answer.kind === "result" && answer.note === null ? held.line : null;
-    if (asItCame !== null) return void this.#options.toClient(asItCame);
+    if (asItCame !== null) return void this.#options.toClient(asItCame, written);
     // Whoever cancelled waits for no answer.
-    if (!held.cancelled) this.#answer(message, mcpResult(answer));
+    if (!held.cancelled) this.#answer(message, mcpResult(answer), written);
   }
 
-  async #send(message: ToolCall, held: Held, first: { line: string; id: RequestId } | undefined) {
-    if (held.cancelled && first !== undefined) throw new CancelledUnsent();
-    const id = first?.id ?? this.#ownId();
-    return this.#request(id, first?.line ?? JSON.stringify({ ...message, id }));
-  }
-
-  #request(id: RequestId, line: string): Promise<{ readonly message: RpcMessage; readonly line: string }> {
+  #request(id: RequestId, line: string): Promise<Answered> {
     if (this.#closed !== null) return Promise.reject(this.#closed);
     return new Promise((resolve, reject) => {
       this.#waiting.set(idText(id), { resolve, reject });
@@ -244,7 +278,7 @@ export class McpRelay {
   async #callTool(name: string, args: Readonly<Record<string, unknown>>, call: ToolCall): Promise<ToolResult> {
     const id = this.#ownId();
     const params = { name, arguments: args, ...borrowedMeta(call) };
-    const { message } = await this.#request(id, JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params }));
+    const { message } = await this.#request(id, stringifyExact({ jsonrpc: "2.0", id, method: "tools/call", params }));
     return resultOf(message);
   }
 
@@ -258,30 +292,29 @@ export class McpRelay {
 
   async #list(call: ToolCall): Promise<void> {
     const tools: unknown[] = [];
+    const since = this.#options.guard.epoch;
     let cursor: unknown;
     for (let page = 0; page < MOST_PAGES; page += 1) {
       const id = this.#ownId();
       const params = { ...(cursor !== undefined && { cursor }), ...borrowedMeta(call) };
-      const { message } = await this.#request(id, JSON.stringify({ jsonrpc: "2.0", id, method: "tools/list", params }));
+      const { message } = await this.#request(id, stringifyExact({ jsonrpc: "2.0", id, method: "tools/list", params }));
       tools.push(...((message.result?.tools as unknown[] | undefined) ?? []));
       cursor = message.result?.nextCursor;
       if (cursor === undefined) break;
     }
-    this.#options.guard.learn(tools);
+    this.#options.guard.learn(tools, true, "", since);
   }
 
   #listed(message: RpcMessage, line: string): string {
     const { guard } = this.#options;
     guard.learn(message.result?.tools, message.result?.nextCursor === undefined);
-    const added = guard.addedTools;
-    if (added.length === 0 || message.result === undefined || message.result.nextCursor !== undefined) return line;
-    const tools = [...((message.result.tools as unknown[] | undefined) ?? []), ...added];
-    return JSON.stringify({ ...message, result: { ...message.result, tools } });
+    if (message.result?.nextCursor !== undefined) return line;
+    return withItems(line, ["result", "tools"], guard.addedTools) ?? line;
   }
 
-  #answer(call: ToolCall, result: ToolResult): void {
+  #answer(call: ToolCall, result: ToolResult, written?: Written): void {
     const answer = { jsonrpc: "2.0", id: call.id, result: inRevisionOf(call, result) };
-    this.#options.toClient(JSON.stringify(answer));
+    this.#options.toClient(stringifyExact(answer), written);
   }
 
   #answerError(call: ToolCall, error: unknown): void {
@@ -294,7 +327,7 @@ export class McpRelay {
     if (held !== undefined && held.line !== null) return void this.#options.toClient(held.line);
     const { code = -32_603, message, data } = error as { code?: number; message: string; data?: unknown };
     const shown = { code: typeof code === "number" ? code : -32_603, message, ...(data !== undefined && { data }) };
-    this.#options.toClient(JSON.stringify({ jsonrpc: "2.0", id, error: shown }));
+    this.#options.toClient(stringifyExact({ jsonrpc: "2.0", id, error: shown }));
   }
 
   #ownId(): string {
@@ -318,15 +351,8 @@ function oneLine(line: string): string {
     : line;
 }
 
-/** The client took its request back before it was sent on. */
-class CancelledUnsent extends RpcFailure {
-  constructor() {
-    super({ code: INVALID_REQUEST, message: "cancelled before it was sent" });
-  }
-}
-
-function resultOf(message: RpcMessage): ToolResult {
-  if (message.error !== undefined) throw new RpcFailure(message.error);
+function resultOf(message: RpcMessage, isLost = false): ToolResult {
+  if (message.error !== undefined) throw new RpcFailure(message.error, isLost);
   if (message.result === undefined) throw new Error("the answer has neither a result nor an error");
   return message.result as ToolResult;
 }

@@ -1,4 +1,5 @@
 /** MCP's tool results, by shape: what they say, and how a guard speaks in them. */
+import { namedError } from "../core/returned-error.ts";
 import type { Answer, ResultCodec } from "./guard-tool.ts";
 import { resultSoundsInterrupted } from "./interrupted.ts";
 import type { ErrorMeaning, ToolOptions } from "./tool-options.ts";
@@ -11,6 +12,7 @@ export interface ToolResult {
 
 export const mcpCodec = {
   isError: (result: ToolResult) => result?.isError === true,
+  isKeptError: (stored: unknown) => namedError(stored) !== null,
   said: textOf,
 } as const satisfies ResultCodec<ToolResult>;
 
@@ -36,6 +38,8 @@ export function mcpErrorMeaning<R extends ToolResult>(
     if (error !== undefined) return typeof said === "function" ? said(result, error) : (said ?? "answer");
     if (NOT_BEGUN.test(textOf(result) ?? "")) return "not-done";
     if (typeof errors === "function") return errors(result);
+    // One that only names an error, of a tool that nobody said anything about.
+    if (said === undefined && result?.isError !== true) return "answer";
     return errors === "not-done" && resultSoundsInterrupted(result) ? "doubt" : errors;
   };
 }

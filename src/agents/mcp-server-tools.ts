@@ -1,17 +1,26 @@
 /**
  * Tools of an MCP server built with the official SDK, 1.x (`@modelcontextprotocol/sdk`) or 2.x
- * (`@modelcontextprotocol/server`): those that are registered, and those that will be.
+ * (`@modelcontextprotocol/server`): those that are registered, and those that will be; of an McpServer, and of the low-level Server.
  */
 import { configError } from "../core/errors.ts";
-import { guardTool } from "./guard-tool.ts";
-import { passesInProgram, type ToolHints } from "./mcp-hints.ts";
-import { mcpCodec, mcpResult, type ToolResult } from "./mcp-result.ts";
+import type { McpGuardOptions, McpToolOptions } from "./mcp-server-call.ts";
 import {
-  type AnyToolOptions,
+  type Callback,
+  GuardedHandler,
+  GuardedTools,
+  type Handler,
+  notUnderstood,
+  type OptionsOf,
+  type RegisteredTool,
+  type ToolConfig,
+} from "./mcp-server-registered.ts";
+import { guardRequests, requestServer } from "./mcp-server-requests.ts";
+import { type McpExtra, type McpScope, requireScope } from "./mcp-server-scope.ts";
+import {
   checkGuarding,
+  checkToolOptions,
   checkToolsOptions,
   type Guarding,
-  type GuardOptions,
   isNamedTool,
   optionsOfTool,
   requireWhose,
@@ -19,150 +28,110 @@ import {
   type ToolsOptions,
 } from "./tool-options.ts";
 
-/** What a callback gets beside its arguments: `extra` of 1.x, `ctx` of 2.x. */
-export interface McpExtra {
-  readonly authInfo?: { readonly clientId?: string };
-  readonly sessionId?: string;
-  readonly http?: { readonly authInfo?: { readonly clientId?: string } };
-  readonly [field: string]: unknown;
+export type { McpGuardOptions, McpToolOptions } from "./mcp-server-call.ts";
+export { type McpExtra, type McpScope, sessionOf, subjectOf } from "./mcp-server-scope.ts";
+
+/** A server by shape: `McpServer` has `registerTool`, the low-level `Server` only `setRequestHandler`. */
+export type GuardableServer =
+  | { registerTool(...args: never[]): unknown }
+  | { setRequestHandler(...args: never[]): unknown };
+
+export interface McpServerOptions extends Omit<ToolsOptions<McpExtra>, "scope" | "tools" | "otherTools"> {
+  /** Whose calls they are: `subjectOf`, `sessionOf`, a text, a function of the call, or null: an intent happens once, whoever asks. */
+  readonly scope: McpScope;
+  readonly tools?: { readonly [name: string]: McpToolOptions | false };
+  /** For tools that `tools` does not name; false: those are left alone. */
+  readonly otherTools?: McpToolOptions | false;
 }
 
-type Callback = (...args: never[]) => unknown;
-
-interface ToolConfig {
-  readonly inputSchema?: unknown;
-  readonly annotations?: ToolHints | undefined;
-}
-
-/** A server by shape: both SDKs have `registerTool`, 1.x also the older `tool`. */
-export interface ToolRegistry {
-  registerTool(...args: never[]): unknown;
-}
-
-/** What registering returns: the same in both SDKs but for the callback's name, which older versions of 1.x call so. */
-interface RegisteredTool extends ToolConfig {
-  readonly handler?: unknown;
-  readonly callback?: unknown;
-  update(updates: { readonly callback?: Callback }): unknown;
-}
+const guardedServers = new WeakSet<object>();
 
 /**
  * The server's tools are guarded, now and as they are registered; those that say readOnlyHint pass, and those that say
  * idempotentHint and are not named in `tools`. Returns the same server.
- * The scope is the OAuth client's id unless `scope` says otherwise: session ids of the transport change on a reconnect.
- * `guardMcpServer(nt, server, { tools: { create_issue: { key: ["title"], errors: "not-done" } } })`: "not-done" only for a tool
- * whose errors mean that nothing happened.
+ * `guardMcpServer(nt, server, { scope: subjectOf, tools: { create_issue: { key: ["title"], errors: "not-done" } } })`: "not-done"
+ * only for a tool whose errors mean that nothing happened.
  */
-export function guardMcpServer<S extends ToolRegistry>(
-  nt: Guarding,
-  server: S,
-  options: ToolsOptions<McpExtra> = {},
-): S {
-  const target = server as unknown as { registerTool: unknown; tool?: unknown };
-  if (typeof target?.registerTool !== "function") {
-    throw configError("guardMcpServer: the second argument must be an McpServer: it has no registerTool().");
+export function guardMcpServer<S extends GuardableServer>(nt: Guarding, server: S, options: McpServerOptions): S {
+  const where = "guardMcpServer";
+  const target = server as unknown as Record<string, unknown> | null | undefined;
+  const isHigh = typeof target?.registerTool === "function";
+  if (target === null || target === undefined || (!isHigh && typeof target.setRequestHandler !== "function")) {
+    // McpServer before SDK 1.13.
+    if (typeof target?.tool === "function") throw notUnderstood("the server has no registerTool()");
+    throw configError(
+      `${where}: the second argument must be an McpServer or a Server: it has no registerTool(), and no setRequestHandler().`,
+    );
   }
-  checkGuarding(nt, "guardMcpServer");
-  checkToolsOptions(options, "guardMcpServer");
-  const guard = (name: string, config: ToolConfig, callback: Callback) =>
-    guardNamed(nt, name, config, callback, options);
-  const { _registeredTools: registered = {} } = server as { _registeredTools?: Record<string, RegisteredTool> };
-  for (const [name, tool] of Object.entries(registered)) {
-    const callback = (tool.handler ?? tool.callback) as Callback;
-    tool.update({ callback: guard(name, tool, callback) });
-    guardUpdates(name, tool, guard);
-  }
-  const registerTool = (target.registerTool as (...args: unknown[]) => unknown).bind(server);
-  target.registerTool = (name: string, config: ToolConfig, callback: Callback) =>
-    guardUpdates(name, registerTool(name, config, guard(name, config, callback)), guard);
-  if (typeof target.tool === "function") {
-    const tool = (target.tool as (...args: unknown[]) => unknown).bind(server);
-    target.tool = (name: string, ...rest: unknown[]) =>
-      guardUpdates(name, tool(name, ...guardLast(rest, name, guard)), guard);
-  }
+  checkGuarding(nt, where);
+  checkToolsOptions(options ?? {}, where);
+  requireScope(options ?? {}, where);
+  const { tools = {}, otherTools, errors: _, ...guard } = options;
+  for (const [name, own] of Object.entries({ ...tools, ...(otherTools !== undefined && { otherTools }) }))
+    if (own !== false) checkToolOptions({ ...own, ...guard }, name, ["declined"]);
+  if (guardedServers.has(server)) throw configError(`${where}: this server is guarded already. Guard it once.`);
+  const optionsOf: OptionsOf = (name) => {
+    const own = optionsOfTool(options as ToolsOptions<McpExtra>, name);
+    if (own === null) return null;
+    requireWhose(own, `${where}: tool ${JSON.stringify(name)}`);
+    return { ...(own as McpGuardOptions), named: isNamedTool(options as ToolsOptions<McpExtra>, name) };
+  };
+  if (isHigh) guardTools(nt, target, optionsOf);
+  else guardRequests(requestServer(target), { nt, optionsOf, isGuarded: () => false, isOwn: () => false });
+  guardedServers.add(server);
   return server;
 }
 
-type GuardCallback = (name: string, config: ToolConfig, callback: Callback) => Callback;
-
-/** A tool may get another callback later. */
-function guardUpdates(name: string, registered: unknown, guard: GuardCallback): unknown {
-  const tool = registered as RegisteredTool | undefined;
-  if (typeof tool?.update !== "function") return registered;
-  const { update } = tool;
-  tool.update = (updates) => {
-    const { callback } = updates;
-    return update.call(tool, callback === undefined ? updates : { ...updates, callback: guard(name, tool, callback) });
-  };
-  return registered;
-}
-
-/** One callback, for a server that registers it: `server.registerTool(name, config, guardMcpTool(nt, name, config, callback))`. */
-export function guardMcpTool<C extends Callback>(
-  nt: Guarding,
-  name: string,
-  config: ToolConfig,
-  callback: C,
-  options: AnyToolOptions & GuardOptions<McpExtra> = {},
-): C {
-  requireWhose(options, `guardMcpTool(${JSON.stringify(name)})`);
-  return guardCallback(nt, name, config, callback, { ...options, named: saysHowToGuard(options) });
-}
-
-type CallbackOptions = AnyToolOptions & GuardOptions<McpExtra> & { readonly named: boolean };
-
-function guardCallback<C extends Callback>(
-  nt: Guarding,
-  name: string,
-  config: ToolConfig,
-  callback: C,
-  { named, ...options }: CallbackOptions,
-): C {
-  if (passesInProgram(options.readOnly, config.annotations, { named })) return callback;
-  const handler = callback as unknown as (...args: unknown[]) => Promise<ToolResult>;
-  // Without an input schema a callback gets the context alone.
-  const takesArgs = config.inputSchema !== undefined;
-  const guarded = guardTool<Readonly<Record<string, unknown>>, McpExtra, ToolResult>(
+/** All ways by which an McpServer comes to a tool; what comes by another one is guarded where it is called. */
+function guardTools(nt: Guarding, server: Record<string, unknown>, optionsOf: OptionsOf): void {
+  const registered = server._registeredTools as Record<string, RegisteredTool> | undefined;
+  if (typeof registered !== "object" || registered === null) throw notUnderstood("the server has no list of its tools");
+  const inner = requestServer(server.server);
+  const tools = new GuardedTools(nt, optionsOf);
+  for (const [name, tool] of Object.entries(registered)) tools.adopt(name, tool);
+  tools.intercept(server, "registerTool");
+  if (typeof server.tool === "function") tools.intercept(server, "tool");
+  const { tasks } = (server.experimental ?? {}) as { tasks?: Record<string, unknown> };
+  if (typeof tasks?.registerToolTask === "function") tools.intercept(tasks, "registerToolTask");
+  let isSettingItsOwn = false;
+  const { setToolRequestHandlers } = server as { setToolRequestHandlers?: () => unknown };
+  if (typeof setToolRequestHandlers === "function") {
+    server.setToolRequestHandlers = () => {
+      isSettingItsOwn = true;
+      try {
+        return setToolRequestHandlers.call(server);
+      } finally {
+        isSettingItsOwn = false;
+      }
+    };
+  }
+  const current = () => server._registeredTools as Record<string, unknown>;
+  guardRequests(inner, {
     nt,
-    {
-      ...options,
-      scope: options.scope === undefined ? clientOf : options.scope,
-      name,
-    },
-    (args, extra) => (takesArgs ? handler(args, extra) : handler(extra)),
-    mcpCodec,
-  );
-  const run = async (...given: unknown[]) => {
-    const [args, extra] = takesArgs ? given : [{}, given[0]];
-    return mcpResult(await guarded.answer((args ?? {}) as Record<string, unknown>, (extra ?? {}) as McpExtra));
-  };
-  return run as unknown as C;
+    optionsOf,
+    isGuarded: (name) => Object.hasOwn(current(), name) && tools.has(current()[name]),
+    isOwn: () => isSettingItsOwn,
+  });
 }
 
-function guardNamed(
+/**
+ * One callback, or the handler of a tool that runs as a task, for a server that registers it:
+ * `server.registerTool(name, config, guardMcpTool(nt, name, config, callback, { scope: subjectOf }))`. Of the questions that it asks the
+ * user, those are heard that it asks by what its context offers (`sendRequest`, `mcpReq`); guardMcpServer hears all.
+ */
+export function guardMcpTool<C extends Callback | { createTask(...args: never[]): unknown }>(
   nt: Guarding,
   name: string,
   config: ToolConfig,
-  callback: Callback,
-  options: ToolsOptions<McpExtra>,
-): Callback {
-  const own = optionsOfTool(options, name);
-  // Tools that run as tasks bring an object of handlers; their results come later, by another way.
-  if (own === null || typeof callback !== "function") return callback;
-  requireWhose(own, `guardMcpServer: tool ${JSON.stringify(name)}`);
-  return guardCallback(nt, name, config, callback, { ...own, named: isNamedTool(options, name) });
-}
-
-/** The older `tool(name, description?, shape?, annotations?, callback)`. */
-function guardLast(rest: readonly unknown[], name: string, guard: GuardCallback): unknown[] {
-  const callback = rest.at(-1) as Callback;
-  const objects = rest.slice(0, -1).filter((one) => typeof one === "object" && one !== null) as object[];
-  const hints = objects.find((one) => Object.keys(one).some((key) => key.endsWith("Hint") || key === "title"));
-  const shape = objects.find((one) => one !== hints);
-  const config: ToolConfig = { inputSchema: shape, ...(hints !== undefined && { annotations: hints }) };
-  return [...rest.slice(0, -1), guard(name, config, callback)];
-}
-
-function clientOf({ authInfo, http }: McpExtra): string | null {
-  return authInfo?.clientId ?? http?.authInfo?.clientId ?? null;
+  callback: C,
+  options: McpGuardOptions,
+): C {
+  const where = `guardMcpTool(${JSON.stringify(name)})`;
+  checkGuarding(nt, where);
+  requireWhose(options ?? {}, where);
+  requireScope(options ?? {}, where);
+  const own = { ...options, named: saysHowToGuard(options) };
+  const handler = new GuardedHandler(nt, "guardMcpTool", () => own, name, callback as unknown as Handler);
+  handler.set({}, config ?? {});
+  return handler.passes ? callback : (handler.stand() as unknown as C);
 }

@@ -7,6 +7,8 @@ export interface SseEvent {
   /** The event's text, blank line included. */
   readonly raw: string;
   readonly data: string;
+  /** "message" unless the event says another. */
+  readonly type: string;
   /** Has an id: the stream can be resumed after it. */
   readonly resumable: boolean;
   readonly id: string | undefined;
@@ -20,6 +22,7 @@ export class SseReader {
   #size = 0;
   #data: string[] = [];
   #id: string | undefined;
+  #type = "";
   /** Pieces of the line that is not complete yet. */
   #line: string[] = [];
   /** The last character was a CR: an LF right behind it belongs to the same line end. */
@@ -75,15 +78,17 @@ export class SseReader {
     const value = colon === -1 ? "" : line.slice(colon + 1).replace(/^ /, "");
     if (field === "data") this.#data.push(value);
     if (field === "id") this.#id = value;
+    if (field === "event") this.#type = value;
     return false;
   }
 
   #event(): SseEvent {
-    const [raw, data, id] = [this.#raw.join(""), this.#data.join("\n"), this.#id];
+    const [raw, data, id, type] = [this.#raw.join(""), this.#data.join("\n"), this.#id, this.#type || "message"];
+    this.#type = "";
     this.#raw = [];
     this.#size = 0;
     this.#data = [];
     this.#id = undefined;
-    return { raw, data, resumable: id !== undefined, id };
+    return { raw, data, type, resumable: id !== undefined, id };
   }
 }

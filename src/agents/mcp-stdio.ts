@@ -1,18 +1,16 @@
 /** The proxy on stdio: starts the server as a child and stands between it and whoever started the proxy. */
-import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
-import { configError, messageOf } from "../core/errors.ts";
+import { setTimeout } from "../engine/real-timers.ts";
 import type { McpGuard } from "./mcp-guard.ts";
 import { onLines } from "./mcp-lines.ts";
+import { type ServerCommand, startServer } from "./mcp-process.ts";
 import { McpRelay } from "./mcp-relay.ts";
+import { stillReads, writeLine } from "./mcp-stdio-client.ts";
 
-export interface StdioProxyOptions {
+export interface StdioProxyOptions extends ServerCommand {
   readonly guard: McpGuard;
-  readonly command: readonly string[];
   readonly input: Readable;
   readonly output: Writable;
-  readonly env: NodeJS.ProcessEnv;
-  readonly cwd: string;
   /** Signals to pass on to the server: SIGTERM, SIGINT, SIGHUP. */
   onSignal(listener: (signal: NodeJS.Signals) => void): void;
 }
@@ -20,13 +18,14 @@ export interface StdioProxyOptions {
 /** Ends when the server has ended and every call is settled; the server's exit code. */
 export async function stdioProxy(options: StdioProxyOptions): Promise<number> {
   const { guard, input, output } = options;
-  const child = await started(options);
-  const { stdin, stdout } = child as ChildProcess & { stdin: Writable; stdout: Readable };
+  const server = await startServer(options);
+  const { child } = server;
+  const { stdin, stdout } = child as typeof child & { stdin: Writable; stdout: Readable };
   const relay = new McpRelay({
     guard,
     // A client that reads slowly slows the server down, as without the proxy.
-    toClient: (line) => {
-      if (!output.write(`${line}\n`)) pauseUntilDrained(stdout, output);
+    toClient: (line, written) => {
+      if (!writeLine(output, line, written)) pauseUntilDrained(stdout, output);
     },
     toServer: (line) => void (stdin.writable && stdin.write(`${line}\n`)),
   });
@@ -38,36 +37,37 @@ export async function stdioProxy(options: StdioProxyOptions): Promise<number> {
   // A server that closes its input while we write is noticed by its end.
   stdin.on("error", () => {});
   onLines(stdout, { line: (line) => relay.fromServer(line), end: () => {}, error: () => {} });
-  onLines(input, {
-    line: (line) => relay.fromClient(line),
-    end: () => void relay.sent().then(() => stdin.end()),
-    error: () => stdin.end(),
+  let isLeft = false;
+  let got: Promise<void> | null = null;
+  const left = async () => {
+    isLeft = true;
+    got = relay.clientEnds(() => stillReads(output));
+    await relay.sent();
+    stdin.end();
+    // What is under way is answered, as without the proxy; then the server has nobody to serve.
+    while (!relay.isQuiet) await new Promise<void>((pause) => setTimeout(pause, 100).unref());
+    server.end(IDLE_MS, GRACE_MS);
+  };
+  onLines(input, { line: (line) => relay.fromClient(line), end: () => void left(), error: () => void left() });
+  options.onSignal((signal) => {
+    server.signal(signal);
+    server.end(isLeft ? KILLED_SOON_MS : GRACE_MS, 0);
   });
-  options.onSignal((signal) => child.kill(signal));
   const code = await ended;
   relay.serverGone(new Error("the MCP server ended before it answered"));
   await relay.idle();
+  await got;
   return code;
 }
+
+/** After the end of its input a server ends by itself. */
+const IDLE_MS = 10_000;
+/** How long it has after a signal. */
+const GRACE_MS = 5_000;
+/** The same where its client is closing: the official one kills the proxy 2 s after the signal, and the server must not be left. */
+const KILLED_SOON_MS = 1_200;
 
 function pauseUntilDrained(from: Readable, to: Writable): void {
   from.pause();
   to.once("drain", () => from.resume());
-}
-
-function started({ command, env, cwd }: StdioProxyOptions): Promise<ChildProcess> {
-  const [program, ...args] = command;
-  return new Promise((resolve, reject) => {
-    // Its stderr is its own: whoever reads ours reads it.
-    const child = spawn(program as string, args, { env, cwd, stdio: ["pipe", "pipe", "inherit"] });
-    child.once("spawn", () => resolve(child));
-    child.once("error", (error) => {
-      reject(
-        configError(
-          `the MCP server could not be started (${program}): ${messageOf(error)}. Write behind -- what starts it in a shell: a program on the PATH, or a path to one.`,
-          error,
-        ),
-      );
-    });
-  });
 }

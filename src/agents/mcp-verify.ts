@@ -1,4 +1,5 @@
 /** Looking whether a call happened, with another tool of the same server. */
+import { parseExact, stringifyExact } from "../core/exact-json.ts";
 import type { ProbeAnswer } from "../core/policy.ts";
 import type { VerifyConfig } from "./mcp-config.ts";
 import type { ToolResult } from "./mcp-result.ts";
@@ -19,7 +20,7 @@ export async function verifyCall(
   if (read === null) return "unknown";
   const [found] = matches(read.value, filled(verify.match, args));
   if (found === undefined) return "not-done";
-  return { as: "done", result: { content: [{ type: "text", text: JSON.stringify(found) }] } };
+  return { as: "done", result: { content: [{ type: "text", text: stringifyExact(found) }] } };
 }
 
 /** How many entries of the verify tool's answer fit; null: it cannot be searched. */
@@ -43,7 +44,7 @@ function readable(answer: ToolResult): { readonly value: unknown } | null {
   if (answer.structuredContent !== undefined) return { value: answer.structuredContent };
   const texts = (answer.content ?? []).filter((block) => block.type === "text").map((block) => String(block.text));
   try {
-    return { value: texts.map((text) => JSON.parse(text) as unknown) };
+    return { value: texts.map((text) => parseExact(text)) };
   } catch {
     return null;
   }

@@ -3,9 +3,10 @@
  * guard sees the very error a tool threw. A finished tool has turned it into text (openai-finished-tool.ts).
  */
 import { configError } from "../core/errors.ts";
+import { requireFramework } from "./framework-version.ts";
 import { guardTool } from "./guard-tool.ts";
 import { guardFinishedTool, isFinishedTool, type OpenAiTool } from "./openai-finished-tool.ts";
-import { type OpenAiCall, toModel } from "./openai-result.ts";
+import { type OpenAiCall, openAiTurn, toModel } from "./openai-result.ts";
 import {
   type AnyInput,
   type AnyInputs,
@@ -16,11 +17,14 @@ import {
   type GuardOptions,
   type NamesOf,
   optionsOfTool,
+  requireScope,
+  requireWhose,
   type ToolsOptions,
 } from "./tool-options.ts";
 import { guardEach } from "./toolset.ts";
 
 export type { OpenAiTool } from "./openai-finished-tool.ts";
+export { guardOpenAiMcpServer, type OpenAiMcpCall, type OpenAiMcpServer } from "./openai-mcp.ts";
 export type { OpenAiCall } from "./openai-result.ts";
 
 interface ToolDefinition {
@@ -35,7 +39,7 @@ type ToolFactory = (...args: never[]) => unknown;
 type OpenAiNames<T> = T extends ToolFactory | OpenAiTool ? AnyInputs : NamesOf<T>;
 
 /**
- * The factory: `const tool = guardOpenAiTools(nt, sdkTool, { tools: { send_mail: { key: ["to"], errors: "not-done" } } })`,
+ * The factory: `const tool = guardOpenAiTools(nt, sdkTool, { scope, tools: { send_mail: { key: ["to"], errors: "not-done" } } })`,
  * used like `tool` itself; `errors: "not-done"` only for a tool whose errors mean that nothing happened. Or tools that are there already: one, a list as an Agent takes it, or a record. Types stay what they were.
  */
 export function guardOpenAiTools<
@@ -47,6 +51,8 @@ export function guardOpenAiTools<
   return guardList(nt, tools as readonly OpenAiTool[], options) as unknown as T;
 }
 
+const EXAMPLE = "({ runContext }) => runContext?.context.userId";
+
 /** One tool that is there already, with its own options. */
 export function guardOpenAiTool<T extends OpenAiTool>(
   nt: Guarding,
@@ -54,7 +60,13 @@ export function guardOpenAiTool<T extends OpenAiTool>(
   options: AnyToolOptions & GuardOptions<OpenAiCall> = {},
 ): T {
   if (!isOneTool(tool)) throw notATool("guardOpenAiTool");
-  if (isFinishedTool(tool)) return guardFinishedTool(nt, tool, options);
+  if (isFinishedTool(tool)) {
+    const where = `guardOpenAiTool(${JSON.stringify(tool.name)})`;
+    requireWhose(options, where);
+    requireScope(options, where, EXAMPLE);
+    requireFramework("@openai/agents", where);
+    return guardFinishedTool(nt, tool, options);
+  }
   throw configError(
     `guardOpenAiTool: ${JSON.stringify(tool.name ?? tool.type)} is no function tool, and cannot be guarded here. A hosted tool runs elsewhere; of an agent as a tool, guard the tools inside.`,
   );
@@ -92,6 +104,8 @@ function notATool(where: string) {
 function guardFactory<F extends ToolFactory>(nt: Guarding, tool: F, options: ToolsOptions<OpenAiCall>): F {
   checkGuarding(nt, "guardOpenAiTools");
   checkToolsOptions(options, "guardOpenAiTools");
+  requireScope(options, "guardOpenAiTools", EXAMPLE);
+  requireFramework("@openai/agents", "guardOpenAiTools");
   const make = tool as unknown as (definition: ToolDefinition) => unknown;
   const guarded = (definition: ToolDefinition) => {
     const name = definition.name ?? definition.execute?.name;
@@ -107,8 +121,10 @@ function guardDefinition(
   definition: ToolDefinition,
   options: AnyToolOptions & GuardOptions<OpenAiCall>,
 ): ToolDefinition {
-  const guarded = guardTool<AnyInput, OpenAiCall, unknown>(nt, { ...options, name }, (input, { runContext, details }) =>
-    definition.execute(input, runContext, details),
+  const guarded = guardTool<AnyInput, OpenAiCall, unknown>(
+    nt,
+    { ...options, name, turn: openAiTurn },
+    (input, { runContext, details }) => definition.execute(input, runContext, details),
   );
   return {
     ...definition,

@@ -6,7 +6,7 @@
 import { isNevertwiceError, messageOf, unmarked } from "../core/errors.ts";
 import type { CheckContext } from "../engine/check.ts";
 import { type GuardedTool, guardTool, type ResultCodec } from "./guard-tool.ts";
-import { type OpenAiCall, toModel } from "./openai-result.ts";
+import { type OpenAiCall, openAiTurn, toModel } from "./openai-result.ts";
 import type { AnyInput, AnyToolOptions, Guarding, GuardOptions } from "./tool-options.ts";
 
 /** A tool by shape: what `tool()` and its kin return. */
@@ -79,6 +79,7 @@ function guardInvoke(
     {
       ...(options as AnyToolOptions & GuardOptions<FinishedCall>),
       name: tool.name,
+      turn: openAiTurn,
       ...(check !== undefined && {
         check: async (input: AnyInput, context: CheckContext) => {
           try {

@@ -1,5 +1,6 @@
 /** What a call of an OpenAI tool gets, and what the model is told, whether its factory was guarded or the tool itself. */
 import { type Answer, refusalError } from "./guard-tool.ts";
+import type { Turn } from "./turns.ts";
 
 /** What `execute` gets beside its input. */
 export interface OpenAiCall {
@@ -7,6 +8,14 @@ export interface OpenAiCall {
   // biome-ignore lint/suspicious/noExplicitAny: the program's own object, of a type that only the program knows
   readonly runContext: { readonly context?: any } | undefined;
   readonly details: { readonly toolCall?: { readonly callId?: string } } | undefined;
+}
+
+/** With each answer of the model the run counts one request more; a model that counts none tells no turn. */
+export function openAiTurn({ runContext, details }: OpenAiCall): Turn | undefined {
+  const call = details?.toolCall?.callId;
+  const step = (runContext as { readonly usage?: { readonly requests?: unknown } } | undefined)?.usage?.requests;
+  if (runContext === undefined || call === undefined || typeof step !== "number" || step < 1) return undefined;
+  return { call, turn: runContext, step };
 }
 
 /**

@@ -83,6 +83,26 @@ it.each([undefined, STATUS_TOOL])(
   },
 );
 
+it("A5: a model reads nothing of the engine: no ledger, record, attempt, intent, key, lease or worker", () => {
+  const jargon =
+    /\b(?:ledgers?|records?|recorded|attempts?|intents?|keys?|lease[ds]?|workers?|claim(?:ed|s)?|idempot\w*|nevertwice error)\b/i;
+  const whys = [
+    "an error nobody classified (Error)",
+    "its holder stopped answering after the send mark: the lease ran out",
+    "the tool's options call this error doubt",
+    "attempt 2 gave up",
+  ];
+  const texts = [undefined, STATUS_TOOL].flatMap((statusTool) => [
+    ...messages(statusTool).map(([, text]) => text),
+    ...whys.map((why) => tellRefusal({ ...unknown, why }, { tool: "send_mail", statusTool })),
+    ...whys.map((why) => tellStatus({ ...unknown, why })),
+    tellStatus(conflict),
+    tellStatus({ status: "absent", key }),
+    promptFragment({ statusTool: statusTool !== undefined }),
+  ]);
+  for (const text of texts) expect(text.replaceAll(STATUS_TOOL, "")).not.toMatch(jargon);
+});
+
 it("A5: what is known not to have happened is never called open, and what is open never undone", () => {
   const rules = rulesOf(promptFragment());
   for (const outcome of ["conflict", "rejected", "failed"] as const)
@@ -112,7 +132,7 @@ it("A5: without a status tool none is named; with another name that one is", () 
 it("A5: outcomes in words of one's own", () => {
   const fragment = promptFragment({ outcomes: { done: "already_enqueued", accepted: "enqueued", inFlight: null } });
   expect(fragment).toContain('- "already_enqueued": it was done by an earlier call');
-  expect(fragment).toContain('- "enqueued": it is recorded');
+  expect(fragment).toContain('- "enqueued": it will be done without you');
   expect(fragment).not.toContain("In progress");
 });
 

@@ -27,8 +27,8 @@ const OPTIONS = ["tools", "statusTool", "outcomes"];
 const MEANINGS: Readonly<Record<PromptOutcome, string>> = {
   done: "it was done by an earlier call, and was not done a second time. Take the result that follows as your own. Do not repeat it.",
   inFlight: "an earlier call is still at work on it. Do not repeat it.",
-  accepted: "it is recorded and will be done without you. Do not repeat it, and do not wait for it.",
-  queued: "it was recorded before and will be done without you. Do not repeat it.",
+  accepted: "it will be done without you. Do not repeat it, and do not wait for it.",
+  queued: "it was accepted before and will be done without you. Do not repeat it.",
   unknown:
     "nobody knows yet whether it happened. Do not repeat it, and say to the user that it is open: a person or a check settles it.",
   conflict:
@@ -37,7 +37,7 @@ const MEANINGS: Readonly<Record<PromptOutcome, string>> = {
     "it did not happen, and with these values it will not. Do not repeat it. If you know the right values, call it with them; otherwise say to the user what was refused, and why.",
   failed: "nothing was done. You may call it again, with what was wrong corrected.",
   unreachable:
-    "the call was not run now, because its record could not be looked up. Do not repeat it. Tell the user, and let a person decide when to go on.",
+    "the call was not run now, because nobody could look up whether it was done before. Do not repeat it. Tell the user, and let a person decide when to go on.",
 };
 
 export function promptFragment(options: PromptFragmentOptions = {}): string {
@@ -75,7 +75,7 @@ export function promptFragment(options: PromptFragmentOptions = {}): string {
       ? []
       : [
           "",
-          `${status} changes nothing. It answers in the same words. "Done at" means: the call of this reference was done; after a refusal that is the earlier call, not yours. Do not repeat it. "Not known" means: no call with this reference is on record; ask the user.`,
+          `${status} changes nothing. It answers in the same words. "Done at" means: the call of this reference was done; after a refusal that is the earlier call, not yours. Do not repeat it. "Not known" means: there is no call with this reference; ask the user.`,
         ]),
   ].join("\n");
 }

@@ -37,15 +37,15 @@ it("B4: the tool returns at once, and the outside call's fate does not touch its
   const { nt, mails, send, status } = world({ down: 2 });
   const told = await send(hello, call);
   expect(told).toMatch(
-    /^Accepted: send_mail is recorded, and a worker will do it\..*nevertwice_status .*Reference: nt1_/,
+    /^Accepted: send_mail will be carried out in the background\..*nevertwice_status .*Reference: nt1_/,
   );
   expect(mails).toHaveLength(0);
   const [reference] = /nt1_[0-9a-v]{52}/.exec(told) ?? [];
-  expect(await status.execute({ reference })).toMatch(/^Recorded, due .*Do not repeat it/);
+  expect(await status.execute({ reference })).toMatch(/^Scheduled, for .*Do not repeat it/);
   const worker = nt.worker();
   // Twice the provider is not to be reached; the agent is long gone.
   await expect.poll(async () => (await worker.drain()) && mails.length, { timeout: 10_000 }).toBe(1);
-  expect(await status.execute({ reference })).toMatch(/^Done at .*attempt 3/);
+  expect(await status.execute({ reference })).toMatch(/^Done at .* Do not repeat it/);
 });
 
 it("B2 A3: a re-planned call in other words is the same order, before and after it was done; another amount is refused", async () => {
@@ -54,7 +54,9 @@ it("B2 A3: a re-planned call in other words is the same order, before and after 
   expect(await send.answer({ ...hello, body: "Good day" }, call)).toMatchObject({
     created: false,
     state: "pending",
-    text: expect.stringMatching(/^Recorded: send_mail will be run by a worker.*There is nothing to repeat/),
+    text: expect.stringMatching(
+      /^Scheduled: send_mail will be carried out in the background.*There is nothing to repeat/,
+    ),
   });
   expect(await send.answer({ ...hello, cents: 950 }, call)).toMatchObject({
     state: "conflict",
@@ -73,9 +75,13 @@ it("B2 A3: a re-planned call in other words is the same order, before and after 
 it("terms of the order come from the options; what is no action is refused", async () => {
   const { nt } = world();
   const action = nt.action("later", { key: ["to"], run: async (mail: Mail) => mail.to });
-  const later = queuedTool(action, { name: "send_later", enqueue: ({ cents }) => ({ delay: cents * 1_000 }) });
+  const later = queuedTool(action, {
+    name: "send_later",
+    scope: null,
+    enqueue: ({ cents }) => ({ delay: cents * 1_000 }),
+  });
   const { key, text } = await later.answer(hello, undefined);
-  expect(text).toMatch(/^Accepted: send_later is recorded/);
+  expect(text).toMatch(/^Accepted: send_later will be carried out/);
   const outcome = await nt.status({ key });
   expect(outcome.status === "queued" && outcome.dueAt > Date.now() + 800_000).toBe(true);
   await expect(later({ ...hello, to: " " }, undefined)).rejects.toMatchObject({ code: "INVALID_KEY" });

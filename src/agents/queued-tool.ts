@@ -11,12 +11,20 @@ import type { Outcome } from "../core/outcome.ts";
 import type { State } from "../core/record.ts";
 import type { Action } from "../engine/action.ts";
 import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
-import { tellAccepted, tellNotRecorded, tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
-import { callerOf, type GuardOptions, requireWhose } from "./tool-options.ts";
+import {
+  isErrorAnswer,
+  tellAccepted,
+  tellErrorReplay,
+  tellNotRecorded,
+  tellRefusal,
+  tellReplay,
+  tellResultNotKept,
+} from "./tell.ts";
+import { callerOf, type GuardOptions, requireScope, requireWhose } from "./tool-options.ts";
 
 type Terms = Omit<EnqueueOptions, "scope" | "tenant" | "agent">;
 
-export interface QueuedToolOptions<I, X> extends GuardOptions<X> {
+export interface QueuedToolOptions<I, X> extends Omit<GuardOptions<X>, "mode" | "onceMoreTool"> {
   /** The tool's name as the model knows it; the action's unless given. */
   readonly name?: string;
   /** When and in which order it is run, and in which transaction it is recorded: the options of `action.enqueue`. */
@@ -55,8 +63,10 @@ export function queuedTool<I, R, X = unknown>(
   if (wrong !== undefined) {
     throw noSuchOption("queuedTool", wrong, OPTIONS);
   }
-  requireWhose({ ...options, effect: effectOf(action) }, `queuedTool(${JSON.stringify(action.actionName)})`);
+  const where = `queuedTool(${JSON.stringify(action.actionName)})`;
+  requireWhose({ ...options, effect: effectOf(action) }, where);
   if (options.agent !== undefined && typeof options.agent !== "function") checkAgent(options.agent, "queuedTool");
+  requireScope(options, where);
   const { name = action.actionName, statusTool } = options;
   const telling = { tool: name, statusTool };
   const answer = async (input: I, extra: X): Promise<QueuedAnswer<R>> => {
@@ -90,5 +100,5 @@ async function tell<I, R>(
   if (outcome.status !== "done") return tellRefusal(outcome, telling);
   if (outcome.resultOmitted !== undefined) return tellResultNotKept(outcome, outcome.resultOmitted, telling);
   const shown = typeof result === "string" ? result : JSON.stringify(result ?? null);
-  return `${tellReplay(outcome, telling)}\n${shown}`;
+  return `${(isErrorAnswer(result) ? tellErrorReplay : tellReplay)(outcome, telling)}\n${shown}`;
 }

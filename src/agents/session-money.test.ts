@@ -89,13 +89,11 @@ describe.each(Object.entries(WRAPPERS))("%s", (_, wrap) => {
   });
 });
 
-it("where no session is known, the call is made once in any: no warning", async () => {
+it("where the call is made once in any session, there is no warning", async () => {
   const { nt, money } = open();
-  await WRAPPERS.guardLangChainTool?.(nt, "pay", {})(undefined);
-  await WRAPPERS.guardMastraTool?.(nt, "buy", {})(undefined);
-  const ai = guardAiTool(nt, "book", { execute: async () => 1 }) as Any;
+  const ai = guardAiTool(nt, "book", { execute: async () => 1 }, { scope: null }) as Any;
   await ai.execute({ a: 1 }, { toolCallId: "1", messages: [] });
-  await guardTool(nt, { name: "charge" }, async () => 1)({ a: 1 } as Any, undefined);
+  await guardTool(nt, { name: "charge", scope: null }, async () => 1)({ a: 1 } as Any, undefined);
   expect(money()).toEqual([]);
 });
 
@@ -112,8 +110,9 @@ describe("the proxy", () => {
     const tools = [{ name: "create_payment" }, { name: "parse_payload" }, { name: "get_order" }];
     const [note, ...more] = notesOf({ window: "1h" }, tools, tools);
     expect(note).toMatch(
-      /"create_payment" suggests that it moves money\. .*once within 1h, for one caller: after that/,
+      /"create_payment" suggests that it moves money\. .*until its answer has arrived, within 1h, for one caller: after that/,
     );
+    expect(notesOf({ guard: "intent", window: "1h" }, tools)[0]).toMatch(/made once within 1h, for one caller: after/);
     expect(note).toContain(
       '{ "scope": null, "tools": { "create_payment": { "key": ["order"], "effect": "payment" } } }',
     );

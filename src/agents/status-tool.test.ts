@@ -12,7 +12,7 @@ eachStore("the status tool", (open) => {
     await store.lease({ holder: "dead", limit: 1, leaseMs: 60_000, to: "claimed" });
     expect(await status.execute({ reference: key })).toMatch(/^In progress since/);
     clock.advance(61_000);
-    expect(await status.execute({ reference: key })).toMatch(/^Recorded, due .* Do not repeat it\.$/);
+    expect(await status.execute({ reference: key })).toMatch(/^Scheduled, for .* Do not repeat it\.$/);
   });
 
   it("says that a call may be repeated whose holder died before anything was sent", async () => {

@@ -1,8 +1,12 @@
-/** What a model is told. Plain sentences: a model that is told "error" tries again, one that is told what happened does not. */
+/**
+ * What a model is told. Plain sentences: a model that is told "error" tries again, one that is told what happened does not. It
+ * knows its tools and their arguments, and nothing of ledgers, records, attempts or keys.
+ */
 import { isDamagedRecord } from "../core/damaged-record.ts";
 import { formatDuration } from "../core/duration.ts";
 import { messageOf } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
+import { namedError } from "../core/returned-error.ts";
 import { wallNow } from "../engine/real-timers.ts";
 
 export interface Telling {
@@ -10,6 +14,8 @@ export interface Telling {
   readonly tool: string;
   /** The tool that answers questions about earlier calls, if the model has one. */
   readonly statusTool?: string | undefined;
+  /** The tool by which a model asks for one more run, if it has one. */
+  readonly onceMoreTool?: string | undefined;
   /** What the tool itself said when it failed. */
   readonly said?: string | undefined;
 }
@@ -22,24 +28,29 @@ export const PHRASES = {
   done: "Already done at",
   inFlight: "In progress",
   accepted: "Accepted:",
-  queued: "Recorded",
+  queued: "Scheduled",
   unknown: "It may have happened",
   conflict: "Refused, and nothing was done",
   rejected: "Refused for good",
   failed: "It did not happen:",
-  unreachable: "its ledger cannot be reached",
+  unreachable: "it cannot be checked now",
 } as const;
 
 type Done = Extract<Outcome<unknown>, { readonly status: "done" }>;
 
 /** Stands before the result of a repeat. */
-export function tellReplay(outcome: Done, { tool }: Telling): string {
+export function tellReplay(outcome: Done, { tool, onceMoreTool }: Telling): string {
   const differs = outcome.differs ?? [];
   const reworded =
     differs.length === 0
       ? ""
       : ` Your ${listOf(differs)} differs from what was sent then; what was sent first stands, and the new text was not sent.`;
-  return `${PHRASES.done} ${when(outcome.at)}; this is that result. ${tool} was not run again.${reworded}`;
+  return `${PHRASES.done} ${when(outcome.at)}; this is that result. ${tool} was not run again.${reworded}${askOnceMore(outcome, onceMoreTool)}`;
+}
+
+function askOnceMore({ key }: Done, tool: string | undefined): string {
+  if (tool === undefined) return "";
+  return ` Only if it is really meant to happen once more, ask for it with ${tool} {"reference":"${key}","reason":"…"}: a person decides.`;
 }
 
 /**
@@ -58,7 +69,7 @@ export function isReplayNote(text: string): boolean {
 /** The answer of a tool that records: nothing has been done yet, and nothing is left to do. */
 export function tellAccepted(key: string, telling: Telling): string {
   const { tool } = telling;
-  return `${PHRASES.accepted} ${tool} is recorded, and a worker will do it. There is nothing to repeat, and nothing to wait for. ${askFirst(telling, key)} Reference: ${key}`;
+  return `${PHRASES.accepted} ${tool} will be carried out in the background. There is nothing to repeat, and nothing to wait for. ${askFirst(telling, key)} Reference: ${key}`;
 }
 
 /** A repeat whose first result could not be kept. */
@@ -77,20 +88,20 @@ export function tellRefusal(outcome: Exclude<Outcome<unknown>, Done>, telling: T
  */
 export function tellUnavailable(error: unknown, tool: string, begun: boolean): string {
   if (begun)
-    return `${PHRASES.unknown}: ${tool} was started, and its ledger did not answer afterwards. Do not repeat it, and do not try another way to the same end. Tell the user that it is open.`;
+    return `${PHRASES.unknown}: ${tool} was started, and what became of it could not be saved. Do not repeat it, and do not try another way to the same end. Tell the user that it is open.`;
   if (isDamagedRecord(error))
-    return `${PHRASES.unknown} by an earlier call, whose record cannot be read. ${tool} was not run now. Do not repeat it, and do not try another way to the same end. Tell the user that it is open.`;
-  return `${tool} was not run: ${PHRASES.unreachable}. Nothing was sent. Tell the user; do not try another way.`;
+    return `${PHRASES.unknown} by an earlier call: what was saved of that call cannot be read. ${tool} was not run now. Do not repeat it, and do not try another way to the same end. Tell the user that it is open.`;
+  return `${tool} was not run: ${PHRASES.unreachable} whether this was done before. Nothing was sent. Tell the user; do not try another way.`;
 }
 
 /** The same for a tool that records: whether the write arrived is not known, and a repeat of it harms nothing. */
 export function tellNotRecorded(tool: string): string {
-  return `It is not known whether ${tool} is recorded: ${PHRASES.unreachable}. Nothing was sent by this call. Tell the user; do not try another way.`;
+  return `It is not known whether ${tool} is scheduled: ${PHRASES.unreachable}. Nothing was sent by this call. Tell the user; do not try another way.`;
 }
 
 /** And for the status tool. */
 export function tellStatusUnavailable(): string {
-  return `No answer now: ${PHRASES.unreachable}. This says nothing about the call. Do not repeat the call; tell the user that it is open.`;
+  return `No answer: ${PHRASES.unreachable}. This says nothing about the call. Do not repeat the call; tell the user that it is open.`;
 }
 
 function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): string[] {
@@ -105,14 +116,14 @@ function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): 
       ];
     case "queued":
       return [
-        `${PHRASES.queued}: ${tool} will be run by a worker, due ${when(outcome.dueAt)}.`,
+        `${PHRASES.queued}: ${tool} will be carried out in the background, at ${when(outcome.dueAt)} or later.`,
         `There is nothing to repeat.`,
         ask,
       ];
     case "unknown":
       return [
         ...(telling.said === undefined ? [] : [`${tool} failed: ${unended(telling.said)}.`]),
-        `${PHRASES.unknown} all the same (attempt ${outcome.attempt}, ${when(outcome.since)}: ${outcome.why}), and it will not be run again by itself.`,
+        `${PHRASES.unknown} all the same (${when(outcome.since)}: ${plain(outcome.why)}), and it will not be run again by itself.`,
         ...(outcome.differs === undefined
           ? []
           : [
@@ -139,23 +150,23 @@ function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): 
 export function tellStatus(outcome: Outcome<unknown> | Absent): string {
   switch (outcome.status) {
     case "absent":
-      return "Not known: there is no call with this reference. It has not been made, or its record is past its time.";
+      return "Not known: there is no call with this reference. It was not made, or it was too long ago.";
     case "done":
       if (isErrorAnswer(outcome.result))
-        return `${PHRASES.unknown}: it answered with an error at ${when(outcome.at)} (attempt ${outcome.attempt}). Do not repeat it unchanged: correct what the error named, or tell the user.`;
-      return `Done at ${when(outcome.at)} (attempt ${outcome.attempt}). Do not repeat it.`;
+        return `${PHRASES.unknown}: it answered with an error at ${when(outcome.at)}. Do not repeat it unchanged: correct what the error named, or tell the user.`;
+      return `Done at ${when(outcome.at)}. Do not repeat it.`;
     case "in_flight":
       return `${PHRASES.inFlight} since ${when(outcome.since)}. Do not repeat it; ask again after ${when(outcome.until)} at the latest.`;
     case "queued":
-      return `${PHRASES.queued}, due ${when(outcome.dueAt)}. Do not repeat it.`;
+      return `${PHRASES.queued}, for ${when(outcome.dueAt)} or later. Do not repeat it.`;
     case "failed":
       return outcome.final
         ? `${PHRASES.rejected}; it did not happen: ${messageOf(outcome.error)}.`
         : `${PHRASES.failed} ${messageOf(outcome.error)}. It may be called again${notBefore(outcome.retryAt)}.`;
     case "unknown":
-      return `${PHRASES.unknown} (attempt ${outcome.attempt}, ${when(outcome.since)}: ${outcome.why}). Do not repeat it: a person or a check has to settle it.`;
+      return `${PHRASES.unknown} (${when(outcome.since)}: ${plain(outcome.why)}). Do not repeat it: a person or a check has to settle it.`;
     case "conflict":
-      return `Refused: the same intent was called before with another ${listOf(outcome.differs)}.`;
+      return `Refused: the same call was made before with another ${listOf(outcome.differs)}.`;
   }
 }
 
@@ -166,9 +177,16 @@ function notBefore(retryAt: number | undefined): string {
   return `, but not before ${when(retryAt)} (in ${formatDuration(Math.ceil(ms / 1_000) * 1_000)})`;
 }
 
-/** MCP's error result, by shape. */
-function isErrorAnswer(result: unknown): boolean {
-  return typeof result === "object" && result !== null && (result as { isError?: unknown }).isError === true;
+/** A result that names an error, by shape: it was answered, and that is all that is known. */
+export function isErrorAnswer(result: unknown): boolean {
+  return namedError(result) !== null;
+}
+
+/** What operators read of the engine itself says nothing to a model. */
+const OF_THE_ENGINE = /classif|lease|ledger|\brecord|attempt|heartbeat|nevertwice|options/i;
+
+function plain(why: string): string {
+  return OF_THE_ENGINE.test(why) ? "it broke off, or failed in a way that leaves open how far it got" : why;
 }
 
 function askFirst({ statusTool }: Telling, key: string): string {

@@ -12,7 +12,7 @@ import type { CheckContext } from "../engine/check.ts";
 import { silentLogger } from "../engine/context.ts";
 import { isVerdict, notAVerdict } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
-import { tellRefusal, tellReplay } from "./tell.ts";
+import { isErrorAnswer, tellErrorReplay, tellRefusal, tellReplay } from "./tell.ts";
 import { verdictOnThrown } from "./thrown.ts";
 import { type AnyToolOptions, checkErrors, type ErrorMeaning, type Guarding } from "./tool-options.ts";
 
@@ -63,6 +63,11 @@ export function toolMemory(options: ToolMemoryOptions): ToolMemory {
     throw configError(`toolMemory: repeats.${tool} is ${String(count)}; it takes a whole number, or Infinity.`);
   }
   checkErrors(options.errors, "toolMemory");
+  const limited = Object.entries(options.tools ?? {}).find(([, own]) => own.limit !== undefined);
+  if (nt === undefined && limited !== undefined)
+    throw configError(
+      `toolMemory: tools.${limited[0]} has a limit, which is kept in a ledger. Give nt, or leave it out.`,
+    );
   const turns = new Turns(repeats);
   const answer = nt === undefined ? inProcess(options, now) : onLedger(nt, options);
   return {
@@ -124,7 +129,8 @@ function requireRoom(map: ReadonlyMap<string, unknown>, key: string): void {
 function onLedger(nt: Guarding, options: ToolMemoryOptions): AnswerCall {
   const guards = new Map<string, GuardedTool<Record<string, unknown>, () => unknown, unknown>>();
   const guardOf = (tool: string) => {
-    const { key, check, ...own } = ownOptions(options, tool);
+    const { key, check, limit, ...own } = ownOptions(options, tool);
+    const by = limit?.by;
     return guardTool<Record<string, unknown>, () => unknown, unknown>(
       nt,
       {
@@ -133,6 +139,9 @@ function onLedger(nt: Guarding, options: ToolMemoryOptions): AnswerCall {
         scope: options.scope,
         ...(check !== undefined && {
           check: (input: Record<string, unknown>, context: CheckContext) => check(withoutTurn(input), context),
+        }),
+        ...(limit !== undefined && {
+          limit: { ...limit, ...(by && { by: (input: Record<string, unknown>) => by(withoutTurn(input)) }) },
         }),
         key: (input) => [...partsOf(input, key, own.free ?? []), input[TURN]],
       },
@@ -241,6 +250,9 @@ function doubtIn(error: unknown, own: AnyToolOptions, now: number): string | nul
 }
 
 function repeated(outcome: Outcome<unknown>, tool: string): Answer<unknown> {
-  if (outcome.status === "done") return { kind: "result", result: outcome.result, note: tellReplay(outcome, { tool }) };
+  if (outcome.status === "done") {
+    const tell = isErrorAnswer(outcome.result) ? tellErrorReplay : tellReplay;
+    return { kind: "result", result: outcome.result, note: tell(outcome, { tool }) };
+  }
   return { kind: "refused", text: tellRefusal(outcome, { tool }), outcome };
 }

@@ -5,8 +5,9 @@ import { movesMoney } from "../core/effect.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
 import type { KeyOption } from "../core/key-parts.ts";
+import type { LimitOptions } from "../core/limit.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import type { PolicyOptions } from "../core/policy.ts";
+import { asContainer, asDelivered, isContainer, type PolicyOptions } from "../core/policy.ts";
 import type { Check } from "../engine/check.ts";
 import type { DefineAction } from "../engine/define-action.ts";
 import type { Formerly, Probe, Verdictish } from "../engine/definition.ts";
@@ -54,14 +55,24 @@ export interface ToolOptions<I = never, R = unknown> extends PolicyOptions<Probe
   readonly classify?: (error: unknown) => Verdictish | undefined;
   /** The provider's own id in a result, for nt.find({ providerId }); by the usual names unless given. */
   readonly resultId?: (result: R) => string | undefined;
+  /**
+   * How many calls may be under way at once, or begin per time, over all processes of the ledger: { rate: "10/m" }. A call above
+   * it is not run and leaves no record, and the model is told when to try again. Repeats are not counted.
+   */
+  readonly limit?: LimitOptions<I>;
+  /**
+   * How many identical calls of one turn of the model may run, each as an intent of its own; true: as many as a turn may have. One
+   * unless given: the others get the first result. A turn that is made again has the same intents.
+   */
+  readonly repeats?: number | true;
 }
 
 /** Options for all tools of a wrapper. */
 export interface GuardOptions<X> {
   /**
-   * A run, session or thread id: the same intent in another scope is another intent. A function gets what the framework
-   * hands to the tool; one that gives undefined is an error, as an empty key part is. null: no scope, so that an intent
-   * happens once in any session.
+   * The id of a user, session, thread or run: the same intent in another scope is another intent. A function gets what the
+   * framework hands to the tool; one that gives undefined is an error, as an empty key part is. null: no scope, so that an
+   * intent happens once, whoever asks. Required where the wrapper has no thread or session to take it from.
    */
   readonly scope?: string | null | ((extra: X) => string | null | undefined);
   /** Whose call it is. A function gets what the framework hands to the tool; where it gives no name, the call is refused. */
@@ -73,7 +84,16 @@ export interface GuardOptions<X> {
   readonly agent?: string | ((extra: X) => string | undefined);
   /** The name of the status tool, if the model has one: refusals then say to ask it. */
   readonly statusTool?: string;
+  /** The name of the once-more tool, if the model has one: the answer to a repeat then says how to ask for one more run. */
+  readonly onceMoreTool?: string;
+  /**
+   * "observe": every call runs, repeats too, and the ledger records what would have been prevented: nt.prevented(). "guard"
+   * unless given.
+   */
+  readonly mode?: GuardMode;
 }
+
+export type GuardMode = "guard" | "observe";
 
 /** The inputs of a set of tools by their names, where neither is known to the compiler. */
 // biome-ignore lint/suspicious/noExplicitAny: as for AnyToolOptions
@@ -113,7 +133,7 @@ export type AnyInput = Readonly<Record<string, unknown>>;
 // biome-ignore lint/suspicious/noExplicitAny: options of many tools at once, each with an input of its own
 export type AnyToolOptions = ToolOptions<any, any>;
 
-const GUARD = ["scope", "tenant", "agent", "statusTool"] as const;
+const GUARD = ["scope", "tenant", "agent", "statusTool", "onceMoreTool", "mode"] as const;
 const POLICY = ["keep", "lease", "timeout", "wait", "doubt", "retry", "whenStoreDown", "effect"] as const;
 const TOOL = [
   ...POLICY,
@@ -126,6 +146,8 @@ const TOOL = [
   "check",
   "classify",
   "resultId",
+  "limit",
+  "repeats",
 ] as const;
 const MEANINGS: ReadonlySet<unknown> = new Set(["doubt", "not-done", "answer"]);
 
@@ -136,8 +158,9 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
     throw noSuchOption(`tool ${JSON.stringify(tool)}`, wrong, known);
   }
   requireWhose(options, `tool ${JSON.stringify(tool)}`);
-  const { errors, action, readOnly, scope, tenant, agent, statusTool, resultId, check } = options as AnyToolOptions &
-    GuardOptions<never>;
+  checkMode(options, `tool ${JSON.stringify(tool)}`);
+  const { errors, action, readOnly, scope, tenant, agent, statusTool, onceMoreTool, resultId, check } =
+    options as AnyToolOptions & GuardOptions<never>;
   if (typeof errors !== "function")
     checkErrors(errors, `tool ${JSON.stringify(tool)}`, ", or a function of the result that returns one of them");
   if (action !== undefined && (typeof action !== "string" || action.trim() === "")) {
@@ -155,12 +178,21 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
     throw configError(
       `tool ${JSON.stringify(tool)}: check must be a function that throws where the tool must not begin: (input, ctx) => …`,
     );
-  for (const [option, value] of Object.entries({ scope, tenant, statusTool })) {
+  for (const [option, value] of Object.entries({ scope, tenant, statusTool, onceMoreTool })) {
     if (value === undefined || typeof value === "string" || (option === "scope" && value === null)) continue;
-    if (option !== "statusTool" && typeof value === "function") continue;
-    const also = option === "statusTool" ? ": the name the status tool has" : ", or a function of the call";
+    const isName = option === "statusTool" || option === "onceMoreTool";
+    if (!isName && typeof value === "function") continue;
+    const also = isName
+      ? `: the name the ${option === "statusTool" ? "status" : "once-more"} tool has`
+      : ", or a function of the call";
     throw configError(`tool ${JSON.stringify(tool)}: ${option} is ${JSON.stringify(value)}; it takes a text${also}.`);
   }
+}
+
+/** Any other word would guard where nothing was to be prevented, or the other way round. */
+function checkMode({ mode }: GuardOptions<never>, where: string): void {
+  if (mode === undefined || mode === "guard" || mode === "observe") return;
+  throw configError(`${where}: mode is ${JSON.stringify(mode)}; it takes "guard" or "observe".`);
 }
 
 /** Whose intents a tool's calls are: an option that is there and undefined would make them everybody's. */
@@ -184,6 +216,25 @@ export function requireNoMoney(
   if (!movesMoney(effect) || readOnly === true) return;
   throw configError(
     `${where}: effect is "payment", and scope is not given. The same payment in another scope is another payment, so say which: scope: null where it is made once in any session, the id of the order, customer or conversation, or a function of the call.`,
+  );
+}
+
+/** For a wrapper that knows neither a person nor a conversation by itself: without a scope, one user would get another's result. */
+export function requireScope(
+  options: { readonly scope?: unknown; readonly readOnly?: boolean | undefined },
+  where: string,
+  example = "(call) => call.userId",
+): void {
+  if ("scope" in options || options.readOnly === true) return;
+  throw configError(
+    `${where}: scope is not given, and there is nothing to take it from: one user would get another's result. Write the id of the user or conversation, scope: ${example}, or scope: null where the same call happens once, whoever makes it.`,
+  );
+}
+
+/** A call whose conversation is not known runs nothing. The sentence is read by a model, and by whoever wrote the program. */
+export function noConversation(tool: string, what: string, remedy: string): NevertwiceError {
+  return configError(
+    `${tool} was not run, and nothing was sent: it is not known which conversation this call belongs to (${what}). Do not repeat it; tell the user that the program has to be corrected. For its developer: ${remedy}, or guard the tool with scope: the id of the user or conversation, or null where the same call happens once, whoever makes it.`,
   );
 }
 
@@ -211,6 +262,7 @@ export function checkToolsOptions(options: object, where: string): void {
     );
   }
   requireWhose(options, where);
+  checkMode(options, where);
   const { tools, otherTools, errors } = options as ToolsOptions<never>;
   checkErrors(errors, where);
   if (tools !== undefined && !isPlain(tools)) {
@@ -263,7 +315,7 @@ export function callerOf<X>(
   if (typeof scope === "function" && inScope === undefined) {
     throw new NevertwiceError(
       "INVALID_KEY",
-      `tool ${JSON.stringify(tool)}: scope gave undefined for this call. Nothing was run: without a scope, one conversation would get another's result. Return the id of the run, session or thread, or null where an intent happens once in any of them.`,
+      `tool ${JSON.stringify(tool)}: scope gave undefined for this call. Nothing was run: without a scope, one conversation would get another's result. Return the id of the user, session, thread or run, or null where the same call happens once in any of them.`,
     );
   }
   const ofTenant = typeof tenant === "function" ? tenant(extra) : tenant;
@@ -292,9 +344,10 @@ export function checkToolNames<X>({ tools }: ToolsOptions<X>, there: readonly st
 }
 
 export function policyOf(options: AnyToolOptions): PolicyOptions<Probe<unknown, unknown>> {
-  return Object.fromEntries(
+  const policy = Object.fromEntries(
     POLICY.filter((name) => options[name] !== undefined).map((name) => [name, options[name]]),
   ) as PolicyOptions<Probe<unknown, unknown>>;
+  return asDelivered(isContainer(options) ? asContainer(policy) : policy, options);
 }
 
 /** An option of the call's context, for a guard whose context holds that one. */

@@ -144,10 +144,9 @@ describe.each(Object.entries(WRAPPERS))("O13 %s", (name, wrap) => {
     ]);
   });
 
-  it("other effects need no scope, and an unknown one is refused with the nearest name", () => {
-    wrap(open(), optionsFor(name, { effect: "mail" }), () => {});
+  it("an unknown effect is refused with the nearest name", () => {
     if (name === "guardToolCalls") return;
-    const guard = () => wrap(open(), optionsFor(name, { effect: "payments" }), () => {});
+    const guard = () => wrap(open(), optionsFor(name, { effect: "payments" }, { scope: null }), () => {});
     expect(guard).toThrow(/effect is "payments"\. Did you mean "payment"\?/);
   });
 });
@@ -155,7 +154,48 @@ describe.each(Object.entries(WRAPPERS))("O13 %s", (name, wrap) => {
 it("O13 a tool that only reads needs no scope, and otherTools are looked at too", () => {
   const tool = { execute: async () => 1 };
   guardAiTools(open(), { balance: tool }, { tools: { balance: { effect: "payment", readOnly: true } } });
+  guardAiTools(open(), { balance: tool }, { otherTools: false });
   expect(() => guardAiTools(open(), { balance: tool }, { otherTools: { effect: "payment" } })).toThrow(
     /guardAiTools: otherTools: effect is "payment", and scope is not given/,
+  );
+});
+
+describe("a scope that nobody gave", () => {
+  const wrapperOf = (name: string) => WRAPPERS[name] as Wrapper;
+
+  it.each(["guardTool", "guardAiTool", "guardAiTools", "guardOpenAiTools", "queuedTool"])(
+    "%s has no conversation to take it from: refused when the tool is guarded, with what to write",
+    (name) => {
+      const guard = () => wrapperOf(name)(open(), {}, () => {});
+      expect(guard).toThrow(
+        expect.objectContaining({
+          code: "CONFIG",
+          message: expect.stringMatching(/balance"\): scope is not given.*another's result\. Write .*scope: null/),
+        }),
+      );
+    },
+  );
+
+  it("the factory of OpenAI Agents is refused before it makes a tool", () => {
+    expect(() => guardOpenAiTools(open(), () => ({}), {})).toThrow(
+      /guardOpenAiTools: scope is not given.*scope: \(\{ runContext \}\) => runContext\?\.context\.userId, or scope: null/,
+    );
+  });
+
+  it.each(["guardLangChainTool", "guardToolCalls", "guardMastraTool", "claudeGuard"])(
+    "%s takes the conversation of the call; a call without one runs nothing, and says so to model and developer",
+    async (name) => {
+      const nt = open();
+      let runs = 0;
+      const call = wrapperOf(name)(nt, {}, () => ++runs);
+      await expect(call()).rejects.toMatchObject({
+        code: "CONFIG",
+        message: expect.stringMatching(
+          /^balance was not run, and nothing was sent: .*which conversation.*tell the user.*For its developer: .*scope/,
+        ),
+      });
+      expect(runs).toBe(0);
+      expect((await nt.store.list({ limit: 10 })).items).toEqual([]);
+    },
   );
 });

@@ -10,6 +10,8 @@ import { importLedger } from "./commands/import.ts";
 import { ls } from "./commands/ls.ts";
 import { mcp } from "./commands/mcp.ts";
 import { migrate } from "./commands/migrate.ts";
+import { prevented } from "./commands/prevented.ts";
+import { requests } from "./commands/requests.ts";
 import { resend } from "./commands/resend.ts";
 import { resolve } from "./commands/resolve.ts";
 import { retry } from "./commands/retry.ts";
@@ -31,11 +33,13 @@ export const COMMANDS: readonly Command[] = [
   resolve,
   retry,
   resend,
+  requests,
   forget,
   worker,
   each,
   sweep,
   stats,
+  prevented,
   doctor,
   migrate,
   run,

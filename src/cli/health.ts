@@ -1,7 +1,9 @@
 /** What doctor looks at: each check is fine, worth a note, or a problem that somebody has to deal with. */
 import { messageOf } from "../core/errors.ts";
 import { type InspectQuery, instantOf, type LedgerStats, type Store, type StoreTraits } from "../core/store.ts";
+import { openRequests } from "../engine/once-more.ts";
 import { hasDriver } from "../stores/sqlite-driver.ts";
+import { countDeadRunners } from "./dead-runner.ts";
 import { age, plural } from "./format.ts";
 import { oneLine } from "./text.ts";
 import { oldestDoubt, runAgain, silentHolders } from "./waiting-counts.ts";
@@ -68,6 +70,7 @@ export async function waiting(
   const own = tenant === undefined ? {} : { tenant };
   const { now } = instantOf(store);
   const silent = await silentHolders(store, own);
+  const gone = await countDeadRunners(store, own);
   const slots = await runAgain(store, counts, own);
   const again = slots.unknown + slots.failed;
   const doubts = Math.max(0, counts.states.unknown - slots.unknown);
@@ -107,6 +110,17 @@ export async function waiting(
             level: "note" as const,
           },
         ]),
+    ...(gone === 0
+      ? []
+      : [
+          {
+            name: "runners gone",
+            value: `${plural(gone, "slot")} whose runner is no longer running: the next call of each sees to it`,
+            level: "note" as const,
+            advice: "see what it does about each:",
+            command: suggest("ls --state claimed,sent"),
+          },
+        ]),
     ...(again === 0
       ? []
       : [
@@ -123,7 +137,14 @@ export async function waiting(
       ...(dead > 0 && { advice: "see which; retry brings one back:", command: suggest("ls --state failed") }),
     },
     overdue(counts, now, suggest),
+    ...requested(await openRequests(store, tenant, () => instantOf(store)), suggest),
   ];
+}
+
+function requested(open: readonly unknown[], suggest: (line: string) => string): Check[] {
+  if (open.length === 0) return [];
+  const value = `${plural(open.length, "request")} for a run once more`;
+  return [{ name: "requests", value, level: "note", advice: "a person has to decide:", command: suggest("requests") }];
 }
 
 // Work that is due is picked up within seconds; an hour means that no worker runs.

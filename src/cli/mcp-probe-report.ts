@@ -1,31 +1,28 @@
 /** `nevertwice mcp probe`: starts a server, repeats calls, prints what it did. */
-import { spawn } from "node:child_process";
-import type { Readable, Writable } from "node:stream";
-import { onLines } from "../agents/mcp-lines.ts";
-import { type ProbedTool, type ProbeReport, probeServer, type Tried, type Wire } from "../agents/mcp-probe.ts";
+import { type ProbedTool, type ProbeReport, probeServer, type Tried } from "../agents/mcp-probe.ts";
 import { messageOf } from "../core/errors.ts";
 import { PACKAGE_VERSION } from "../core/package-version.ts";
 import { nevertwice } from "../nevertwice.ts";
 import type { Context } from "./command.ts";
 import { EXIT, ProblemError, UsageError } from "./exit.ts";
 import { plural } from "./format.ts";
+import { startedServer } from "./mcp-child.ts";
 import { configOf } from "./mcp-proxy.ts";
 import { type Column, renderTable } from "./table.ts";
 import { oneLine, wrap } from "./text.ts";
 
 export async function runProbe(context: Context): Promise<number> {
   const { args, io } = context;
-  const [program, ...words] = args.behindDashes;
-  if (program === undefined) {
+  const command = args.behindDashes;
+  if (command.length === 0) {
     throw new UsageError("mcp probe needs the server's command behind --: nevertwice mcp probe -- npx -y some-server");
   }
   const calls = args.all("call").map(callOf);
   const config = configOf(context);
-  const child = spawn(program, words, { env: io.env, cwd: io.cwd, stdio: ["pipe", "pipe", "inherit"] });
+  const server = startedServer(command, io);
   const nt = nevertwice({ store: "memory:", sweep: false });
   try {
-    const wire = wireOf(child.stdin, child.stdout, new Promise((_, failed) => child.once("error", failed)));
-    const report = await probeServer({ wire, nt, config, version: PACKAGE_VERSION, calls });
+    const report = await probeServer({ wire: server.wire, nt, config, version: PACKAGE_VERSION, calls });
     unknownTools(calls, report);
     tell(context, report);
     return report.tools.some(({ verdict }) => verdict === "acts-again") ? EXIT.problem : EXIT.ok;
@@ -34,26 +31,9 @@ export async function runProbe(context: Context): Promise<number> {
       ? error
       : new ProblemError(`the server could not be probed: ${messageOf(error)}`, { cause: error });
   } finally {
-    child.kill();
+    server.kill();
     await nt.close();
   }
-}
-
-function wireOf(input: Writable, output: Readable, failed: Promise<never>): Wire {
-  let to: Parameters<Wire["listen"]>[0] = { line: () => {}, gone: () => {} };
-  input.on("error", () => {});
-  onLines(output, {
-    line: (line) => to.line(line),
-    end: () => to.gone(new Error("it ended")),
-    error: (e) => to.gone(e),
-  });
-  failed.catch((error: Error) => to.gone(error));
-  return {
-    send: (line) => void input.write(`${line}\n`),
-    listen: (on) => {
-      to = on;
-    },
-  };
 }
 
 function callOf(text: string): { tool: string; args: Record<string, unknown> } {

@@ -2,9 +2,12 @@
 import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { stdioToHttp } from "../agents/mcp-bridge.ts";
-import { type ProxyConfig, readProxyConfig } from "../agents/mcp-config.ts";
+import { type ProxyConfig, readProxyConfig, whatHolds } from "../agents/mcp-config.ts";
 import { McpGuard } from "../agents/mcp-guard.ts";
 import { httpProxy } from "../agents/mcp-http.ts";
+import { serverIdentity } from "../agents/mcp-identity.ts";
+import { withPreset } from "../agents/mcp-presets.ts";
+import { isCredential, whoCalls } from "../agents/mcp-principal.ts";
 import { stdioProxy } from "../agents/mcp-stdio.ts";
 import { commandName } from "../core/command-name.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
@@ -14,6 +17,7 @@ import { type Nevertwice, nevertwice } from "../nevertwice.ts";
 import type { Context, Streams } from "./command.ts";
 import { asUsage, EXIT, UsageError } from "./exit.ts";
 import { readText } from "./foreign-text.ts";
+import { withoutComments } from "./json-with-comments.ts";
 import { openLedger } from "./ledger.ts";
 import { ledgerOptions } from "./secret-flags.ts";
 import { oneLine } from "./text.ts";
@@ -27,8 +31,10 @@ export async function runProxy(context: Context): Promise<number> {
     );
   }
   if (url === undefined) refuseFlagsOfUrl(context);
-  else if (args.on("listen")) refuseHeaders(context);
+  else refuseFlags(context, ["identity-env"], "is for a server that is a command: it names variables given to it");
+  if (args.on("listen")) refuseHeaders(context);
   const config = configOf(context);
+  const identityEnv = identityEnvOf(context);
   const streams = io.takeOver?.();
   if (streams === undefined) throw new UsageError("mcp runs as a program of its own, not inside another.");
   const options = ledgerOptions(context);
@@ -37,14 +43,27 @@ export async function runProxy(context: Context): Promise<number> {
   try {
     const { secret } = options;
     if (url !== undefined) return await onHttp(context, { nt, secret }, config, urlOf(url), streams);
-    const identity = JSON.stringify(command);
     const note = (text: string) => context.note(oneLine(text));
     const server = config.name ?? commandName(command);
+    const notCounted = [args.text("secret-env"), args.text("encrypt-env")].filter((one) => one !== undefined);
+    const { name } = config;
+    const identity = serverIdentity({ command, cwd: io.cwd, env: io.env, name, identityEnv, notCounted, secret });
     const guard = new McpGuard({ nt, config, server, identity, secret, note });
+    note(`guarding ${server}; ${whatHolds(config)}`);
     return await stdioProxy({ guard, command, env: io.env, cwd: io.cwd, ...streams });
   } finally {
     await nt.close();
   }
+}
+
+/** undefined: those that count by the rule. */
+function identityEnvOf({ args }: Context): readonly string[] | undefined {
+  const names = args.all("identity-env").flatMap((list) => list.split(","));
+  const wrong = names.find((name) => !/^[^\s=]+$/.test(name));
+  if (wrong === undefined) return names.length === 0 ? undefined : names;
+  throw new UsageError(
+    `--identity-env takes names of variables, such as API_TOKEN,TENANT; ${JSON.stringify(oneLine(wrong))} is none.`,
+  );
 }
 
 interface Keeping {
@@ -55,45 +74,67 @@ interface Keeping {
 async function onHttp(context: Context, { nt, secret }: Keeping, config: ProxyConfig, url: URL, streams: Streams) {
   const listen = context.args.text("listen");
   const headers = headersOf(context);
-  // Who calls with other credentials is somebody else, and gets nobody's results.
-  const identity = JSON.stringify([url.href, headers]);
+  const identity = JSON.stringify([config.name ?? url.href, ...callerOf(headers, config)]);
   const note = (text: string) => context.note(oneLine(text));
   const guard = new McpGuard({ nt, config, server: config.name ?? url.host, identity, secret, note });
   if (listen === undefined) {
     refuseFlags(context, LISTEN_FLAGS, "belong to --listen: without it, the client is on stdio");
+    note(`guarding ${url.href}; ${whatHolds(config)}`);
     return stdioToHttp({ guard, url, headers, ...streams });
   }
   const ended = new Promise<void>((end) => streams.onSignal(() => end()));
-  const proxy = await httpProxy({ guard, config, url, ...listenOf(listen), ...doorOf(context) });
+  const proxy = await httpProxy({ guard, config, url, note, ...listenOf(listen), ...doorOf(context) });
+  context.note(callersNote(config));
   context.note(`guarding ${url.href}; clients connect to ${proxy.url}`);
+  note(whatHolds(config));
   await ended;
   await proxy.close();
   return EXIT.ok;
+}
+
+/** On stdio: who calls with other headers is somebody else, and gets nobody's results. A refreshed token is the same caller. */
+function callerOf(headers: Readonly<Record<string, string>>, { principal }: ProxyConfig): readonly unknown[] {
+  const others = Object.entries(headers).filter(([name]) => !isCredential(name));
+  return [whoCalls(headers, "", principal).principal, ...(principal === undefined ? others.sort() : [])];
+}
+
+function callersNote({ principal }: ProxyConfig): string {
+  return principal === undefined
+    ? "callers are told apart by issuer and subject of their token (JWT), otherwise by their credential, of which the first stands for a whole session; those without a credential are one caller. --principal says it differently"
+    : `callers are told apart by ${principal.join(", ")}; those without any of them are one caller`;
 }
 
 /** What stands on the command line wins over the file. */
 export function configOf({ args, io }: Context): ProxyConfig {
   const file = args.text("config");
   const [name, scope, window] = [args.text("name"), args.text("scope"), args.text("window")];
-  const onTimeout = args.text("on-timeout");
+  const [onTimeout, preset] = [args.text("on-timeout"), args.text("preset")];
+  const [guard, only] = [args.text("guard"), args.text("only")];
+  const principal = args.all("principal");
   const inScope = scope === undefined ? {} : { scope };
   const read = (path: string) => readProxyConfig(parsed(resolve(io.cwd, path), path), oneLine(path), inScope);
   const given = {
     ...(file === undefined ? {} : asUsage(() => read(file))),
     ...(name !== undefined && { name }),
+    ...(preset !== undefined && { preset }),
     ...inScope,
     ...(window !== undefined && { window }),
     ...(args.on("status-tool") && { statusTool: true }),
+    ...(args.on("once-more-tool") && { onceMoreTool: true }),
     ...(onTimeout !== undefined && { onTimeout }),
+    ...(guard !== undefined && { guard }),
+    ...(only !== undefined && { only: only.split(",").map((tool) => tool.trim()) }),
+    ...(principal.length > 0 && { principal }),
+    ...(args.on("observe") && { mode: "observe" }),
   };
-  return asUsage(() => readProxyConfig(given, "nevertwice mcp"));
+  return asUsage(() => withPreset(readProxyConfig(given, "nevertwice mcp"), "nevertwice mcp"));
 }
 
 /** In front of a command they would be dropped in silence: clients of that port would find nobody. */
 function refuseFlagsOfUrl({ args }: Context): void {
-  if (args.text("listen") === undefined && args.all("header").length === 0) return;
+  if (["listen", "header", "principal"].every((flag) => args.text(flag) === undefined)) return;
   throw new UsageError(
-    "--listen and --header belong to --url: a server that is a command is reached on stdio. Leave them out, or name the server's URL.",
+    "--listen, --header and --principal belong to --url: a server that is a command is reached on stdio. Leave them out, or name the server's URL.",
   );
 }
 
@@ -143,7 +184,7 @@ function originOf(text: string): string {
 function parsed(path: string, shown: string): unknown {
   const text = readText(path, `--config ${oneLine(shown)}`);
   try {
-    return parseForeignJson(text);
+    return parseForeignJson(withoutComments(text));
   } catch (error) {
     throw new UsageError(`--config ${oneLine(shown)} cannot be used: ${oneLine(messageOf(error))}`);
   }

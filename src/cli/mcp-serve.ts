@@ -39,7 +39,9 @@ export async function runServe(context: Context): Promise<number> {
 }
 
 const PROXY_FLAGS =
-  "url listen header allow-host allow-origin max-body max-held body-timeout secret-env encrypt-env config".split(" ");
+  "url listen header principal identity-env allow-host allow-origin max-body max-held body-timeout secret-env encrypt-env config".split(
+    " ",
+  );
 
 function toolsOf(context: Context): ServedTool[] {
   const { args } = context;

@@ -3,13 +3,14 @@ import { constants } from "node:os";
 import { formatDuration } from "../core/duration.ts";
 import { messageOf } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
-import type { Store } from "../core/store.ts";
+import { instantOf, type Store } from "../core/store.ts";
 import { CommandFailed } from "../schedule/command-failed.ts";
 import type { CommandJobRun, CommandResult } from "../schedule/command-job.ts";
 import { PlanFailed } from "../schedule/command-plan.ts";
 import { groupStanding } from "../schedule/process-group.ts";
 import { groupOf, isHeld, runnerDied } from "../schedule/slot-attempt.ts";
 import type { Context } from "./command.ts";
+import { afterDeadRunner } from "./dead-runner.ts";
 import { EXIT, exitOfStatus } from "./exit.ts";
 import { moment, shortKey } from "./format.ts";
 import { oneLine } from "./text.ts";
@@ -91,7 +92,7 @@ async function verdictOn(
         };
       return { ran: true, code: EXIT.ok, words: `done in ${outcome.result.durationMs} ms.`, quiet: true };
     case "in_flight":
-      return skipped(`running since ${moment(outcome.since, now)}`);
+      return skipped((await deadRunner(store, outcome.key)) ?? `running since ${moment(outcome.since, now)}`);
     case "absent":
       return {
         ran: false,
@@ -183,6 +184,13 @@ function codeOf({ end: { exitCode, signal } }: CommandFailed): number {
 /** With one full stop, also where the message has its own. */
 function sentence(message: string): string {
   return `${oneLine(message).replace(/\.$/, "")}.`;
+}
+
+/** A ledger of many hosts goes by the lease: until it is over nobody may take the slot over, though its runner is gone. */
+async function deadRunner(store: Store, key: string): Promise<string | null> {
+  const [stored] = await store.read([key]).catch(() => []);
+  const next = stored ? afterDeadRunner(stored.record, instantOf(store), store) : null;
+  return next === null ? null : `its runner is no longer running: ${next}`;
 }
 
 async function survivor(store: Store, key: string): Promise<number | null> {

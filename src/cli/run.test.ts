@@ -88,7 +88,7 @@ describe("a wrong command line exits 2 and says what was meant", () => {
     [["mcp", "--config", "none.json", "--", "cat"], /--config none\.json cannot be read: ENOENT/],
     [["mcp", "--window", "5y", "--", "cat"], /window: "5y" is not a duration/],
     [["mcp", "probe", "--window", "5y", "--", "cat"], /window: "5y" is not a duration/],
-    [["mcp", "prob", "--", "cat"], /mcp: there is no "prob"\. It takes probe, serve/],
+    [["mcp", "prob", "--", "cat"], /mcp: there is no "prob"\. It takes init, probe, serve/],
   ];
   it.each(wrong)("%j", async (argv, message) => {
     const { code, err, out } = await ledger.run(argv);

@@ -1,6 +1,15 @@
 /** A fresh record: begun, or begun and taken at once. */
 import { keepFrom } from "./keep.ts";
-import type { Fingerprint, HistoryEntry, Instant, Lease, LedgerRecord, Payload, SteadyMark } from "./record.ts";
+import type {
+  Fingerprint,
+  HistoryEntry,
+  Instant,
+  Lease,
+  LedgerRecord,
+  Payload,
+  SteadyMark,
+  WorkTerms,
+} from "./record.ts";
 
 /** What a record needs to begin. */
 export interface Intent {
@@ -16,6 +25,8 @@ export interface Intent {
   readonly keepMs: number | null;
   /** Kept until then at least (epoch ms), whenever it is settled. */
   readonly guardUntil?: number | null;
+  /** It guards the call until its answer has arrived at the caller, and for `keepMs` at most. */
+  readonly untilDelivered?: boolean;
 }
 
 export function leaseFrom(at: Instant, leaseMs: number): Lease {
@@ -55,7 +66,7 @@ export function begin(
     holder: by === null ? null : by.holder,
     lease: by === null ? null : leaseFrom(at, by.leaseMs),
     queued: false,
-    terms: null,
+    terms: intent.untilDelivered === true ? UNTIL_DELIVERED : null,
     createdAt: at.now,
     updatedAt: at.now,
     dueAt: null,
@@ -80,4 +91,5 @@ export function begin(
   };
 }
 
+const UNTIL_DELIVERED: WorkTerms = Object.freeze({ untilDelivered: true });
 const NO_HISTORY: readonly HistoryEntry[] = Object.freeze([]);

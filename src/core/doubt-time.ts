@@ -12,3 +12,8 @@ export function quietInMs(record: LedgerRecord, quietForMs: number, at: Instant)
   if (record.doubtSince === null) return quietForMs;
   return Math.max(0, quietForMs - elapsed(record.doubtSince, record.doubtMark, at).least);
 }
+
+/** Whether a doubt that is held for a time only has been held for it. */
+export function heldLongEnough(record: LedgerRecord, forMs: number, at: Instant): boolean {
+  return quietInMs(record, forMs, at) === 0;
+}

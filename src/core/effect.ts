@@ -104,9 +104,10 @@ export function effectOf(action: object): unknown {
 
 /** What must not be: a payment that runs again because nobody knows whether it happened. */
 export function refuseContradiction(effect: Effect | undefined, doubt: unknown, where: string): void {
-  if (!movesMoney(effect) || doubt !== "retry") return;
+  const runsAgain = doubt === "retry" || (doubt as { holdFor?: unknown } | null | undefined)?.holdFor !== undefined;
+  if (!movesMoney(effect) || !runsAgain) return;
   throw configError(
-    `${where}: effect is "payment" and doubt is "retry": a payment whose answer was lost would be made again, and could be made twice. Give doubt: { resendWithin: "24h" } where the provider honours an idempotency key, { probe, quietFor } where it can be asked, or "hold". Leave effect out if a second one does no harm.`,
+    `${where}: effect is "payment" and doubt is ${doubt === "retry" ? '"retry"' : "{ holdFor }"}: a payment whose answer was lost would be made again, and could be made twice. Give doubt: { resendWithin: "24h" } where the provider honours an idempotency key, { probe, quietFor } where it can be asked, or "hold". Leave effect out if a second one does no harm.`,
   );
 }
 

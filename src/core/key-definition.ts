@@ -26,6 +26,8 @@ export interface KeyNote {
   readonly key: KeyShape;
   /** What `formerly` named beside it: processes with those definitions may still run. */
   readonly formerly: readonly KeyShape[];
+  /** The name of the action, where it is a guarded tool's: so that the command knows its records. */
+  readonly tool?: string;
 }
 
 // A guard makes the key function of its tool anew; this is what stands behind it.

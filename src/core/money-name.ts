@@ -24,6 +24,11 @@ export function soundsLikeMoney(name: string): boolean {
   return words.some((word) => MONEY.has(word));
 }
 
+/** Whether the name says that the tool only looks: list_issues, getUser. Good for a suggestion, for nothing more. */
+export function soundsLikeReading(name: string): boolean {
+  return LOOKS.has(wordsOf(name)[0] ?? "");
+}
+
 /** snake_case, kebab-case, camelCase, PascalCase, dots and slashes; "HTTPPay" is HTTP and Pay. */
 function wordsOf(name: string): readonly string[] {
   return name

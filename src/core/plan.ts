@@ -1,6 +1,6 @@
 /** What a caller does next, given the record as it stands. Pure: the engine only carries it out. */
 
-import { quietInMs, windowOver } from "./doubt-time.ts";
+import { heldLongEnough, quietInMs, windowOver } from "./doubt-time.ts";
 import type { Policy } from "./policy.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
 import { hasTriesLeft, mayResend } from "./retry.ts";
@@ -65,7 +65,11 @@ export function nextStep(record: LedgerRecord | null, situation: Situation): Ste
 function settleStep(record: LedgerRecord, { policy, at, newRound, sameBytes, otherInput }: Situation): Step {
   // What may have happened is never sent again with another input: only a probe can settle it for this call.
   const triesLeft = otherInput !== true && (newRound || mayResend(policy, record));
-  if (policy.doubt.kind === "hold") return { do: "answer" };
+  if (policy.doubt.kind === "hold") {
+    const { forMs } = policy.doubt;
+    if (forMs === undefined || !triesLeft || !heldLongEnough(record, forMs, at)) return { do: "answer" };
+    return { do: "resend", permit: { because: "held", forMs } };
+  }
   if (policy.doubt.kind === "retry") {
     return triesLeft ? { do: "resend", permit: { because: "asked-for" } } : { do: "answer" };
   }

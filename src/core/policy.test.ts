@@ -82,7 +82,7 @@ describe("resolvePolicy", () => {
     [
       "an unknown doubt",
       { doubt: "ignore" },
-      /doubt is "ignore"; it takes "hold", "retry", \{ resendWithin: "24h" \} or \{ probe, quietFor: "2m" \}\./,
+      /doubt is "ignore"; it takes "hold", "retry", \{ resendWithin: "24h" \}, \{ probe, quietFor: "2m" \} or \{ holdFor: "15m" \}\./,
     ],
     ["an empty doubt", { doubt: {} }, /doubt is \{\}; it takes "hold"/],
     ["quietFor alone", { doubt: { quietFor: "2m" } }, /doubt is \{"quietFor":"2m"\}; it takes/],

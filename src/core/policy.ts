@@ -29,6 +29,8 @@ export interface SettleOptions<Probe> {
   readonly probe?: Probe;
   /** How long after the doubt began no earlier attempt can still arrive. Needed with `probe`. */
   readonly quietFor?: Duration;
+  /** Nobody can be asked: held this long, then the next call runs it again. Stands alone. */
+  readonly holdFor?: Duration;
 }
 
 export type DoubtOption<Probe> = "hold" | "retry" | SettleOptions<Probe>;
@@ -47,7 +49,8 @@ export interface PolicyOptions<Probe> {
 }
 
 export type DoubtPolicy =
-  | { readonly kind: "hold" }
+  /** `forMs`: after this time the next call runs it again. Absent: held until somebody decides. */
+  | { readonly kind: "hold"; readonly forMs?: number }
   | { readonly kind: "retry" }
   | {
       readonly kind: "settle";
@@ -68,6 +71,8 @@ export interface Policy extends RetryPolicies {
   readonly waitMs: number;
   readonly doubt: DoubtPolicy;
   readonly failOpen: boolean;
+  /** Its records guard until the answer has arrived at the caller, and for `keepMs` at most. */
+  readonly untilDelivered?: boolean;
 }
 
 export const DEFAULT_KEEP = "30d";
@@ -103,11 +108,28 @@ export function asContainer<O extends object>(options: O): O {
   return { ...options, [CONTAINER]: true };
 }
 
+export function isContainer(options: object): boolean {
+  return CONTAINER in options;
+}
+
+const DELIVERED = Symbol("until delivered");
+
+/** Options of an action whose callers can tell when its answer has arrived: `keep` is the longest it guards a call. */
+export function untilDelivered<O extends { readonly keep?: Duration | "forever" }>(options: O): O {
+  return { ...options, [DELIVERED]: true };
+}
+
+/** The same mark on other options that are made of those. */
+export function asDelivered<O extends object>(options: O, of: object): O {
+  return DELIVERED in of ? { ...options, [DELIVERED]: true } : options;
+}
+
 export function resolvePolicy<Probe>(options: PolicyOptions<Probe>, where: string): Policy {
   const preset = presetOf(options.effect, where);
   refuseContradiction(options.effect, options.doubt, where);
-  const isContainer = CONTAINER in options;
-  const { leaseMs, timeoutMs } = isContainer ? containerLease(options, where) : resolveLease(options, where, preset);
+  const { leaseMs, timeoutMs } = isContainer(options)
+    ? containerLease(options, where)
+    : resolveLease(options, where, preset);
   const storeDown = options.whenStoreDown ?? "refuse";
   if (storeDown !== "refuse" && storeDown !== "run") {
     throw configError(`${where}: whenStoreDown is ${JSON.stringify(storeDown)}; it takes "refuse" or "run".`);
@@ -123,6 +145,7 @@ export function resolvePolicy<Probe>(options: PolicyOptions<Probe>, where: strin
     doubt: resolveDoubt(options.doubt ?? preset?.doubt ?? "hold", where),
     ...resolveRetry(options.retry, where, preset?.queuedFor),
     failOpen: storeDown === "run",
+    ...(DELIVERED in options && { untilDelivered: true }),
   };
 }
 
@@ -247,11 +270,16 @@ export function inheritedTerms<Probe>(own: PolicyOptions<Probe>, shared: SharedT
 
 function resolveDoubt<Probe>(doubt: DoubtOption<Probe>, where: string): DoubtPolicy {
   if (doubt === "hold" || doubt === "retry") return { kind: doubt };
-  if (typeof doubt !== "object" || doubt === null || (doubt.resendWithin === undefined && doubt.probe === undefined)) {
+  if (
+    typeof doubt !== "object" ||
+    doubt === null ||
+    (doubt.resendWithin === undefined && doubt.probe === undefined && doubt.holdFor === undefined)
+  ) {
     throw configError(
-      `${where}: doubt is ${typeof doubt === "bigint" ? String(doubt) : JSON.stringify(doubt)}; it takes "hold", "retry", { resendWithin: "24h" } or { probe, quietFor: "2m" }.`,
+      `${where}: doubt is ${typeof doubt === "bigint" ? String(doubt) : JSON.stringify(doubt)}; it takes "hold", "retry", { resendWithin: "24h" }, { probe, quietFor: "2m" } or { holdFor: "15m" }.`,
     );
   }
+  if (doubt.holdFor !== undefined) return holdFor(doubt, where);
   if (doubt.probe !== undefined && typeof doubt.probe !== "function") {
     throw configError(
       `${where}: doubt.probe must be a function that answers { as: "done", result }, "not-done" or "unknown".`,
@@ -271,6 +299,18 @@ function resolveDoubt<Probe>(doubt: DoubtOption<Probe>, where: string): DoubtPol
         ? null
         : { quietForMs: durationMs(doubt.quietFor as Duration, `${where}: doubt.quietFor`) },
   };
+}
+
+function holdFor<Probe>({ holdFor: given, ...others }: SettleOptions<Probe>, where: string): DoubtPolicy {
+  const other = Object.keys(others)[0];
+  if (other !== undefined)
+    throw configError(
+      `${where}: doubt.holdFor runs it again without knowing whether it happened, and doubt.${other} is a way to know. Keep one.`,
+    );
+  const forMs = durationMs(given as Duration, `${where}: doubt.holdFor`);
+  if (forMs === 0)
+    throw configError(`${where}: doubt.holdFor is 0, so nothing would be held. Give a duration, or doubt: "retry".`);
+  return { kind: "hold", forMs };
 }
 
 export interface PolicyWarning {

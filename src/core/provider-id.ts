@@ -2,8 +2,10 @@
  * The provider's own id of an effect (a message id, a charge id): kept beside the result, so that a bounce, a log line or
  * a webhook leads back to the intent.
  */
+
+import { exactDigits, parseExact } from "./exact-json.ts";
 import type { DigestKey } from "./fingerprint.ts";
-import { parseForeignJson } from "./foreign-json.ts";
+import { isTooDeep } from "./foreign-json.ts";
 import { digestText } from "./key.ts";
 import { unstorableIn } from "./storable-text.ts";
 
@@ -37,9 +39,9 @@ function looksLikeJson(text: string): boolean {
 }
 
 function idInJson(text: string): string | undefined {
-  if (text.length > LONGEST_JSON) return undefined;
+  if (text.length > LONGEST_JSON || isTooDeep(text)) return undefined;
   try {
-    const value = parseForeignJson(text);
+    const value = parseExact(text);
     return fieldOf(value) ?? fieldOf(memberOf(value, "data"));
   } catch {
     return undefined;
@@ -50,6 +52,8 @@ function fieldOf(value: unknown): string | undefined {
   for (const field of ID_FIELDS) {
     const id = memberOf(value, field);
     if ((typeof id === "string" && id !== "") || Number.isSafeInteger(id)) return String(id);
+    const digits = exactDigits(id);
+    if (digits !== null) return digits;
   }
   return undefined;
 }

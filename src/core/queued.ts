@@ -87,6 +87,17 @@ export function giveBack(current: LedgerRecord, event: EventOf<"give-back">, at:
   return { ok: true, record: { ...back, history: [...history, entry].slice(-HISTORY_LIMIT) } };
 }
 
+/** Its holder cannot say so any more: a claimed record whose holder's process has ended was surely not begun, and never will be. */
+export function giveBackOfGone(current: LedgerRecord, at: Instant): Change {
+  const { state, fence, holder, attempt } = current;
+  const hold = { fence, holder: holder as string };
+  const back = giveBack(current, { type: "give-back", hold, dueAt: at.now }, at);
+  if (!back.ok) return back;
+  const reason = "its holder's process had ended before anything was sent";
+  const entry = { at: at.now, event: "not-begun", from: state, to: back.record.state, attempt, reason };
+  return { ok: true, record: { ...back.record, history: [...current.history, entry].slice(-HISTORY_LIMIT) } };
+}
+
 /** The caller names the revision that it put off itself: what others have delayed since is not brought forward. */
 export function bringForward(current: LedgerRecord, at: Instant): Change {
   const { state, queued, dueAt } = current;

@@ -96,6 +96,8 @@ export interface WorkTerms {
   readonly after?: string;
   /** Once failed it is kept without an end: it is forgotten only after it was done, or given another `keep`. */
   readonly keptUntilDone?: boolean;
+  /** A call whose record guards it until its answer has arrived at whoever called, and for `keepMs` at most. */
+  readonly untilDelivered?: boolean;
 }
 
 /**

@@ -10,6 +10,7 @@ export type Refusal =
   | "in-doubt" // sent or unknown: a claim could double the effect
   | "not-in-doubt" // nothing to settle
   | "not-failed" // only a failed record can be retried
+  | "kept" // its claim promised to keep it, delivered or not
   | "stale" // the fence or the holder is not the present one
   | "lease-lost" // ours, but the lease is over
   | "no-room" // the lease is shorter than the attempt may take

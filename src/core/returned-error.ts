@@ -39,7 +39,8 @@ export function returnedError(value: unknown): ReturnedError | "unclear" | null 
 
 /**
  * How an answer names a failure that is no failure for the rules: it has no shape that a client is known by, so that it is
- * recorded as done. Null: it names none.
+ * recorded as done. Null: it names none. Of an MCP tool's result, its structured content counts, and its only text where that is
+ * JSON.
  */
 export function namedError(value: unknown): "{ error: … }" | "{ isError: true }" | "{ success: false }" | null {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
@@ -50,7 +51,26 @@ export function namedError(value: unknown): "{ error: … }" | "{ isError: true 
     error === true || (typeof error === "string" && error !== "") || (typeof error === "object" && error !== null);
   // Data beside an error: a part that succeeded.
   const hasData = get(value, "data") !== null && get(value, "data") !== undefined;
-  return isNamed && !hasData ? "{ error: … }" : null;
+  if (isNamed && !hasData) return "{ error: … }";
+  const content = get(value, "content");
+  return Array.isArray(content) ? namedError(saidIn(get(value, "structuredContent"), content)) : null;
+}
+
+/** What an MCP tool's result says, without `content` of its own. */
+function saidIn(structured: unknown, content: readonly unknown[]): unknown {
+  const said = typeof structured === "object" && structured !== null ? structured : onlyJson(content);
+  return typeof said === "object" && said !== null ? { ...said, content: undefined } : null;
+}
+
+function onlyJson(content: readonly unknown[]): unknown {
+  const [block] = content;
+  const text = typeof block === "object" && block !== null ? get(block, "text") : undefined;
+  if (content.length !== 1 || typeof text !== "string" || !text.trimStart().startsWith("{")) return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 /** supabase-js has the status beside the error, its storage and resend inside of it, its functions in `context`. */

@@ -3,6 +3,8 @@
  * that reads one and a server that reads the other see two different calls. Such texts are refused, not interpreted.
  */
 
+import { endOfNumber, endOfString, nameOf } from "./json-tokens.ts";
+
 export type JsonReading =
   | {
       readonly ok: true;
@@ -20,21 +22,24 @@ const refused = (problem: string): JsonReading => ({ ok: false, problem });
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** From bytes: UTF-8 without a byte order mark. */
-export function readJsonBytes(bytes: Uint8Array): JsonReading {
+export function readJsonBytes(bytes: Uint8Array, parse = JSON.parse as Parse): JsonReading {
   let text: string;
   try {
     text = UTF8.decode(bytes);
   } catch {
     return refused("the body is not UTF-8");
   }
-  return readJson(text);
+  return readJson(text, parse);
 }
 
-export function readJson(text: string): JsonReading {
+type Parse = (text: string) => unknown;
+
+/** `parse`: parseExact, for a value whose numbers keep their digits. */
+export function readJson(text: string, parse = JSON.parse as Parse): JsonReading {
   if (text.startsWith("\uFEFF")) return refused("it starts with a byte order mark");
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parse(text);
   } catch {
     return refused("it is not JSON");
   }
@@ -42,9 +47,7 @@ export function readJson(text: string): JsonReading {
   return typeof found === "string" ? refused(found) : { ok: true, value, inexact: found.inexact };
 }
 
-const [QUOTE, COMMA, OPEN_OBJECT, CLOSE_OBJECT, OPEN_LIST, CLOSE_LIST, BACKSLASH] = [
-  0x22, 0x2c, 0x7b, 0x7d, 0x5b, 0x5d, 0x5c,
-];
+const [QUOTE, COMMA, OPEN_OBJECT, CLOSE_OBJECT, OPEN_LIST, CLOSE_LIST] = [0x22, 0x2c, 0x7b, 0x7d, 0x5b, 0x5d];
 
 /** Over a text that JSON.parse has accepted. A text: what is wrong with it. */
 function scan(text: string): string | { readonly inexact: string | null } {
@@ -78,26 +81,6 @@ function scan(text: string): string | { readonly inexact: string | null } {
     }
   }
   return { inexact };
-}
-
-function endOfString(text: string, start: number): number {
-  for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
-    let slashes = 0;
-    while (text.charCodeAt(at - 1 - slashes) === BACKSLASH) slashes += 1;
-    if (slashes % 2 === 0) return at + 1;
-  }
-  return text.length;
-}
-
-/** As it reads: "\u006dethod" is the name method. */
-function nameOf(quoted: string): string {
-  return quoted.includes("\\") ? (JSON.parse(quoted) as string) : quoted.slice(1, -1);
-}
-
-function endOfNumber(text: string, start: number): number {
-  let end = start + 1;
-  while (end < text.length && "0123456789+-.eE".includes(text[end] as string)) end += 1;
-  return end;
 }
 
 // A double tells any two decimal numbers of 15 significant digits apart, and 17 name every double.

@@ -47,12 +47,14 @@ const kinds = fc.constantFrom<Kind>(
     "resend",
     "resend",
     "probed",
+    "probed",
     "resolve",
     "retry",
     "enqueue",
     "give-back",
     "bring-forward",
     "retain",
+    "delivered",
     "forget",
     "ran-unguarded",
   ] as const),
@@ -90,6 +92,8 @@ function intentOf(choice: number, at: Instant): Intent {
   return {
     ...{ key: "nt1_k", tenant: "", action: "mail", version: 1, scope: null, fingerprint, input: null },
     ...{ keepMs, guardUntil },
+    // Some are calls that are guarded until their answer has arrived.
+    untilDelivered: choice === 3,
   };
 }
 
@@ -112,8 +116,12 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
         otherInput,
       };
     case "resend": {
-      const permit =
-        choice < 3 ? { because: "asked-for" as const } : { because: "provider-key" as const, windowMs: 300 };
+      const permits = [
+        { because: "asked-for" },
+        { because: "provider-key", windowMs: 300 },
+        { because: "held", forMs: 100 },
+      ] as const;
+      const permit = permits[choice % 3] ?? permits[0];
       return { type: "resend", permit, holder, leaseMs: LEASE_MS, newRound };
     }
     case "mark":
@@ -131,7 +139,7 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
     case "doubt":
       return { type: "doubt", hold, why: "reset", error: null };
     case "lapse":
-      return { type: "lapse" };
+      return choice === 5 ? { type: "lapse", gone: true } : { type: "lapse" };
     case "probed": {
       const notDone = { as: "not-done" as const, noneLeft: choice === 3 };
       const held = { as: "unknown" as const, why: "it failed, and is held", error: ERROR };
@@ -149,6 +157,8 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
       return { type: "retry", ...BY };
     case "retain":
       return { type: "retain", keepMs: choice % 2 === 0 ? null : 5_000 };
+    case "delivered":
+      return { type: "delivered", fence: hold.fence };
     case "forget":
       return { type: "forget", evenInDoubt: choice === 5 };
     case "ran-unguarded": {
@@ -182,6 +192,8 @@ class World {
   readonly handedOut: Hold[] = [];
   /** The model's own books: who may act, and until when. */
   live: { readonly hold: Hold; readonly until: number; readonly epoch: string }[] = [];
+  /** The first fence of the record that is there now. */
+  began = 0;
   readonly accepted = new Set<string>();
   readonly machine: Machine;
 
@@ -226,6 +238,8 @@ class World {
 
   book(event: LedgerEvent, next: LedgerRecord, at: Instant): void {
     const until = at.steady + LEASE_MS;
+    if (next.attempt <= 1 && next.fence !== this.record?.fence && beginsAnew(this.record, event, at))
+      this.began = next.fence;
     if (event.type === "claim" || event.type === "resend") {
       const hold = { fence: next.fence, holder: event.holder };
       this.handedOut.push(hold);
@@ -251,9 +265,7 @@ function must(condition: boolean, rule: string): void {
 
 function check(world: World, event: LedgerEvent, next: LedgerRecord, at: Instant): void {
   const before = world.record;
-  // Past its keep a record may be begun anew; to any other event it is still the record it was.
-  const begins = event.type === "claim" || event.type === "enqueue" || event.type === "ran-unguarded";
-  const gone = before === null || (begins && expired(before, at.now));
+  const gone = beginsAnew(before, event, at);
   checkPermission(world, event, at, gone);
   checkCounters(before, event, next, gone);
   if (!gone) checkWays(before, event, next);
@@ -262,6 +274,12 @@ function check(world: World, event: LedgerEvent, next: LedgerRecord, at: Instant
   if (event.type === "enqueue" || event.type === "claim") checkKept(next, event, at);
   // Queueing what a call has begun changes nothing but who sees to its rest.
   if (gone || event.type !== "enqueue" || next.state !== before.state) checkShape(next, at);
+}
+
+/** Past its keep a record may be begun anew; to any other event it is still the record it was. */
+function beginsAnew(before: LedgerRecord | null, event: LedgerEvent, at: Instant): before is null {
+  const begins = event.type === "claim" || event.type === "enqueue" || event.type === "ran-unguarded";
+  return before === null || (begins && expired(before, at.now));
 }
 
 function isShorter(one: number | null, other: number | null): boolean {
@@ -300,7 +318,16 @@ function checkPermission(world: World, event: LedgerEvent, at: Instant, gone: bo
       must(!isFinal(before), "an attempt went on after a final state");
       return;
     case "confirm":
-      // Evidence of success ends whatever is under way, whoever brings it.
+      // Evidence of success ends whatever is under way, whoever brings it; but not of the call before.
+      must(
+        before?.terms?.untilDelivered !== true || event.hold.fence >= world.began,
+        "a call was confirmed by the answer of the one before",
+      );
+      return;
+    case "delivered":
+      must(before?.terms?.untilDelivered === true, "a delivery ended a guard that did not say so");
+      must(event.fence === before?.fence, "the delivery of another answer ended a guard");
+      must(before?.state === "confirmed" || before?.state === "failed", "a delivery ended what is not settled");
       return;
     case "ran-unguarded":
       if (event.end.as === "failed")
@@ -321,6 +348,10 @@ function checkPermission(world: World, event: LedgerEvent, at: Instant, gone: bo
         alive.every(({ hold }) => same(hold, event.hold)),
         `${event.type} of one attempt ended another`,
       );
+      return;
+    case "lapse":
+      // A process that has ended holds nothing, whatever its lease says.
+      must(alive.length === 0 || event.gone === true, "lapse took the record from under a live hold");
       return;
     default:
       must(alive.length === 0, `${event.type} took the record from under a live hold`);
@@ -349,7 +380,7 @@ function checkCounters(before: LedgerRecord | null, event: LedgerEvent, next: Le
   const taken = event.type === "claim" || event.type === "resend" || wasAnother(before, event, next, gone) ? 1 : 0;
   must(next.fence >= fence, "the fence went down");
   must(next.fence === fence + taken, "the fence grows by one at each claim, and only then");
-  const back = event.type === "give-back" ? 1 : 0;
+  const back = event.type === "give-back" || (event.type === "lapse" && next.state === "pending") ? 1 : 0;
   must(next.attempt === attempt + taken - back, "the attempt grows by one at each claim, and goes back if unbegun");
 }
 
@@ -369,7 +400,7 @@ function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord)
   const retention = ({ keepMs, expiresAt, updatedAt, ...rest }: LedgerRecord) => JSON.stringify(rest);
   const other = event.type === "enqueue" && event.otherInput === true;
   const settled = before.state === "confirmed" || (before.state === "failed" && before.final && !other);
-  if (event.type === "retain" || (event.type === "enqueue" && settled))
+  if (event.type === "retain" || event.type === "delivered" || (event.type === "enqueue" && settled))
     must(retention(before) === retention(next), `${event.type} changed more than the retention`);
   else must(before.state !== "confirmed", "a confirmed record changed");
   must(way !== "sent → claimed" && way !== "unknown → claimed", `${way}: what may have happened was called unsent`);
@@ -386,7 +417,9 @@ function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord)
     must(next.state === before.state, `enqueue made it ${way}`);
   if (other) must(before.state !== "sent" && before.state !== "unknown", "a doubt was replaced by another input");
   if (event.type === "bring-forward") must(way === "pending → pending", `bring-forward made it ${way}`);
-  if (before.doubted) must(event.type !== "give-back", "an attempt after a doubt was called unbegun");
+  if (event.type === "lapse") must(way === "sent → unknown" || way === "claimed → pending", `lapse made it ${way}`);
+  if (before.doubted)
+    must(event.type !== "give-back" && way !== "claimed → pending", "an attempt after a doubt was called unbegun");
   if (event.type === "ran-unguarded" && (before.state === "unknown" || before.doubted))
     must(next.state !== "failed", "a failure while the store was down hid a doubt");
   if (before.doubted && event.type === "not-sent") must(next.state === "unknown", "a resend's failure hid a doubt");
@@ -427,6 +460,27 @@ function presentHold(record: LedgerRecord | null): Hold {
 }
 
 const MUTANTS: Readonly<Record<string, readonly [broken: RegExp, machine: Machine]>> = {
+  "a delivery ends any guard": [
+    /a delivery ended a guard that did not say so/,
+    (record, event, at) => {
+      const promised = record === null ? null : { ...record, terms: { ...record.terms, untilDelivered: true } };
+      return transition(event.type === "delivered" ? promised : record, event, at);
+    },
+  ],
+  "a delivery is taken for that of the present answer": [
+    /the delivery of another answer/,
+    (record, event, at) =>
+      transition(record, event.type === "delivered" ? { ...event, fence: record?.fence ?? 0 } : event, at),
+  ],
+  "a late answer counts for the call after": [
+    /a call was confirmed by the answer of the one before/,
+    (record, event, at) =>
+      transition(
+        record,
+        event.type === "confirm" && record !== null ? { ...event, hold: presentHold(record) } : event,
+        at,
+      ),
+  ],
   "forgetting does not ask about doubts": [
     /a doubt was forgotten|under a live hold/,
     (record, event, at) => {
@@ -525,6 +579,15 @@ const MUTANTS: Readonly<Record<string, readonly [broken: RegExp, machine: Machin
     /after a final state/,
     (record, event, at) => transition(record, event.type === "claim" ? { ...event, otherInput: true } : event, at),
   ],
+  "what a process that has ended may have sent is called unsent": [
+    /lapse made it sent → pending|sent → pending by lapse/,
+    (record, event, at) =>
+      transition(
+        record?.state === "sent" && event.type === "lapse" && event.gone ? { ...record, state: "claimed" } : record,
+        event,
+        at,
+      ),
+  ],
   "a takeover keeps the fence": [
     /the fence grows by one/,
     (record, event, at) => {
@@ -550,12 +613,14 @@ describe("the state machine under random histories", () => {
     const collect = (world: World) => {
       for (const way of world.accepted) reached.add(way);
     };
-    fc.assert(lives(transition, collect), { numRuns: 1_000, seed: 1 });
+    fc.assert(lives(transition, collect), { numRuns: 3_000, seed: 1 });
     expect([...reached].sort()).toEqual([
       "bring-forward → pending",
       "claim → claimed",
       "claim → sent",
       "confirm → confirmed",
+      "delivered → confirmed",
+      "delivered → failed",
       "doubt → unknown",
       "enqueue → claimed",
       "enqueue → confirmed",
@@ -567,6 +632,7 @@ describe("the state machine under random histories", () => {
       "give-back → pending",
       "heartbeat → claimed",
       "heartbeat → sent",
+      "lapse → pending",
       "lapse → unknown",
       "mark → sent",
       "not-sent → failed",

@@ -192,8 +192,16 @@ describe("the table's rows", () => {
       ok: true,
       record: { state: "unknown", lease: null, why: expect.stringMatching(/process has ended/) },
     });
-    expect(transition(claimed, { type: "lapse", gone: true }, T0)).toMatchObject({ ok: false });
     expect(transition(sent, lapse, T0)).toMatchObject({ ok: false, refusal: "leased" });
+  });
+
+  it("claimed → pending before its lease is over: only for a holder whose process is known to be gone; not counted", () => {
+    const back = done(transition(claimed, { type: "lapse", gone: true }, T0));
+    expect(back).toMatchObject({ state: "pending", lease: null, draft: null, dueAt: T0.now, attempt: 0, tries: 0 });
+    expect(back.fence).toBe(claimed.fence);
+    expect(back.history).toMatchObject([{ event: "not-begun", from: "claimed", to: "pending", attempt: 1 }]);
+    expect(transition(claimed, lapse, T0)).toMatchObject({ ok: false });
+    expect(transition({ ...claimed, doubted: true }, { type: "lapse", gone: true }, T0)).toMatchObject({ ok: false });
   });
 
   it("sent → unknown: lease lapsed (F5, F6, F7)", () => {

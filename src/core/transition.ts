@@ -6,12 +6,21 @@
  * attempt's refusal says nothing about the attempt that followed it.
  */
 import { begin, type Intent, leaseFrom } from "./begun-record.ts";
-import { quietInMs, windowOver } from "./doubt-time.ts";
+import { delivered, isOfCallBefore, silentSince } from "./delivered.ts";
+import { heldLongEnough, quietInMs, windowOver } from "./doubt-time.ts";
 import { emptied, isEmptied, mayHaveHappenedUnsettled } from "./forgotten.ts";
 import { actedBy, note } from "./history.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
 import { corrected, otherInputMeets } from "./other-input.ts";
-import { bringForward, giveBack, inNewRound, queueExisting, withEnd, withoutDeadline } from "./queued.ts";
+import {
+  bringForward,
+  giveBack,
+  giveBackOfGone,
+  inNewRound,
+  queueExisting,
+  withEnd,
+  withoutDeadline,
+} from "./queued.ts";
 import {
   expired,
   type Instant,
@@ -44,6 +53,8 @@ export type { Change, Hold } from "./record-changes.ts";
 /** Why an attempt in doubt may be run again. */
 export type ResendPermit =
   | { readonly because: "asked-for" }
+  /** The action holds its doubts for this long. */
+  | { readonly because: "held"; readonly forMs: number }
   | { readonly because: "provider-key"; readonly windowMs: number };
 
 export type LedgerEvent =
@@ -121,7 +132,7 @@ export type LedgerEvent =
   /** What it was put off for is over: it is due now. */
   | { readonly type: "bring-forward" }
   | { readonly type: "doubt"; readonly hold: Hold; readonly why: string; readonly error: StoredError | null }
-  /** `gone`: the holder's process is known to have ended, so its lease need not run out. */
+  /** `gone`: the holder's process is known to have ended, so its lease need not run out. Before the send mark it is given back. */
   | { readonly type: "lapse"; readonly gone?: true }
   | {
       readonly type: "probed";
@@ -143,6 +154,8 @@ export type LedgerEvent =
       readonly reason: string;
     }
   | { readonly type: "retry"; readonly by: string; readonly reason: string }
+  /** The answer of this attempt has arrived at whoever called. */
+  | { readonly type: "delivered"; readonly fence: number }
   /** From now on it is kept for this long; null: forever. */
   | { readonly type: "retain"; readonly keepMs: number | null }
   /** Emptied, and free: by a person's or a program's decision. `evenInDoubt`: it may have happened, and may then happen twice. */
@@ -201,6 +214,8 @@ function transitionExisting(
       return resolve(current, event, at);
     case "retry":
       return retry(current, event, at);
+    case "delivered":
+      return delivered(current, event.fence, at);
     case "forget":
       return forget(current, event, at);
     case "retain": {
@@ -266,6 +281,7 @@ function resend(current: LedgerRecord, event: EventOf<"resend">, at: Instant): C
   if (event.permit.because === "provider-key" && windowOver(current, event.permit.windowMs, at)) {
     return refuse("window-over");
   }
+  if (event.permit.because === "held" && !heldLongEnough(current, event.permit.forMs, at)) return refuse("too-early");
   const record = {
     ...take(current, { ...event, to: "sent" }, at),
     doubted: true,
@@ -298,6 +314,7 @@ function confirm(current: LedgerRecord, event: EventOf<"confirm">, at: Instant):
   if (current.state === "confirmed") return refuse("final");
   // A fence that this record never handed out is not evidence about this intent.
   if (event.hold.fence < 1 || event.hold.fence > current.fence) return refuse("stale");
+  if (isOfCallBefore(current, event.hold.fence)) return refuse("stale");
   const { of } = event;
   if (of !== undefined && event.hold.fence < current.fence && of.fingerprint.guarded !== current.fingerprint.guarded)
     return lateSuccessOfAnother(current, event, of, at);
@@ -353,12 +370,13 @@ function doubt(current: LedgerRecord, event: EventOf<"doubt">, at: Instant): Cha
 }
 
 function lapse(current: LedgerRecord, { gone }: EventOf<"lapse">, at: Instant): Change {
+  if (current.state === "claimed" && gone) return giveBackOfGone(current, at);
   if (current.state !== "sent") return refuse("not-in-doubt");
   if (leaseAlive(current, at) && !gone) return refuse("leased");
   const why = gone
     ? "its holder's process has ended without reporting a result"
     : "its holder stopped answering after the send mark: the lease ran out";
-  return accept(inDoubt(current, at, why), note(current, "lapse", "unknown", at));
+  return accept({ ...inDoubt(current, at, why), ...silentSince(current) }, note(current, "lapse", "unknown", at));
 }
 
 function probed(current: LedgerRecord, event: EventOf<"probed">, at: Instant): Change {

@@ -10,12 +10,15 @@ import {
   type CallDefaults,
   type CallOptions,
   makeCall,
+  OF_TOOL,
   requireGivenIn,
+  type ToolCallOptions,
   warnOfKeyParts,
   warnOfNearKeys,
   warnOfShortKeep,
 } from "./call.ts";
 import type { Definition } from "./definition.ts";
+import { withDelivered } from "./delivered.ts";
 import { asItIs, type Finish } from "./drive.ts";
 import { type EachOptions, runEach } from "./each.ts";
 import type { EachReport } from "./each-tally.ts";
@@ -23,6 +26,7 @@ import type { Engine } from "./engine.ts";
 import { type Enqueued, type EnqueueOptions, enqueue, readTerms, stoppedEnqueue } from "./enqueue.ts";
 import { type Inputs, inChunks, oneByOneOrTogether, sharingStatements } from "./enqueue-many.ts";
 import { causeOf, isRemembered } from "./error-memory.ts";
+import { attemptGranted, type Tally } from "./granted.ts";
 import type { KeyNotes } from "./key-notes.ts";
 import { checkSignature, type Resolution, resolveDoubt, type Target } from "./operate.ts";
 import { type PastAccess, pastAccess } from "./past.ts";
@@ -87,7 +91,7 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
   };
 
   // No async function: one around every call costs it a generator and two promises.
-  const begin = <T>(input: I, options: CallOptions, finish: Finish<T>): Promise<T> => {
+  const begin = <T>(input: I, options: ToolCallOptions, finish: Finish<T>): Promise<T> => {
     try {
       services.used();
       const made = calls.make(input, options);
@@ -101,8 +105,26 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
     }
   };
 
-  const attempt = (input: I, options: CallOptions = NO_OPTIONS): Promise<Outcome<R>> =>
-    begin(input, options, asItIs as Finish<Outcome<R>>);
+  const attempt = (input: I, options: ToolCallOptions = NO_OPTIONS): Promise<Outcome<R>> =>
+    options[OF_TOOL] === undefined
+      ? begin(input, options, asItIs as Finish<Outcome<R>>)
+      : attemptOfTool(input, options);
+
+  const attemptOfTool = async (input: I, options: ToolCallOptions): Promise<Outcome<R>> => {
+    const { [OF_TOOL]: ofTool = {}, tenant = services.defaults.tenant } = options;
+    const tally: Tally = { cause: null };
+    const outcome = await attemptGranted(engine, {
+      attempt: (version, resend) => {
+        tally.cause = null;
+        return begin<Outcome<unknown>>(input, { ...options, version, [OF_TOOL]: { ...ofTool, resend, tally } }, asItIs);
+      },
+      keyOf: (version) => calls.keyOf(input, { ...options, version }),
+      keepMs: definition.policy.keepMs,
+    });
+    if (tally.cause !== null)
+      engine.services.prevented.count({ definition, tenant, key: outcome.key, ofTool }, tally.cause);
+    return outcome as Outcome<R>;
+  };
 
   const unwrap = (outcome: Outcome<unknown>): R => resultOrThrow(outcome as Outcome<R>, definition.name);
 
@@ -160,7 +182,8 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
   };
   // `name` of a function is not writable, but it is configurable: stack traces and logs then show the action.
   Object.defineProperty(run, "name", { value: definition.name });
-  return Object.assign(run, methods);
+  const action = Object.assign(run, methods);
+  return definition.policy.untilDelivered === true ? withDelivered(action, engine.delivered) : action;
 }
 
 /** Beside the claim; close() waits for it. */

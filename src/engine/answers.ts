@@ -1,9 +1,11 @@
 /** What a call is told about the record that it met, with the events that go with it. */
 import { canCompare, differing } from "../core/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
+import { preventedBy } from "../core/prevented.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import type { Call } from "./call.ts";
+import { withFence } from "./delivered.ts";
 import { rememberedError, withStoredCause } from "./error-memory.ts";
 import { about } from "./events.ts";
 import type { ExecutionServices } from "./execution.ts";
@@ -29,17 +31,26 @@ export class Answers {
     return withStoredCause(outcome, record);
   }
 
-  /** How it reads to this call: with the fields in which the two differ, where that is no conflict. */
-  of(call: Call, record: LedgerRecord): Outcome<unknown> {
+  /**
+   * How it reads to this call: with the fields in which the two differ, where that is no conflict. `isRepeat`: the call has made
+   * no attempt of its own.
+   */
+  of(call: Call, record: LedgerRecord, isRepeat = true): Outcome<unknown> {
     const outcome = this.describe(record) as Outcome<unknown>;
+    const cause = isRepeat ? preventedBy(outcome) : null;
+    if (cause !== null) this.#services.prevented.count(call, cause);
     const { events, unguarded, ledger } = this.#services;
     if (call.definition.policy.failOpen) unguarded.settled(record);
     if (outcome.status === "done") {
-      this.#replays.put({ record, version: 0 }, this.#services.ledger.instant().now, call.calledAs);
+      const { policy } = call.definition;
+      // Another process may tell that its answer has arrived: the ledger is asked each time.
+      if (policy.untilDelivered !== true)
+        this.#replays.put({ record, version: 0 }, this.#services.ledger.instant().now, call.calledAs);
       events.emit({ type: "replayed", ...about(call), attempt: record.attempt });
-      if (!canCompare(record.fingerprint, call.print)) return outcome;
+      const done = withFence(outcome, policy, record.fence);
+      if (!canCompare(record.fingerprint, call.print)) return done;
       const { free } = differing(record.fingerprint, call.print, call.definition.free);
-      return free.length > 0 ? { ...outcome, differs: free } : outcome;
+      return free.length > 0 ? { ...done, differs: free } : done;
     }
     if (outcome.status === "in_flight") events.emit({ type: "in_flight", ...about(call) });
     if (outcome.status !== "unknown") return outcome;
@@ -48,9 +59,16 @@ export class Answers {
 
   /** What the call of this process that it waited for came to. */
   joined(call: Call, outcome: Outcome<unknown>, freeDiffers: readonly string[]): Outcome<unknown> {
+    this.#services.prevented.count(call, "in-flight");
     if (outcome.status !== "done") return outcome;
     this.#services.events.emit({ type: "replayed", ...about(call), attempt: outcome.attempt });
     return { ...outcome, replayed: true, ...(freeDiffers.length > 0 && { differs: freeDiffers }) };
+  }
+
+  /** The call of this process that it waited for has not ended. */
+  stillUnderWay(call: Call): void {
+    this.#services.events.emit({ type: "in_flight", ...about(call) });
+    this.#services.prevented.count(call, "in-flight");
   }
 
   otherInput(call: Call, stored: Stored | null): Other | null {
@@ -63,6 +81,7 @@ export class Answers {
 
   conflict(call: Call, differs: readonly string[]): Outcome<unknown> {
     this.#services.events.emit({ type: "conflict", ...about(call), differs });
+    this.#services.prevented.count(call, "conflict");
     return { status: "conflict", key: call.key, differs };
   }
 }

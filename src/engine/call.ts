@@ -26,6 +26,8 @@ import type { Intent, LedgerEvent } from "../core/transition.ts";
 import type { Checking } from "./check.ts";
 import type { Definition } from "./definition.ts";
 import type { Warnings } from "./events.ts";
+import type { Tally } from "./granted.ts";
+import type { Slot } from "./limited.ts";
 import { inOtherForm } from "./other-form.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
 
@@ -59,6 +61,26 @@ export interface AtOnceOptions extends CallOptions {
   readonly [AT_ONCE]?: true;
 }
 
+/** What a call of a guarded tool has beside the options of any other. By registered symbol: the guard may be of another copy. */
+export const OF_TOOL = Symbol.for("nevertwice.of-tool");
+
+export interface OfTool {
+  /** It runs whatever it is answered: counted as observed, and not as prevented. */
+  readonly observed?: boolean;
+  /** Its place under the tool's limit: given back by whoever made the call. */
+  readonly slot?: Slot;
+  /** What it was answered is counted by whoever made the attempt, who may make another. */
+  readonly tally?: Tally;
+  /** Which of the identical calls of one turn it is; 1 unless given. In the key from 2 on. */
+  readonly ordinal?: number;
+  /** Who granted this version. */
+  readonly resend?: { readonly by: string; readonly reason: string } | undefined;
+}
+
+export interface ToolCallOptions extends CallOptions {
+  readonly [OF_TOOL]?: OfTool;
+}
+
 export interface Call {
   readonly definition: Definition;
   readonly key: string;
@@ -87,6 +109,7 @@ export interface Call {
   readonly defaults?: CallDefaults;
   readonly paced?: boolean;
   readonly atOnce?: boolean;
+  readonly ofTool?: OfTool;
   /** Absent: the action has no check. */
   readonly checking?: Checking;
   /** A deliberate resend says who and why. */
@@ -140,7 +163,7 @@ export function makeCall(
   definition: Definition,
   given: unknown,
   input: unknown,
-  options: PacedOptions & AtOnceOptions,
+  options: PacedOptions & AtOnceOptions & ToolCallOptions,
   defaults: CallDefaults,
 ): Call {
   for (const option in options) {
@@ -154,8 +177,10 @@ export function makeCall(
   const tenant = options.tenant ?? defaults.tenant;
   const version = options.version ?? 1;
   const scope = options.scope ?? null;
+  const ofTool = options[OF_TOOL];
   if (options.agent !== undefined) checkAgent(options.agent, definition.name);
-  const { text, normal } = keyedBy(definition, input, { tenant, version, scope });
+  const identity = { tenant, version, scope, ofTool };
+  const { text, normal } = keyedBy(definition, input, identity);
   const key = keyOfText(text, defaults.secret);
   return {
     definition,
@@ -169,14 +194,15 @@ export function makeCall(
     print: printOf(normal === null ? input : inNormalForm(input, normal), definition.free, key, defaults),
     paced: options[PACED] === true,
     ...(options[AT_ONCE] === true && { atOnce: true }),
-    ...(definition.check !== undefined && { checking: { passed: false } }),
+    ...(ofTool !== undefined && { ofTool, ...(ofTool.resend && { resend: ofTool.resend }) }),
+    ...((definition.check !== undefined || ofTool?.slot !== undefined) && { checking: { passed: false } }),
     keyed: text,
     normal,
     defaults,
     former:
       definition.formerly.length === 0
         ? undefined
-        : formerKeys(definition, input, key, { tenant, version, scope, secret: defaults.secret }),
+        : formerKeys(definition, input, key, { ...identity, secret: defaults.secret }),
     keep: keepOfWindows(definition.policy.keepMs, definition.policy.keepByHand, windowsIn(text)),
     waitMs:
       options.wait === undefined ? definition.policy.waitMs : durationMs(options.wait, `${definition.name}: wait`),
@@ -190,26 +216,39 @@ function derivedParts({ key, free, name }: Definition, input: unknown) {
 }
 
 /** The text that the key of an input is a digest of. */
-function keyedBy(definition: Definition, input: unknown, identity: Pick<Call, "tenant" | "version" | "scope">) {
-  const { value: parts, normal } = derivedParts(definition, input);
-  const { tenant, version, scope } = identity;
+function keyedBy(definition: Definition, input: unknown, identity: Identity) {
+  const { value, normal } = derivedParts(definition, input);
+  const { tenant, version, scope, ofTool } = identity;
+  const parts = withOrdinal(value, ofTool);
   const plain = typeof definition.key !== "function";
   return { text: keyText({ tenant, action: definition.name, version, scope, parts, plain }), normal };
+}
+
+/** What a key is made of beside its parts. */
+interface Identity extends Pick<Call, "tenant" | "version" | "scope"> {
+  readonly ofTool?: OfTool | undefined;
+}
+
+/** Marked, so that no part of a user's own is taken for it. */
+function withOrdinal(parts: readonly unknown[], ofTool: OfTool | undefined): readonly unknown[] {
+  const { ordinal = 1 } = ofTool ?? {};
+  return ordinal === 1 ? parts : [...parts, { "nevertwice.repeat": ordinal }];
 }
 
 function formerKeys(
   definition: Definition,
   input: unknown,
   now: string,
-  identity: Pick<Call, "tenant" | "version" | "scope"> & Pick<CallDefaults, "secret">,
+  identity: Identity & Pick<CallDefaults, "secret">,
 ): readonly FormerKey[] {
   const found: FormerKey[] = [];
   for (const { name, key: option } of definition.formerly) {
     if (typeof option === "function" && hadNone(option as (input: never) => unknown, input)) continue;
-    const { value: parts, normal } = collectNormalised(() =>
+    const { value, normal } = collectNormalised(() =>
       keyParts(option, input, definition.free, `${definition.name}: formerly`),
     );
-    const { tenant, version, scope, secret } = identity;
+    const { tenant, version, scope, secret, ofTool } = identity;
+    const parts = withOrdinal(value, ofTool);
     const plain = typeof option !== "function";
     const key = keyOfText(keyText({ tenant, action: name, version, scope, parts, plain }), secret);
     if (key !== now && !found.some((one) => one.key === key)) found.push({ key, action: name, normal });
@@ -402,6 +441,7 @@ export function intentOf(call: Call, current: LedgerRecord | null, payloads: Pay
     input: payloads.store(call.given, "input", DEFAULT_LIMITS.inputBytes, { tenant, key, fence }),
     keepMs: call.keep.keepMs,
     guardUntil: call.keep.guardUntil,
+    untilDelivered: definition.policy.untilDelivered === true,
   };
 }
 

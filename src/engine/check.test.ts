@@ -150,7 +150,7 @@ eachStore("O4: check", (open) => {
     const { nt } = open();
     const { pay, paid, records, checked, rule } = shop(nt);
     await expect(pay.enqueue(bad)).rejects.toBe(negative);
-    await expect(queuedTool(pay)(bad, undefined)).rejects.toBe(negative);
+    await expect(queuedTool(pay, { scope: null })(bad, undefined)).rejects.toBe(negative);
     expect(await records()).toEqual([]);
     expect(await pay.enqueue(good)).toMatchObject({ created: true });
     expect(checked).toHaveLength(3);

@@ -11,6 +11,7 @@ import type { Clock } from "./clock.ts";
 import { type Logger, probeAs } from "./context.ts";
 import { aliasSwapsOf, peek } from "./formerly.ts";
 import type { Ledger } from "./ledger.ts";
+import { type LimitServices, stoppedByLimit } from "./limited.ts";
 import { timeoutError } from "./work.ts";
 
 export interface CheckContext<Tx = unknown> {
@@ -33,14 +34,14 @@ export function asCheck(check: (context: CheckContext) => unknown): Check<unknow
   return typeof check === "function" ? (_input, context) => check(context) : check;
 }
 
-/** The first claim of a call is checked, and no other. Shared by the copies of a call. */
+/** The first claim of a call is checked, by the action's check and by the limit of a tool, and no other. Shared by the copies of a call. */
 export interface Checking {
   passed: boolean;
 }
 
 type Stopped = Extract<Outcome<unknown>, { readonly status: "failed" }>;
 
-interface CheckServices {
+interface CheckServices extends LimitServices {
   readonly ledger: Ledger;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -51,9 +52,11 @@ interface CheckServices {
 export async function stoppedByCheck(services: CheckServices, call: Call, tx?: unknown): Promise<Stopped | null> {
   const { check } = call.definition;
   const { checking } = call;
-  if (check === undefined || checking?.passed === true) return null;
+  if (checking === undefined || checking.passed) return null;
   try {
-    await limited(services, call, check, tx);
+    if (check !== undefined) await limited(services, call, check, tx);
+    const above = call.ofTool === undefined ? null : await stoppedByLimit(services, call);
+    if (above !== null) return above;
   } catch (error) {
     const { now } = services.ledger.instant();
     const verdict = classify(error, now);
@@ -61,13 +64,13 @@ export async function stoppedByCheck(services: CheckServices, call: Call, tx?: u
     const failed = { status: "failed", key: call.key, error: unmarked(error), final: false } as const;
     return retryAfterMs === null ? failed : { ...failed, retryAt: now + retryAfterMs };
   }
-  if (checking !== undefined) checking.passed = true;
+  checking.passed = true;
   return null;
 }
 
 /** An intent with former keys that is not recorded yet: checked before the keys are recorded as names of one intent. */
 export async function stoppedUnrecorded(services: CheckServices, call: Call): Promise<Stopped | null> {
-  if (call.definition.check === undefined) return null;
+  if (call.checking === undefined) return null;
   try {
     if ((await peek(aliasSwapsOf(services.ledger), call)).stored !== null) return null;
   } catch (error) {

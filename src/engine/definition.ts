@@ -7,6 +7,7 @@ import { unstorableIn } from "../core/storable-text.ts";
 import type { Check } from "./check.ts";
 import type { AttemptContext } from "./context.ts";
 import type { Exists } from "./exists.ts";
+import { HOLDER_NOTE } from "./holder-ids.ts";
 import { parsingSchema, type StandardSchema } from "./standard-schema.ts";
 
 export type Verdictish = "not-sent" | "refused" | "rejected" | "doubt";
@@ -87,6 +88,7 @@ export interface ActionOptions<I, R, D = undefined, Tx = unknown> extends Policy
   readonly classify?: (error: unknown) => Verdictish | undefined;
   /** The effect is a row under a unique key: when `run` throws its violation, what is there. undefined: it is about another row. */
   readonly exists?: Exists<I, R>;
+  readonly [HOLDER_NOTE]?: () => string | undefined;
 }
 
 export interface Definition {
@@ -111,6 +113,8 @@ export interface Definition {
   readonly exists: Exists<unknown, unknown> | undefined;
   /** A tool's guard defines its actions by itself: advice for its author names the tool's options. */
   readonly writtenAs: "action" | "tool";
+  /** What the ids of its holders end with; absent: nothing. */
+  readonly holderNote?: (() => string | undefined) | undefined;
 }
 
 export interface FormerDefinition {
@@ -180,6 +184,7 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
     classify: options.classify,
     exists: options.exists as Definition["exists"],
     writtenAs: TOOL in options.run ? "tool" : "action",
+    ...(options[HOLDER_NOTE] !== undefined && { holderNote: options[HOLDER_NOTE] }),
   };
 }
 

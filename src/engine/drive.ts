@@ -2,6 +2,7 @@
 import type { Outcome } from "../core/outcome.ts";
 import type { Stored } from "../core/store.ts";
 import type { Flight, Flights } from "./flights.ts";
+import type { Other } from "./same-input.ts";
 
 /** When a call was made, and whether inside an attempt of this instance. */
 export interface Asked {
@@ -13,6 +14,12 @@ export interface Asked {
 export type Turned =
   | { readonly outcome: Outcome<unknown> }
   | { readonly stored: Stored | null; readonly fresh: boolean };
+
+/** Whether the call begins a round of tries, and in what its input differs from the one on record. */
+export interface Standing {
+  readonly fresh: boolean;
+  readonly other: Other | null;
+}
 
 /** An outcome as it is. */
 export function asItIs(outcome: Outcome<unknown>): Outcome<unknown> {

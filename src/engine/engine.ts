@@ -16,18 +16,20 @@ import { Answers } from "./answers.ts";
 import { type Call, hasFormer, type Outside, queueAgainOf, rekeyed } from "./call.ts";
 import { stoppedByCheck, stoppedUnrecorded } from "./check.ts";
 import { claimOf } from "./claim.ts";
-import { type Asked, asItIs, Drive, type Driven, type Finish, type Turned } from "./drive.ts";
+import { Delivered } from "./delivered.ts";
+import { type Asked, asItIs, Drive, type Driven, type Finish, type Standing, type Turned } from "./drive.ts";
 import { withCause } from "./error-memory.ts";
-import { about, unknownEvent } from "./events.ts";
+import { unknownEvent } from "./events.ts";
 import { type End, type ExecutionServices, execute, executeThen } from "./execution.ts";
 import { type Flight, Flights } from "./flights.ts";
 import { aliasSwapsOf, asFirstRecorded, followKey, type Located, locate, peek, whereItIs } from "./formerly.ts";
+import { withNote } from "./holder-ids.ts";
 import type { Applied } from "./ledger.ts";
 import { isClaimedBefore } from "./outside.ts";
 import { settleByProbe } from "./probe.ts";
 import { ReplayCache } from "./replay-cache.ts";
 import { hasSameBytes, inputToResend, withStoredInput } from "./resend-input.ts";
-import { isCorrected, type Other } from "./same-input.ts";
+import { isCorrected } from "./same-input.ts";
 import { swapsOf, turnOf } from "./turn.ts";
 import { runUnguarded } from "./unguarded.ts";
 import { WaitBudget } from "./wait-budget.ts";
@@ -46,6 +48,7 @@ export class Engine {
   readonly services: EngineServices;
   readonly #flights = new Flights();
   readonly replays = new ReplayCache();
+  readonly delivered: Delivered;
   readonly #answers: Answers;
   /** The share of repeats among the last calls that had to ask the ledger. */
   #repeats = 0;
@@ -53,6 +56,7 @@ export class Engine {
   constructor(services: EngineServices) {
     this.services = services;
     this.#answers = new Answers(services, this.replays);
+    this.delivered = new Delivered(services.ledger, services.clock);
   }
 
   /** Until nothing is under way any more. What ends may have begun something else meanwhile. */
@@ -120,7 +124,7 @@ export class Engine {
     // The flight itself only waited for another process, and ran out of patience before this caller does.
     if (joined?.status === "in_flight" && waitMs > 0) return this.outcome({ ...call, waitMs }, asItIs);
     if (joined !== null) return this.#answers.joined(call, joined, differs.free);
-    this.services.events.emit({ type: "in_flight", ...about(call) });
+    this.#answers.stillUnderWay(call);
     return this.#inFlightNow(call);
   }
 
@@ -230,7 +234,7 @@ export class Engine {
       // Here, in the caller's own async context: what runs below may go on in another one.
       const asked = { at: this.services.clock.monotonic(), inside: this.services.underWay.inside };
       if (hasFormer(call)) this.#learn(this.#underFormerKeys(call, this.#budget(call, asked)), drive);
-      else if (call.paced || call.definition.check !== undefined || this.#mostlyRepeats())
+      else if (call.paced || call.checking !== undefined || this.#mostlyRepeats() || this.delivered.has(call.key))
         this.#learn(this.#lookFirst(call, this.#budget(call, asked)), drive);
       else if (call.definition.policy.failOpen)
         this.#learn(this.#turns(call, null, true, this.#budget(call, asked)), drive);
@@ -312,7 +316,7 @@ export class Engine {
   async #lookFirst(call: Call, budget: WaitBudget): Promise<Outcome<unknown>> {
     let seen: Stored | null = null;
     try {
-      seen = await this.services.ledger.read(call.key);
+      seen = this.delivered.seen(await this.services.ledger.read(call.key));
     } catch (error) {
       // Down: the claim that follows says so, or runs unguarded where the action asked for that.
       if (!isStoreDown(error)) throw error;
@@ -325,13 +329,12 @@ export class Engine {
     return this.#turns(call, seen, !call.paced, budget);
   }
 
+  #holderFor({ outside, definition }: Call): string {
+    return outside?.holder ?? withNote(this.services.newHolder(), definition.holderNote?.());
+  }
+
   /** Whether the store may guard such an action is asked first; once it may, there is nothing to wait for. */
-  #applyClaim(
-    call: Call,
-    stored: Stored | null,
-    newRound: boolean,
-    holder = this.services.newHolder(),
-  ): Promise<Applied> {
+  #applyClaim(call: Call, stored: Stored | null, newRound: boolean, holder = this.#holderFor(call)): Promise<Applied> {
     const { ledger } = this.services;
     const admission = ledger.admits(call.definition.policy.doubt.kind);
     // By flights, not by attempts under way: of a burst in one tick no attempt has begun yet.
@@ -354,16 +357,17 @@ export class Engine {
     for (let turn = 0; turn < MAX_TURNS; turn += 1) {
       const moved = whereItIs(this.services.ledger, call, stored, turn);
       if (moved !== null) ({ call, stored } = await moved);
+      stored = this.delivered.seen(stored);
       const other = this.#answers.otherInput(call, stored);
       const conflict = this.#answers.conflictWith(call, other);
       if (conflict !== null) return conflict;
       // The tries so far were another input's.
       if (turn === 0 && other?.meets === "new-round") fresh = true;
-      if (settling && stored && stored.record.state !== "unknown") return this.#answers.of(call, stored.record);
+      if (settling && stored && stored.record.state !== "unknown") return this.#answers.of(call, stored.record, false);
       if (stored !== null && call.outside !== undefined && (await isClaimedBefore(this.services, call, stored)))
         return this.describe(stored.record) as Outcome<unknown>;
       if (turn > 0 && stored !== null && (budget.closed || call.outside?.gone()))
-        return this.#answers.of(call, stored.record);
+        return this.#answers.of(call, stored.record, fresh);
       const turned = await this.#turn(call, stored, { fresh, other }, budget);
       if ("outcome" in turned) return turned.outcome;
       stored = turned.stored;
@@ -398,7 +402,7 @@ export class Engine {
     });
     switch (step.do) {
       case "answer":
-        return { outcome: this.#answers.of(call, (stored as Stored).record) };
+        return { outcome: this.#answers.of(call, (stored as Stored).record, fresh) };
       case "claim":
         return this.#claim(call, stored, fresh, budget);
       case "take-turn":
@@ -414,10 +418,11 @@ export class Engine {
         return this.#probe(call, stored as Stored, step.quietForMs, { fresh, other });
       case "wait-for-holder":
         if (!(await budget.change(this.services.ledger, call.key)))
-          return { outcome: this.#answers.of(call, (stored as Stored).record) };
+          return { outcome: this.#answers.of(call, (stored as Stored).record, fresh) };
         return { stored: await this.services.ledger.read(call.key), fresh };
       case "wait":
-        if (!(await budget.pause(step.ms))) return { outcome: this.#answers.of(call, (stored as Stored).record) };
+        if (!(await budget.pause(step.ms)))
+          return { outcome: this.#answers.of(call, (stored as Stored).record, fresh) };
         return { stored: await this.services.ledger.read(call.key), fresh };
     }
   }
@@ -426,7 +431,7 @@ export class Engine {
   async #takeTurn(call: Call, seen: Stored, { fresh, other }: Standing, budget: WaitBudget): Promise<Turned> {
     const { ledger, payloads } = this.services;
     if (seen.record.state === "failed") {
-      if (!fresh && other === null) return { outcome: this.#answers.of(call, seen.record) };
+      if (!fresh && other === null) return { outcome: this.#answers.of(call, seen.record, fresh) };
       const stopped = await stoppedByCheck(this.services, call);
       if (stopped !== null) return { outcome: stopped };
       // A dead letter of an order goes back into it, at the end.
@@ -437,14 +442,14 @@ export class Engine {
     }
     const { stored, before } = await turnOf(swapsOf(ledger), seen);
     if (stored === null || before === null) return this.#claim(call, stored, fresh, budget);
-    if (!(await budget.change(ledger, before.key))) return { outcome: this.#answers.of(call, stored.record) };
+    if (!(await budget.change(ledger, before.key))) return { outcome: this.#answers.of(call, stored.record, fresh) };
     return { stored: await ledger.read(call.key), fresh };
   }
 
   async #claim(call: Call, stored: Stored | null, fresh: boolean, budget: WaitBudget): Promise<Turned> {
     const stopped = await stoppedByCheck(this.services, call);
     if (stopped !== null) return { outcome: stopped };
-    const holder = call.outside?.holder ?? this.services.newHolder();
+    const holder = this.#holderFor(call);
     try {
       const applied = await this.#applyClaim(call, stored, fresh, holder);
       if (!applied.ok) return { stored: applied.stored, fresh };
@@ -457,18 +462,18 @@ export class Engine {
   }
 
   async #resend(call: Call, stored: Stored, permit: ResendPermit, fresh: boolean, budget: WaitBudget): Promise<Turned> {
-    const { ledger, newHolder } = this.services;
+    const { ledger } = this.services;
     const { leaseMs } = call.definition.policy;
     // Leased and lost before its turn came: it may be in doubt while others before it are still under way.
     const before = stored.record.terms?.line === undefined ? null : (await turnOf(swapsOf(ledger), stored)).before;
     if (before !== null) {
-      if (!(await budget.change(ledger, before.key))) return { outcome: this.#answers.of(call, stored.record) };
+      if (!(await budget.change(ledger, before.key))) return { outcome: this.#answers.of(call, stored.record, fresh) };
       return { stored: await ledger.read(call.key), fresh };
     }
     const applied = await ledger.apply(stored, {
       type: "resend",
       permit,
-      holder: call.outside?.holder ?? newHolder(),
+      holder: this.#holderFor(call),
       leaseMs,
       newRound: fresh,
       agent: call.agent,
@@ -517,7 +522,7 @@ export class Engine {
   async #probe(call: Call, stored: Stored, quietForMs: number, { fresh, other }: Standing): Promise<Turned> {
     const about = other === null ? call : await withStoredInput(this.services, call, stored.record);
     const applied = about && (await settleByProbe(this.services, about, stored, { quietForMs, fresh }));
-    if (applied === null) return { outcome: this.#answers.of(call, stored.record) };
+    if (applied === null) return { outcome: this.#answers.of(call, stored.record, fresh) };
     return { stored: applied.stored, fresh };
   }
 
@@ -528,10 +533,4 @@ export class Engine {
     const { now } = this.services.ledger.instant();
     return { status: "in_flight", key: call.key, since: now, until: now + call.definition.policy.leaseMs };
   }
-}
-
-/** Whether the call begins a round of tries, and in what its input differs from the one on record. */
-interface Standing {
-  readonly fresh: boolean;
-  readonly other: Other | null;
 }

@@ -4,6 +4,7 @@ import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { aliasTarget } from "../core/formerly.ts";
 import { isSettled } from "../core/order.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
+import { preventedBy } from "../core/prevented.ts";
 import type { LedgerRecord, State, WorkTerms } from "../core/record.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored, TransactionView } from "../core/store.ts";
@@ -324,7 +325,7 @@ function answer(
 ): Enqueued<unknown> {
   const { key, definition } = call;
   const seen = { type: "in_transaction", action: definition.name, key, ...by(call) } as const;
-  const { events, payloads } = engine.services;
+  const { events, payloads, prevented } = engine.services;
   const record = applied.stored?.record;
   if (record === undefined) {
     throw new NevertwiceError(
@@ -335,10 +336,13 @@ function answer(
   }
   const other = applied.ok ? null : otherInputIn(engine, call, record);
   // Not queued, and not what the caller may take for queued: it is told, as a call would be.
-  if (other?.meets === "in-doubt")
+  if (other?.meets === "in-doubt") {
+    prevented.count(call, "in-doubt");
     throw errorForOutcome(withDiffers(engine.describe(record) as Outcome<unknown>, other), definition.name);
+  }
   if (other?.meets === "conflict") {
     const { differs } = other;
+    prevented.count(call, "conflict");
     if (inTransaction) events.emit({ ...seen, what: "conflict" });
     else events.emit({ type: "conflict", action: definition.name, key, ...by(call), differs });
     throw errorForOutcome({ status: "conflict", key, differs }, definition.name);
@@ -348,6 +352,8 @@ function answer(
   const created = queued && record.attempt === 0 && record.createdAt === record.updatedAt;
   if (queued && inTransaction) events.emit({ ...seen, what: "enqueued" });
   else if (queued) events.emit({ type: "enqueued", action: definition.name, key, ...by(call), created });
+  const cause = queued ? null : preventedBy(engine.describe(record));
+  if (cause !== null) prevented.count(call, cause);
   const done = record.state === "confirmed" ? payloads.load(record, "result") : null;
   if (done?.omitted !== undefined) return { key, created, state: record.state, resultOmitted: done.omitted };
   return { key, created, state: record.state, ...(done !== null && { result: done.value }) };

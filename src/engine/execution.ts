@@ -22,9 +22,11 @@ import type { Claimed, End, Ending } from "./attempt-end.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
 import { type AttemptContext, type Context, contextOf, type Logger } from "./context.ts";
+import { isAnother, withFence } from "./delivered.ts";
 import { by, type Events, type Warnings } from "./events.ts";
 import { runOrExists } from "./exists.ts";
 import type { Applied, Applying, Ledger } from "./ledger.ts";
+import type { LimitServices } from "./limited.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
 import type { ProviderIds } from "./provider-ids.ts";
 import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./pulse.ts";
@@ -42,7 +44,7 @@ type Failure = Pick<NotSent, "retryAt" | "final" | "givesUpAt"> & Pick<NextTry, 
 
 export type { Claimed, End, Ending } from "./attempt-end.ts";
 
-export interface ExecutionServices {
+export interface ExecutionServices extends LimitServices {
   readonly ledger: Ledger;
   readonly clock: Clock;
   readonly random: () => number;
@@ -311,12 +313,9 @@ class Execution implements Watcher<unknown>, Applying {
   }
 
   #done(result: unknown, at: number, stored: Stored | null): End {
-    const { attempt } = this.#record;
-    return {
-      kind: "done",
-      outcome: { status: "done", key: this.#call.key, result, replayed: false, attempt, at },
-      stored,
-    };
+    const { attempt, fence } = this.#record;
+    const outcome = { status: "done", key: this.#call.key, result, replayed: false, attempt, at } as const;
+    return { kind: "done", outcome: withFence(outcome, this.#call.definition.policy, fence), stored };
   }
 
   /** What its events begin with. */
@@ -489,7 +488,7 @@ class Execution implements Watcher<unknown>, Applying {
       if (applied.ok && applied.stored.record.state !== "confirmed")
         events.emit({ type: "duplicate_detected", ...this.#about });
       else if (applied.ok) events.emit({ type: "settled", ...this.#about, as: "done", how: "late-success" });
-      else if (applied.stored && !sameEffect(payloads.load(applied.stored.record, "result").value, value)) {
+      else if (isAnother(applied) && !sameEffect(payloads.load(applied.stored.record, "result").value, value)) {
         events.emit({ type: "duplicate_detected", ...this.#about });
       }
     };

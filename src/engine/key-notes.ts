@@ -113,7 +113,7 @@ export class KeyNotes {
   }
 }
 
-function noteOf({ key, free, name, formerly }: Definition, input: unknown): KeyNote {
+function noteOf({ key, free, name, formerly, writtenAs }: Definition, input: unknown): KeyNote {
   const shapeOf = (option: Definition["key"]) =>
     keyShape({
       key: option as never,
@@ -125,6 +125,7 @@ function noteOf({ key, free, name, formerly }: Definition, input: unknown): KeyN
     key: shapeOf(key),
     // Under another name there is a note of its own.
     formerly: formerly.filter((one) => one.name === name).flatMap((one) => unlessThrown(() => shapeOf(one.key))),
+    ...(writtenAs === "tool" && { tool: name }),
   };
 }
 

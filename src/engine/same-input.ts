@@ -2,6 +2,7 @@
 import { canCompare, differing } from "../core/fingerprint.ts";
 import { type OtherInput, otherInputMeets } from "../core/other-input.ts";
 import type { Outcome } from "../core/outcome.ts";
+import type { DoubtPolicy } from "../core/policy.ts";
 import { expired, type Instant, type LedgerRecord } from "../core/record.ts";
 import type { Call } from "./call.ts";
 
@@ -36,7 +37,12 @@ export function otherInputIfKnown(call: Call, record: LedgerRecord, at: Instant)
  */
 function isSafeUncompared({ state, result }: LedgerRecord, { definition }: Call): boolean {
   if (state === "confirmed") return result !== null && !("json" in result);
-  return (state === "sent" || state === "unknown") && definition.policy.doubt.kind !== "retry";
+  return (state === "sent" || state === "unknown") && !runsItsOwnInput(definition.policy.doubt);
+}
+
+/** What is sent again after a doubt is the call's own input, and not the one on record. */
+function runsItsOwnInput(doubt: DoubtPolicy): boolean {
+  return doubt.kind === "retry" || (doubt.kind === "hold" && doubt.forMs !== undefined);
 }
 
 /** The call begins a new round on what is known not to have happened with the input on record. */

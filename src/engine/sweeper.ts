@@ -8,7 +8,7 @@ import { ALIAS_AGENT, aliasTarget, retiredAlias } from "../core/formerly.ts";
 import { nextStep } from "../core/plan.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { ListQuery, Page, Stored } from "../core/store.ts";
-import { type Call, type CallDefaults, makeCall, rekeyed } from "./call.ts";
+import { type Call, type CallDefaults, makeCall, OF_TOOL, rekeyed } from "./call.ts";
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
 import { by } from "./events.ts";
@@ -205,8 +205,11 @@ export class Sweeper {
       // wait 0: one step per pass; what is left is for the next.
       const options = { version, tenant, wait: 0, ...(scope !== null && { scope }) };
       // On behalf of whoever made the attempt in doubt.
-      const call = { ...makeCall(definition, input.value, parsed, options, this.#defaults), agent: record.agent };
-      const own = await this.#callOf(call, record);
+      const make = (ordinal: number) => {
+        const asked = ordinal === 1 ? options : { ...options, [OF_TOOL]: { ordinal } };
+        return { ...makeCall(definition, input.value, parsed, asked, this.#defaults), agent: record.agent };
+      };
+      const own = (await this.#callOf(make(1), record)) ?? repeatOf(definition, record, make);
       if (own === null || underWay.closed) return false;
       if (isInputMissing(record, own, definition.free)) throw missingInput(record);
       const outcome = await this.#engine.settle(own, stored);
@@ -221,6 +224,18 @@ export class Sweeper {
       return false;
     }
   }
+}
+
+// Identical calls of one turn have an ordinal in their keys, which is nowhere else.
+const MOST_ORDINALS = 100;
+
+function repeatOf({ writtenAs }: Definition, { key }: LedgerRecord, make: (ordinal: number) => Call): Call | null {
+  if (writtenAs !== "tool") return null;
+  for (let ordinal = 2; ordinal <= MOST_ORDINALS; ordinal += 1) {
+    const call = make(ordinal);
+    if (call.key === key) return call;
+  }
+  return null;
 }
 
 async function retireAlias(ledger: Ledger, { record: alias, version }: Stored): Promise<void> {

@@ -11,6 +11,7 @@ import { aliasTarget } from "../core/formerly.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { nextStep } from "../core/plan.ts";
 import { shortLease } from "../core/policy.ts";
+import { preventedBy } from "../core/prevented.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Stored, TransactionalStore, TransactionView } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
@@ -117,12 +118,13 @@ export async function statusInTransaction(
 /** What is already true of the intent, when that is all there is to say. */
 function standingOutcome(engine: Engine, call: Call, stored: Stored | null): Outcome<unknown> | null {
   const { definition, print, key } = call;
-  const { ledger, events } = engine.services;
+  const { ledger, events, prevented } = engine.services;
   if (stored === null) return null;
   const at = ledger.instant();
   const other = otherInputOf(call, stored.record, at);
   if (other?.meets === "conflict") {
     events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "conflict" });
+    prevented.count(call, "conflict");
     return { status: "conflict", key, differs: other.differs };
   }
   const step = nextStep(stored.record, {
@@ -134,6 +136,8 @@ function standingOutcome(engine: Engine, call: Call, stored: Stored | null): Out
   });
   if (step.do === "claim" || step.do === "take-turn") return null;
   const outcome = engine.describe(stored.record) as Outcome<unknown>;
+  const cause = preventedBy(outcome);
+  if (cause !== null) prevented.count(call, cause);
   if (outcome.status !== "done") return withDiffers(outcome, other);
   events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "replayed" });
   const { free } = differing(stored.record.fingerprint, print, definition.free);

@@ -1,22 +1,20 @@
 /** A record as a worker got it: whether it may begin, and how it ends. */
-import { isStoreUnavailable, messageOf, NevertwiceError } from "../core/errors.ts";
-import type { LaneAnswer, Limit } from "../core/limit.ts";
+import { isStoreUnavailable, NevertwiceError } from "../core/errors.ts";
+import type { LaneAnswer } from "../core/limit.ts";
 import { type LedgerRecord, leaseAlive } from "../core/record.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
-import { toStoredError } from "../core/stored-error.ts";
 import { type Call, type CallDefaults, printOfInput } from "../engine/call.ts";
 import { sleep } from "../engine/clock.ts";
 import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { type End, type Ending as ExecutionEnding, executeThen } from "../engine/execution.ts";
+import { type LaneKey, type Lanes, laneOf } from "../engine/lanes.ts";
 import { giveBack, giveBackLater, holdOf, leaveToOthers, parkLeased, staleSince } from "../engine/leased-record.ts";
 import type { Applied } from "../engine/ledger.ts";
 import { isInputMissing, missingInput } from "../engine/missing-input.ts";
 import { parseInput } from "../engine/standard-schema.ts";
 import { elsewhere, hasOtherKeys } from "./former-keys.ts";
-import type { LaneKey, Lanes } from "./lanes.ts";
 
 /** How a worker's hold on a record ended. */
 export type Ending =
@@ -202,7 +200,12 @@ async function limited(services: LeasedServices, call: Call, stored: Stored): Pr
   if (limit === null) return markAndRun(services, call, stored);
   let lane: LaneKey;
   try {
-    lane = laneOf(services, call, limit.by);
+    lane = laneOf(
+      services.lanes,
+      call,
+      limit.by,
+      `Correct it, then bring the intent back: nevertwice retry ${call.key} --reason "…"`,
+    );
   } catch (error) {
     return parkLeased(services, stored, error, "unreadable");
   }
@@ -228,37 +231,6 @@ async function limited(services: LeasedServices, call: Call, stored: Stored): Pr
 
 // A limit that lets the next one begin within this time is waited out by drain(); a slower one is left to a later run.
 const WAITED_OUT_MS = 60_000;
-
-/** Whatever limit.by does, this either answers or throws an error that says what to correct. */
-function laneOf({ lanes }: LeasedServices, call: Call, by: Limit["by"]): LaneKey {
-  const { name: action } = call.definition;
-  const { tenant, key } = call;
-  const refuse = (what: string, cause?: unknown) =>
-    new NevertwiceError(
-      "INVALID_INPUT",
-      `${action}: limit.by ${what} for this input. It must return a string that is not blank. Correct it, then bring the intent back: nevertwice retry ${key} --reason "…"`,
-      { key, cause },
-    );
-  if (by === null) return lanes.keyOf({ tenant, action, destination: null });
-  let destination: unknown;
-  try {
-    destination = by(call.input);
-  } catch (error) {
-    throw refuse(`threw (${toStoredError(error).message})`, error);
-  }
-  if (destination instanceof Promise) {
-    destination.catch(() => {});
-    throw refuse("returned a promise");
-  }
-  if (typeof destination !== "string" || destination.trim() === "") throw refuse("named no destination");
-  const unstorable = unstorableIn(destination);
-  if (unstorable !== null) throw refuse(`named a destination that cannot be kept (${unstorable})`);
-  try {
-    return lanes.keyOf({ tenant, action, destination });
-  } catch (error) {
-    throw refuse(`named a destination that cannot be stored (${messageOf(error)})`, error);
-  }
-}
 
 function endingOf(call: Call, end: End): Ending {
   switch (end.kind) {

@@ -30,6 +30,7 @@ import { type Definition, defineAction } from "../engine/definition.ts";
 import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
 import type { Inputs } from "../engine/enqueue-many.ts";
 import { by } from "../engine/events.ts";
+import { Lanes } from "../engine/lanes.ts";
 import { giveBack, leasedTurn, leaveToOthers, parkLeased, staleSince } from "../engine/leased-record.ts";
 import { isInputMissing, missingInput } from "../engine/missing-input.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
@@ -39,7 +40,6 @@ import { type TenantChoice, tenantOf } from "../engine/tenancy.ts";
 import { lookAgainAt } from "../engine/turn.ts";
 import { closedError } from "../engine/under-way.ts";
 import { workNews } from "../engine/work-news.ts";
-import { Lanes } from "./lanes.ts";
 import type { LeasedServices } from "./leased.ts";
 
 /** Of a task whose type nothing declares, no field is known: a list of names would do for `{}`. */

@@ -1,6 +1,5 @@
 /** What a worker offers to the program that runs it. */
 import type { Duration } from "../core/duration.ts";
-import type { Ending } from "./leased.ts";
 
 export type WorkerEvent =
   /** An intent left this worker's hands. */
@@ -8,7 +7,7 @@ export type WorkerEvent =
       readonly type: "finished";
       readonly action: string;
       readonly key: string;
-      readonly as: Ending["as"];
+      readonly as: "done" | "retry" | "failed" | "unknown" | "given-back" | "moved";
       readonly why?: string;
     }
   /** Nothing is due. */

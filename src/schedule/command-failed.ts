@@ -1,6 +1,16 @@
-/** How a command ended without success, as errors that the ledger keeps. */
+/** How a command ended, and without success, as errors that the ledger keeps. */
+import { constants } from "node:os";
 import { DOUBT_REASON } from "../core/errors.ts";
-import type { CommandEnd } from "./gated-child.ts";
+
+export interface CommandEnd {
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly durationMs: number;
+  /** The end of what it printed, on both streams in the order it came. */
+  readonly lastLines: readonly string[];
+  /** The gate was killed alone and the command went on without it: how it ended is not known. */
+  readonly lost?: true;
+}
 
 /** Kept in the ledger. Not the name of the class, which a minified bundle changes. */
 export const COMMAND_FAILED = "CommandFailed";
@@ -32,4 +42,12 @@ export class CommandLost extends Error {
     super("the shell that waits for the command was killed before the command ended, so its exit code is not known");
     this[DOUBT_REASON] = this.message;
   }
+}
+
+/** A shell says a signal n as 128 + n; a command that exits with such a code itself says the same by it. */
+export function endOfCode(code: number, durationMs: number): CommandEnd {
+  const signal = Object.entries(constants.signals).find(([, number]) => code === 128 + number)?.[0];
+  return signal === undefined
+    ? { exitCode: code, signal: null, durationMs, lastLines: [] }
+    : { exitCode: null, signal: signal as NodeJS.Signals, durationMs, lastLines: [] };
 }

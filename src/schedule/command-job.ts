@@ -17,18 +17,18 @@ import type { Action } from "../engine/action.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import type { DefineAction } from "../engine/define-action.ts";
 import { setTimeout } from "../engine/real-timers.ts";
-import { CommandFailed, CommandLost } from "./command-failed.ts";
+import { type CommandEnd, CommandFailed, CommandLost } from "./command-failed.ts";
 import { makePlan, PlanFailed, type PlanLedger, planVariables } from "./command-plan.ts";
 import { type EndedCommand, settleEnded } from "./ended-command.ts";
 import { type ExitFile, type ExitFolder, makeExitFile, removeExitFile, sweepExitFiles } from "./exit-file.ts";
-import { type CommandEnd, GatedChild } from "./gated-child.ts";
+import { GatedChild } from "./gated-child.ts";
 import { jobAction, SLOT_KEY, type SlotInput, sameSlot } from "./job-action.ts";
-import { keepPlan } from "./kept-plan.ts";
+import { keepPlan, planKey } from "./kept-plan.ts";
 import { signalGroup, thisProcess } from "./process-group.ts";
 import { recentVariable } from "./recent-variable.ts";
 import { ResultFile } from "./result-file.ts";
 import { seed } from "./seed.ts";
-import { type CommandDraft, noticeDeadRunner } from "./slot-attempt.ts";
+import { CLAIMED_BY_PROCESS, type CommandDraft, noticeDeadRunner } from "./slot-attempt.ts";
 import { slotNumber } from "./slot-number.ts";
 import { mayTakeOver } from "./take-over.ts";
 import type { Timetable } from "./timetable.ts";
@@ -140,6 +140,7 @@ async function runWith(ledger: CommandJobLedger, options: CommandJobOptions, fol
     jobAction(job),
     asContainer({
       ...SLOT_KEY,
+      ...CLAIMED_BY_PROCESS,
       ...(options.lease !== undefined && { lease: options.lease }),
       ...(options.timeout !== undefined && { timeout: options.timeout }),
       ...(options.keep !== undefined && { keep: options.keep }),
@@ -170,6 +171,7 @@ async function runWith(ledger: CommandJobLedger, options: CommandJobOptions, fol
         return {
           ...child.group,
           failed,
+          ...(stale === "hold" && { stale }),
           ...(runner !== null && { runner }),
           ...(exit !== null && { exit: exit.path, ...(options.resultFile !== undefined && { result: results.path }) }),
           ...(options.hold && { doubt: "hold" as const }),
@@ -190,6 +192,7 @@ async function runWith(ledger: CommandJobLedger, options: CommandJobOptions, fol
   if (options.exits !== undefined) await sweepExitFiles(ledger.store, options.exits).catch(() => {});
   const settle = () => settleEnded(ledger.store, before.key, { folder: options.exits ?? null });
   let found = await settle();
+  if (found?.as === "not-begun") before = await action.status({ slot });
   if (found?.as === "failed")
     return { outcome: failedWith(before.key, found), found, started: null, recorded: true, kept: false };
   if (await noticeDeadRunner(ledger.store, before.key)) before = await action.status({ slot });
@@ -197,26 +200,29 @@ async function runWith(ledger: CommandJobLedger, options: CommandJobOptions, fol
     const missing = await makePlanOnce(before.key);
     if (missing !== null) return { outcome: missing, found, started: null, recorded: true, kept: false };
   }
-  let outcome: Outcome<CommandResult>;
-  try {
-    outcome = sameSlot(await action.attempt({ slot }));
-  } catch (error) {
-    if (started === null || !isStoreUnavailable(error)) throw error;
-    const since = ledger.store.now();
-    outcome = { status: "unknown", key: before.key, since, attempt: 1, why: LEDGER_AWAY };
-  } finally {
-    // Prepared, and then not let go: the gate ends without the command. Let go: its end is waited for.
-    for (const { child } of children.values()) await child.abandon();
+  const attempt = async (): Promise<Outcome<CommandResult>> => {
+    try {
+      return sameSlot(await action.attempt({ slot }));
+    } catch (error) {
+      if (started === null || !isStoreUnavailable(error)) throw error;
+      const since = ledger.store.now();
+      return { status: "unknown", key: before.key, since, attempt: 1, why: LEDGER_AWAY };
+    } finally {
+      // Prepared, and then not let go: the gate ends without the command. Let go: its end is waited for.
+      for (const { child } of children.values()) await child.abandon();
+    }
+  };
+  let outcome = await attempt();
+  if (started === null && outcome.status === "unknown" && found === null) {
+    // It ended after it was looked for first.
+    found = await settle();
+    const now = found === null || found.as === "not-begun" ? null : await action.status({ slot });
+    if (found?.as === "not-begun") outcome = await attempt();
+    else if (found?.as === "failed") outcome = failedWith(before.key, found);
+    else if (now !== null && now.status !== "absent") outcome = sameSlot(now);
   }
   // Set by `run`, which the compiler does not see.
   const command = started as StartedCommand | null;
-  if (command === null && outcome.status === "unknown" && found === null) {
-    // It ended after it was looked for first.
-    found = await settle();
-    const now = found === null ? null : await action.status({ slot });
-    if (found?.as === "failed") outcome = failedWith(before.key, found);
-    else if (now !== null && now.status !== "absent") outcome = sameSlot(now);
-  }
   const recorded = await options.writeEnd();
   // Asked to end, it ended well: the ledger may know by now that it is done.
   const late =
@@ -262,9 +268,17 @@ async function planInto(
   { folder, key }: { readonly folder: string; readonly key: string },
 ): Promise<Outcome<CommandResult> | null> {
   try {
-    const { timeout, ...rest } = options;
+    const { timeout, job, slot, tenant = "", ...rest } = options;
+    // A planner that was killed has left nothing: its plan is made again.
+    await noticeDeadRunner(ledger.store, planKey({ tenant, secret: undefined }, { job, slot }));
     const env = await environment(ledger.store, options);
-    const plan = await makePlan(ledger, { ...rest, env, ...(timeout !== undefined && { timeout: String(timeout) }) });
+    const plan = await makePlan(ledger, {
+      ...rest,
+      job,
+      slot,
+      env,
+      ...(timeout !== undefined && { timeout: String(timeout) }),
+    });
     const file = join(folder, "plan.json");
     writeFileSync(file, JSON.stringify(plan ?? null));
     Object.assign(variables, planVariables(plan, file));

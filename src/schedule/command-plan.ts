@@ -11,6 +11,7 @@ import { parseExactJson } from "./exact-json.ts";
 import { GatedChild, type GatedOptions } from "./gated-child.ts";
 import { planAction } from "./job-action.ts";
 import { keptPlan } from "./kept-plan.ts";
+import { CLAIMED_BY_PROCESS } from "./slot-attempt.ts";
 
 export interface CommandPlanOptions extends Omit<GatedOptions, "command"> {
   readonly job: string;
@@ -45,6 +46,7 @@ const KILL_AFTER_MS = 5_000;
 /** Made by the first call for the slot; every later one, of whatever host, gets the same. */
 export async function makePlan(ledger: PlanLedger, options: CommandPlanOptions): Promise<unknown> {
   const terms = asContainer({
+    ...CLAIMED_BY_PROCESS,
     lease: options.lease ?? PLAN_LEASE,
     ...(options.timeout !== undefined && { timeout: options.timeout }),
     keep: "forever",

@@ -12,7 +12,8 @@ const LAST_HOUR = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
 const ELSEWHERE = { group: 4_711, started: "1", realm: "another boot" };
 
 interface Left {
-  readonly code: number;
+  /** not: its shell was never told to begin. */
+  readonly code: number | "not";
   /** Of the file; that of the record is 1. */
   readonly fence?: number;
   readonly draft?: object;
@@ -144,6 +145,40 @@ eachStore("a slot whose command left its exit code", (open) => {
     const key = await keyOf(jobOf(bench, []));
     await left(bench.store, key, { code, record: { history: [{ ...lapsed, event: "doubt" }] } });
     expect((await settleEnded(bench.store, key))?.as ?? null).toBe(as);
+  });
+
+  it.each([
+    ["its lease is over", {}],
+    ["it was to be held", { doubt: "hold" }],
+  ])("never begun, %s: it is given back uncounted, and the job in code runs it", async (_, draft) => {
+    const bench = open();
+    const ran: string[] = [];
+    const job = jobOf(bench, ran);
+    const key = await keyOf(job);
+    await left(bench.store, key, { code: "not", draft });
+    expect(await settleEnded(bench.store, key)).toEqual({ as: "not-begun", error: null, note: null });
+    expect(await bench.record(key)).toMatchObject({ state: "pending", attempt: 0, draft: null });
+    expect(await job.runAt(LAST_HOUR)).toMatchObject({ status: "done", replayed: false });
+    expect(ran).toEqual(["ran"]);
+  });
+
+  it("never begun, and its runner lives: it says so itself", async () => {
+    const bench = open();
+    const key = await keyOf(jobOf(bench, []));
+    const { steady, epoch } = bench.clock.instant();
+    const lease = { until: steady + 60_000, epoch };
+    const record = { state: "sent", lease, history: [] } as const;
+    await left(bench.store, key, { code: "not", draft: { runner: thisProcess() }, record });
+    expect(await settleEnded(bench.store, key)).toBe(null);
+    expect(await bench.record(key)).toMatchObject({ state: "sent", lease });
+  });
+
+  it("never begun, and its runner wrote a doubt itself: that stays", async () => {
+    const bench = open();
+    const key = await keyOf(jobOf(bench, []));
+    await left(bench.store, key, { code: "not", record: { history: [{ ...lapsed, event: "doubt" }] } });
+    expect(await settleEnded(bench.store, key)).toBe(null);
+    expect(await bench.record(key)).toMatchObject({ state: "unknown" });
   });
 
   it("a slot that a person settled meanwhile is left as it is", async () => {

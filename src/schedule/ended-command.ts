@@ -7,16 +7,18 @@ import { type LedgerRecord, leaseAlive, type Payload } from "../core/record.ts";
 import { instantOf, type Store } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
-import { CommandFailed } from "./command-failed.ts";
-import { type ExitFolder, type KeptExit, readExitFile, removeExitFile, resultPlaces } from "./exit-file.ts";
-import { endOfCode } from "./gated-child.ts";
-import { groupStanding, hasEnded, signalGroup } from "./process-group.ts";
+import { CommandFailed, endOfCode } from "./command-failed.ts";
+import { type ExitFolder, type KeptExit, NOT_BEGUN, readExitFile, removeExitFile, resultPlaces } from "./exit-file.ts";
+import { groupStanding, signalGroup } from "./process-group.ts";
 import { type OwnResult, ResultFile } from "./result-file.ts";
-import { type AnyDraft, type DraftReader, groupOf, plainDraft, runnerDied } from "./slot-attempt.ts";
+import { type AnyDraft, type DraftReader, groupOf, isRunnerGone, plainDraft, runnerDied } from "./slot-attempt.ts";
 
 export interface EndedCommand {
-  /** held: it ended without success, and the attempt was to be held for a person then. */
-  readonly as: "done" | "failed" | "held";
+  /**
+   * held: it ended without success, and the attempt was to be held for a person then. not-begun: its runner died before it
+   * let the command begin, and the slot was given back.
+   */
+  readonly as: "done" | "failed" | "held" | "not-begun";
   /** Null: it exited with 0. */
   readonly error: CommandFailed | null;
   /** What is wrong with its own result, though it is done; null: nothing. */
@@ -43,9 +45,21 @@ export async function settleEnded(
   if (!found || (found.record.state !== "sent" && found.record.state !== "unknown")) return null;
   const { record } = found;
   const draft = readable(record, read);
-  if (typeof draft?.exit !== "string" || isReported(record, draft, store)) return null;
+  if (typeof draft?.exit !== "string" || isReported(record, read, store)) return null;
   const kept = readExitFile(draft.exit, record, folder);
   if (kept === null) return null;
+  const write = async (event: LedgerEvent): Promise<boolean> => {
+    const change = transition(record, event, instantOf(store));
+    if (!change.ok) return false;
+    const [written] = await store.write([{ record: change.record, expected: found.version }]);
+    if (written?.ok !== true) return false;
+    removeExitFile(draft.exit as string, folder);
+    return true;
+  };
+  if (kept === NOT_BEGUN) {
+    const back = { type: "give-back", hold: holdOf(record), dueAt: store.now() } as const;
+    return (await write(back)) ? { as: "not-begun", error: null, note: null } : null;
+  }
   const end = endOfCode(kept.exitCode, kept.durationMs);
   const error = end.exitCode === 0 ? null : new CommandFailed(end);
   const held = draft.failed === "hold" || draft.doubt === "hold";
@@ -58,11 +72,7 @@ export async function settleEnded(
       : held
         ? stillInDoubt(record, error)
         : failed(record, error);
-  const change = transition(record, event, instantOf(store));
-  if (!change.ok) return null;
-  const [written] = await store.write([{ record: change.record, expected: found.version }]);
-  if (written?.ok !== true) return null;
-  removeExitFile(draft.exit, folder);
+  if (!(await write(event))) return null;
   if (error !== null) endRest(record, read);
   const note = own.as === "unusable" ? `its result was not kept: ${own.why}` : null;
   return { as: error === null ? "done" : held ? "held" : "failed", error, note };
@@ -75,7 +85,7 @@ export function hasLeftExit(
 ): boolean {
   const exit = readable(record, read)?.exit;
   const kept = typeof exit === "string" ? readExitFile(exit, record, folder) : null;
-  return kept !== null && (kept.exitCode === 0 || runnerDied(record));
+  return kept !== null && kept !== NOT_BEGUN && (kept.exitCode === 0 || runnerDied(record));
 }
 
 /** A command's draft is plain, which a program with `encrypt` refuses: then it says nothing. */
@@ -88,9 +98,9 @@ function readable(record: LedgerRecord, read: DraftReader): AnyDraft | null {
 }
 
 /** Its runner lives, as far as anybody knows, and writes the end itself. */
-function isReported(record: LedgerRecord, { runner }: AnyDraft, store: Store): boolean {
+function isReported(record: LedgerRecord, read: DraftReader, store: Store): boolean {
   if (record.state === "unknown" || !leaseAlive(record, instantOf(store))) return false;
-  return runner === undefined || !hasEnded(runner);
+  return !isRunnerGone(record, read);
 }
 
 const holdOf = ({ fence, holder }: LedgerRecord) => ({ fence, holder: holder ?? "" });

@@ -15,7 +15,7 @@ import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { memoryStore } from "../stores/memory.ts";
 import { sampleRecord } from "../testing/index.ts";
-import { makeExitFile, readExitFile, removeExitFile, sweepExitFiles } from "./exit-file.ts";
+import { makeExitFile, NOT_BEGUN, readExitFile, removeExitFile, sweepExitFiles } from "./exit-file.ts";
 import { GatedChild } from "./gated-child.ts";
 
 let home: string;
@@ -48,6 +48,17 @@ async function ran(script: string, exitFile: string) {
 }
 
 describe("R2: an exit file", () => {
+  it("says that the command was not begun, where nobody told its shell to", async () => {
+    const { path } = makeExitFile(folder(), attempt, token);
+    const options = { command: ["touch", "begun"], env: { PATH: process.env.PATH }, cwd: home, exitFile: path };
+    const sinks = { stdout: () => {}, stderr: () => {}, monotonic: () => performance.now() };
+    const child = await GatedChild.start({ ...options, ...sinks });
+    await child.abandon();
+    expect(readExitFile(path, attempt)).toBe(NOT_BEGUN);
+    expect(readExitFile(path, { ...attempt, fence: 4 })).toBe(null);
+    expect(existsSync(join(home, "begun"))).toBe(false);
+  });
+
   it.each([
     ["exit 0", 0],
     ["exit 7", 7],

@@ -4,7 +4,8 @@
  *
  * The runner makes the file before the command begins, with the attempt's key and fence in it, under the name `….open`. The
  * shell overwrites the first bytes in place, syncs the file and renames it. So a full disk or a folder that cannot be
- * written is noticed before the command runs, and a file without `.open` is always complete.
+ * written is noticed before the command runs, and a file without `.open` is always complete. A shell that was never told to begin
+ * leaves the word `not` in place of a code: then the command has surely not run.
  */
 import {
   chmodSync,
@@ -36,6 +37,9 @@ export interface ExitFile {
   /** Where the command writes its own result, unless it was given another place. */
   readonly resultPath: string;
 }
+
+/** What the gate's shell leaves in place of an exit code when its runner died before it said the word. */
+export const NOT_BEGUN = "not";
 
 export interface KeptExit {
   readonly exitCode: number;
@@ -76,13 +80,19 @@ export function makeExitFile({ path: folder, mode }: ExitFolder, { key, fence }:
  * Null: the command has not ended, it ended with the shell that waited for it, or the file is about another attempt. The
  * ledger may be mounted at another place here: the file is looked for beside it first.
  */
-export function readExitFile(path: string, attempt: Attempt, folder: ExitFolder | null = null): KeptExit | null {
+export function readExitFile(
+  path: string,
+  attempt: Attempt,
+  folder: ExitFolder | null = null,
+): KeptExit | typeof NOT_BEGUN | null {
   for (const place of placesOf(path, folder)) {
     try {
       const found = lstatSync(place);
       if (!found.isFile() || found.size > MOST_BYTES) continue;
-      const [, code, key, fence, begun] = /^ *(\d{1,3}) (\S+) (\d+) (\d+)\n$/.exec(readFileSync(place, "utf8")) ?? [];
+      const text = readFileSync(place, "utf8");
+      const [, code, key, fence, begun] = /^ *(\d{1,3}|not) (\S+) (\d+) (\d+)\n$/.exec(text) ?? [];
       if (key !== attempt.key || Number(fence) !== attempt.fence) continue;
+      if (code === NOT_BEGUN) return NOT_BEGUN;
       const endedAt = found.mtimeMs;
       return { exitCode: Number(code), durationMs: Math.max(0, Math.round(endedAt - Number(begun))), endedAt };
     } catch {

@@ -1,28 +1,19 @@
 /**
  * A command that is started but held at a gate until the ledger knows its process group. The gate is a shell that waits
  * for a word on a pipe and then runs the command. If this process dies before it says the word, the pipe closes and
- * the gate ends: the command never began. So there is no moment in which the command runs and nobody could know of it.
+ * the gate ends: the command never began, and the gate leaves word of that. So there is no moment in which the command runs and nobody could know of it.
  *
  * The gate's shell stays until the command has ended, and leaves its exit code in a file (see exit-file.ts): it is known also
  * when this process was killed meanwhile.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { constants } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { configError } from "../core/errors.ts";
 import { clearTimeout, setTimeout } from "../engine/real-timers.ts";
+import { type CommandEnd, endOfCode } from "./command-failed.ts";
+import { NOT_BEGUN } from "./exit-file.ts";
 import { type Outlet, ownOutlet, startRelay } from "./output-relay.ts";
 import { describeGroup, groupStanding, type ProcessGroup, signalGroup } from "./process-group.ts";
-
-export interface CommandEnd {
-  readonly exitCode: number | null;
-  readonly signal: NodeJS.Signals | null;
-  readonly durationMs: number;
-  /** The end of what it printed, on both streams in the order it came. */
-  readonly lastLines: readonly string[];
-  /** The gate was killed alone and the command went on without it: how it ended is not known. */
-  readonly lost?: true;
-}
 
 export interface GatedOptions {
   readonly command: readonly string[];
@@ -45,17 +36,17 @@ export interface GatedOptions {
  */
 const GATE = `
 trap : HUP INT QUIT PIPE ALRM TERM USR1 USR2
-IFS= read -r NEVERTWICE_GATE_WORD <&3 || exit 125
-exec 3<&-
 leave() {
   if [ -n "$2" ]; then
-    printf %3d "$1" 1<>"$2.open" && {
+    printf %3s "\${3:-$1}" 1<>"$2.open" && {
       command -p sync "$2.open"
       command -p mv -f "$2.open" "$2" && command -p sync "\${2%/*}"
     }
   fi 2>/dev/null
   exit "$1"
 }
+IFS= read -r NEVERTWICE_GATE_WORD <&3 || leave 125 "$1" ${NOT_BEGUN}
+exec 3<&-
 command -v -- "$2" >/dev/null 2>&1 || [ -e "$2" ] || {
   printf '%s: command not found\\n' "$2" >&2
   leave 127 "$1"
@@ -159,14 +150,6 @@ export class GatedChild {
     if (lines.at(-1) === "") lines.pop();
     return lines.slice(-KEPT_LINES);
   }
-}
-
-/** A shell says a signal n as 128 + n; a command that exits with such a code itself says the same by it. */
-export function endOfCode(code: number, durationMs: number): CommandEnd {
-  const signal = Object.entries(constants.signals).find(([, number]) => code === 128 + number)?.[0];
-  return signal === undefined
-    ? { exitCode: code, signal: null, durationMs, lastLines: [] }
-    : { exitCode: null, signal: signal as NodeJS.Signals, durationMs, lastLines: [] };
 }
 
 /** What it started in the background may hold its output open: the command itself has ended all the same. */

@@ -21,13 +21,14 @@ import { DEFAULT_LIMITS, type Payloads } from "../engine/payloads.ts";
 import { hasLeftExit, settleEnded } from "./ended-command.ts";
 import { jobAction, planAction, SLOT_KEY, type SlotInput, sameSlot } from "./job-action.ts";
 import { type CatchUp, checkCatchUp, JobLoop } from "./job-loop.ts";
-import { keepPlan, keptPlan, planVerdict } from "./kept-plan.ts";
+import { keepPlan, keptPlan, planKey, planVerdict } from "./kept-plan.ts";
 import { KnownSlots } from "./known-slots.ts";
 import { thisProcess } from "./process-group.ts";
 import { recentResults } from "./recent-results.ts";
 import { type Seed, seed } from "./seed.ts";
 import {
   type AttemptDraft,
+  CLAIMED_BY_PROCESS,
   type DraftReader,
   failureVerdict,
   isHeld,
@@ -179,6 +180,7 @@ export function createJob<R, P>(
       ...lasting,
       keep,
       ...SLOT_KEY,
+      ...CLAIMED_BY_PROCESS,
       wait: 0,
       retry: { ...RETRY, ...retry },
       doubt: contained ? { probe, quietFor: 0 } : doubt,
@@ -229,12 +231,15 @@ export function createJob<R, P>(
         where,
       );
     const terms = asContainer({
+      ...CLAIMED_BY_PROCESS,
       lease: PLAN_LEASE,
       ...span,
       keep: "forever",
       doubt: "retry",
       classify: planVerdict,
     } as const);
+    // A planner that was killed has left nothing: its plan is made again.
+    await noticeDeadRunner(services.store, planKey(services, { job: name, slot }), draftOf);
     const made = await services.once(planAction(name), [slot], draw, terms);
     // An earlier release gave it an end.
     if (attempt > 1) await keepPlan(services, { job: name, slot }, null);

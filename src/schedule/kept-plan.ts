@@ -45,6 +45,13 @@ export interface PlanRetention {
   retain(key: string, keepMs: number | null): Promise<void>;
 }
 
+export function planKey(
+  { tenant, secret }: Pick<PlanRetention, "tenant" | "secret">,
+  { job, slot }: { readonly job: string; readonly slot: string },
+): string {
+  return deriveKey({ tenant, action: planAction(job), version: 1, scope: null, parts: [slot], secret });
+}
+
 /**
  * A slot that is in doubt or failed may be run again at any later time, and then needs its plan: the plan is kept without an
  * end until the slot is done, and for the slot's keep (null: forever) after that. If this is never called, it is kept longer.
@@ -54,7 +61,7 @@ export async function keepPlan(
   { job, slot }: { readonly job: string; readonly slot: string },
   keepMs: number | null,
 ): Promise<void> {
-  const key = deriveKey({ tenant, action: planAction(job), version: 1, scope: null, parts: [slot], secret });
+  const key = planKey({ tenant, secret }, { job, slot });
   const [stored] = await store.read([key]);
   // Given once: each time would put the end off.
   if (stored && stored.record.keepMs !== keepMs) await retain(key, keepMs);

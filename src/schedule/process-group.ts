@@ -23,13 +23,30 @@ export interface RunningProcess {
 
 /** Null where the boot cannot be named: then nobody could say later that this process has ended. */
 export function thisProcess(): RunningProcess | null {
-  const started = process.platform === "linux" ? startOf(process.pid) : null;
+  const started = process.platform === "linux" && boot() !== null ? startOf(process.pid) : null;
   return started === null ? null : { pid: process.pid, started, realm: realm() };
 }
 
 /** Surely: it was a process of this boot and namespace, and is not there any more. */
 export function hasEnded({ pid, started, realm: home }: RunningProcess): boolean {
-  return process.platform === "linux" && home === realm() && startOf(pid) !== started;
+  if (process.platform !== "linux" || home !== realm()) return false;
+  const fields = statFields(String(pid));
+  // What cannot be read may be hidden from this user, or there may be no file descriptor left to read it with.
+  if (fields === null) return !answers(pid);
+  return fields[START] !== started || !isAlive(String(pid), fields);
+}
+
+/** One line of text, for a holder's id. */
+export function processNote({ pid, started, realm: home }: RunningProcess): string {
+  return `${pid} ${started} ${home}`;
+}
+
+/** Null: it is no such note. */
+export function processOfNote(note: string | null): RunningProcess | null {
+  const [, pid, started, home] = /^(\d{1,10}) (\d{1,20}) (\S.*)$/.exec(note ?? "") ?? [];
+  return pid === undefined || started === undefined || home === undefined
+    ? null
+    : { pid: Number(pid), started, realm: home };
 }
 
 const PS_TIMEOUT_MS = 2_000;
@@ -50,21 +67,29 @@ export function groupStanding({ group, started, realm: home }: ProcessGroup): "a
 }
 
 function hasMembers(group: number): boolean {
-  try {
-    process.kill(-group, 0);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EPERM") return false;
-  }
+  if (!answers(-group)) return false;
   // A zombie answers too, and where nobody reaps it (a container without an init) it does so for ever.
   return process.platform === "linux" ? hasLivingMembers(group) : true;
 }
 
+/** A process, or one of a group, has this number. */
+function answers(number: number): boolean {
+  try {
+    process.kill(number, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== "ESRCH";
+  }
+}
+
 function hasLivingMembers(group: number): boolean {
   const pids = readdirSync("/proc").filter((entry) => /^\d+$/.test(entry));
-  return pids.some((pid) => {
+  const members = pids.flatMap((pid) => {
     const fields = statFields(pid);
-    return fields !== null && fields[0] !== "Z" && fields[2] === String(group);
+    return fields?.[GROUP] === String(group) ? [isAlive(pid, fields)] : [];
   });
+  // Those of another user may be hidden: then they answer all the same.
+  return members.length === 0 ? answers(-group) : members.includes(true);
 }
 
 export function signalGroup(group: number, signal: NodeJS.Signals): void {
@@ -75,14 +100,17 @@ export function signalGroup(group: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** A zombie has ended: it only waits for its parent to notice. */
 function startOf(pid: number): string | null {
   if (process.platform !== "linux") return startFromPs(pid);
   const fields = statFields(String(pid));
-  return fields === null || fields[0] === "Z" ? null : (fields[19] ?? null);
+  return fields === null || !isAlive(String(pid), fields) ? null : (fields[START] ?? null);
 }
 
-/** Of /proc/<pid>/stat, from the state on: state, parent, group … the start is the twentieth. */
+// Of /proc/<pid>/stat, counted from the state on.
+const STATE = 0;
+const GROUP = 2;
+const START = 19;
+
 function statFields(pid: string): string[] | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
@@ -90,6 +118,22 @@ function statFields(pid: string): string[] | null {
     return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   } catch {
     return null;
+  }
+}
+
+/**
+ * A zombie has ended: it only waits for its parent to notice. But a process that was killed is shown as one as soon as its
+ * first thread has ended, and another thread may still be writing to the disk.
+ */
+function isAlive(pid: string, fields: readonly string[]): boolean {
+  if (fields[STATE] !== "Z") return true;
+  try {
+    return readdirSync(`/proc/${pid}/task`).some((thread) => {
+      const state = statFields(`${pid}/task/${thread}`)?.[STATE];
+      return state !== undefined && state !== "Z" && state !== "X";
+    });
+  } catch {
+    return false;
   }
 }
 
@@ -108,18 +152,18 @@ function startFromPs(pid: number): string | null {
 let cachedRealm: string | undefined;
 
 function realm(): string {
-  cachedRealm ??= [readOr(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()), namespace()].join(" ");
+  cachedRealm ??= `${boot() ?? process.platform} ${readOrNull(() => readlinkSync("/proc/self/ns/pid")) ?? process.platform}`;
   return cachedRealm;
 }
 
-function namespace(): string {
-  return readOr(() => readlinkSync("/proc/self/ns/pid"));
+function boot(): string | null {
+  return readOrNull(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
 }
 
-function readOr(read: () => string): string {
+function readOrNull(read: () => string): string | null {
   try {
     return read();
   } catch {
-    return process.platform;
+    return null;
   }
 }

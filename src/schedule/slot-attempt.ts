@@ -7,8 +7,17 @@ import { classify } from "../core/classify.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { instantOf, type Store } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
+import { HOLDER_NOTE, noteIn } from "../engine/holder-ids.ts";
 import { COMMAND_FAILED } from "./command-failed.ts";
-import { groupStanding, hasEnded, type ProcessGroup, type RunningProcess } from "./process-group.ts";
+import {
+  groupStanding,
+  hasEnded,
+  type ProcessGroup,
+  processNote,
+  processOfNote,
+  type RunningProcess,
+  thisProcess,
+} from "./process-group.ts";
 
 export interface AttemptDraft {
   /** The process that runs the job in code, or waits for the command. Absent: it could not be named. */
@@ -20,6 +29,8 @@ export interface AttemptDraft {
 /** What is written down of a command: where it runs, and what its end is to mean. */
 export interface CommandDraft extends AttemptDraft, ProcessGroup {
   readonly failed: "retry" | "hold";
+  /** Its own call said so of a runner that is killed. Later calls say it anew: for those who look. */
+  readonly stale?: "hold";
   /** Where its exit code is once it has ended. Absent: no such file could be made. */
   readonly exit?: string;
   /** Where --result-file has the command write its result. */
@@ -62,16 +73,34 @@ export function groupOf(record: Pick<LedgerRecord, "draft">, read: DraftReader =
     : null;
 }
 
+/** For the action of a job: its claims name their process. Asked at each claim, since a process may be restored from a snapshot. */
+export const CLAIMED_BY_PROCESS = {
+  [HOLDER_NOTE]: (): string | undefined => {
+    const runner = thisProcess();
+    return runner === null ? undefined : processNote(runner);
+  },
+};
+
+/** The process that holds the record; null: it is not named. The draft of an attempt that was resent names the one before. */
+export function runnerOf(record: LedgerRecord, read: DraftReader = plainDraft): RunningProcess | null {
+  return processOfNote(noteIn(record.holder)) ?? (record.state === "sent" ? read(record)?.runner : null) ?? null;
+}
+
+/** Held by a process of this host that has ended, whatever its lease says. */
+export function isRunnerGone(record: LedgerRecord, read: DraftReader = plainDraft): boolean {
+  if (record.state !== "claimed" && record.state !== "sent") return false;
+  const runner = runnerOf(record, read);
+  return runner !== null && hasEnded(runner);
+}
+
 /**
- * A runner that was killed keeps its lease until it ends. On a store of one host its process can be looked for instead:
- * if it has ended, the attempt is in doubt now, and the slot need not wait for the lease.
+ * A runner that was killed keeps its lease until it ends. On a store of one host its process can be looked for instead: if
+ * it has ended, the slot need not wait for the lease. What was marked is in doubt now; what was only claimed has not begun.
  */
 export async function noticeDeadRunner(store: Store, key: string, read: DraftReader = plainDraft): Promise<boolean> {
   if (store.traits.hosts !== "one") return false;
   const [stored] = await store.read([key]);
-  if (stored?.record.state !== "sent") return false;
-  const runner = read(stored.record)?.runner;
-  if (runner === undefined || !hasEnded(runner)) return false;
+  if (!stored || !isRunnerGone(stored.record, read)) return false;
   const change = transition(stored.record, { type: "lapse", gone: true }, instantOf(store));
   if (!change.ok) return false;
   const [written] = await store.write([{ record: change.record, expected: stored.version }]);

@@ -5,6 +5,11 @@
  * host's wall clock and moves only when a bound pushes it. From the first answer on, a host clock that is wrong, or is set
  * while the program runs, changes nothing; after a suspend the next answer corrects it.
  */
+import { randomUUID } from "node:crypto";
+import { performance } from "node:perf_hooks";
+import type { Instant } from "../core/record.ts";
+import { wallNow } from "../engine/real-timers.ts";
+
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
 /** Below this a difference is not worth a sentence: HTTP dates are whole seconds, and answers may be slow. */
@@ -16,12 +21,16 @@ export interface HostClock {
   monotonic(): number;
 }
 
+// One steady clock per process, and a name for it that no other process has.
+const EPOCH = `s3-${randomUUID().slice(0, 8)}`;
+const THIS_HOST: HostClock = { wall: () => wallNow(), monotonic: () => performance.now() };
+
 export class S3Clock {
   readonly #host: HostClock;
   /** Server time minus monotonic time; null until the first answer. */
   #offset: number | null = null;
 
-  constructor(host: HostClock) {
+  constructor(host: HostClock = THIS_HOST) {
     this.#host = host;
   }
 
@@ -32,6 +41,10 @@ export class S3Clock {
 
   monotonic(): number {
     return this.#host.monotonic();
+  }
+
+  instant(): Instant {
+    return { now: this.now(), steady: this.monotonic(), epoch: EPOCH };
   }
 
   /** `dateMs`: the `Date` of an answer. `sentAt` and `receivedAt` by `monotonic()`. */

@@ -1,7 +1,10 @@
 /** Where an S3 ledger is: from s3://bucket/prefix?region=…&endpoint=… or from options, to a place requests can go to. */
 import { configError } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
+import type { StoreTraits } from "../core/store.ts";
 import type { S3Credentials } from "./s3-signature.ts";
+
+export const S3_TRAITS: StoreTraits = { hosts: "many", survives: "power-loss", clock: "client", dueIndex: false };
 
 export interface S3Place {
   readonly bucket: string;
@@ -19,6 +22,10 @@ export interface S3PlaceOptions {
   readonly region?: string;
   /** Another S3 than Amazon's: https://minio.example:9000. The bucket then stands in the path. */
   readonly endpoint?: string;
+}
+
+export function s3Name({ bucket, prefix }: S3Place): string {
+  return `s3://${bucket}/${prefix}`;
 }
 
 type Env = Readonly<Record<string, string | undefined>>;

@@ -25,11 +25,11 @@ import type {
   SweepQuery,
 } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
-import { setTimeout, wallNow } from "../engine/real-timers.ts";
+import { setTimeout } from "../engine/real-timers.ts";
 import { type Condition, type FetchLike, S3Client } from "./s3-client.ts";
 import { S3Clock, SET_THE_CLOCK } from "./s3-clock.ts";
 import { S3Identity } from "./s3-identity.ts";
-import { credentialsFrom, type S3Place, type S3PlaceOptions, s3Place } from "./s3-location.ts";
+import { credentialsFrom, S3_TRAITS, type S3Place, type S3PlaceOptions, s3Name, s3Place } from "./s3-location.ts";
 import { decodeBody, encodeBody, leaseHere, leaseLeft, type S3Body } from "./s3-object.ts";
 import { selfTest } from "./s3-self-test.ts";
 import type { S3Credentials } from "./s3-signature.ts";
@@ -64,12 +64,15 @@ interface ListedKey {
 
 const OPTIONS = ["url", "region", "endpoint", "credentials", "fetch", "timeoutMs", "clock"];
 
-export function s3Store(options: S3StoreOptions): Store {
+export function s3Store(options: S3StoreOptions): Store;
+/** @internal With a clock that was read before the store was loaded. */
+export function s3Store(options: S3StoreOptions, clock: S3Clock): Store;
+export function s3Store(options: S3StoreOptions, clock = new S3Clock()): Store {
   if (typeof options !== "object" || options === null)
     throw configError('s3Store: give it options: s3Store({ url: "s3://bucket/prefix" }).');
   const wrong = Object.keys(options).find((name) => !OPTIONS.includes(name));
   if (wrong !== undefined) throw noSuchOption("s3Store", wrong, OPTIONS);
-  return new S3Store(options, s3Place(options, process.env));
+  return new S3Store(options, s3Place(options, process.env), clock);
 }
 
 /** An object as it was last seen. */
@@ -80,16 +83,13 @@ interface Seen {
   readonly stored: Stored | null;
 }
 
-// One steady clock per process, and a name for it that no other process has.
-const EPOCH = `s3-${randomUUID().slice(0, 8)}`;
-
 class S3Store implements Store {
   readonly name: string;
-  readonly traits: StoreTraits = { hosts: "many", survives: "power-loss", clock: "client", dueIndex: false };
+  readonly traits: StoreTraits = S3_TRAITS;
   readonly #place: S3Place;
   readonly #client: S3Client;
   readonly #clock: { instant(): Instant } | undefined;
-  readonly #serverClock = new S3Clock({ wall: () => wallNow(), monotonic: () => performance.now() });
+  readonly #serverClock: S3Clock;
   readonly #identity: S3Identity;
   /** Where the sweeps of each tenant (undefined: of all) go on. */
   readonly #sweptTo = new Map<string | undefined, string>();
@@ -97,9 +97,10 @@ class S3Store implements Store {
   #ready: Promise<{ conditionalDelete: boolean }> | null = null;
   #closed = false;
 
-  constructor(options: S3StoreOptions, place: S3Place) {
+  constructor(options: S3StoreOptions, place: S3Place, clock: S3Clock) {
     this.#place = place;
-    this.name = `s3://${place.bucket}/${place.prefix}`;
+    this.#serverClock = clock;
+    this.name = s3Name(place);
     this.#clock = options.clock;
     this.#client = new S3Client({
       place,
@@ -123,7 +124,7 @@ class S3Store implements Store {
   }
 
   instant(): Instant {
-    return this.#clock?.instant() ?? { now: this.#serverClock.now(), steady: performance.now(), epoch: EPOCH };
+    return (this.#clock ?? this.#serverClock).instant();
   }
 
   /** Any policy may be guarded; but the first record must not be stamped before the server's time is known. */

@@ -1,10 +1,4 @@
-/**
- * Opening the ledger's file: durable settings set and checked on every open, the schema brought up to date, and a file
- * that is gone, cut short, damaged or newer than this program refused, never replaced.
- */
-import { randomUUID } from "node:crypto";
-import { closeSync, existsSync, fsyncSync, readFileSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
-import { basename, dirname } from "node:path";
+/** Opening the ledger's file: durable settings set and checked on every open, for the loop and the thread alike. */
 import { type DamagedRecord, markConnectionInUse } from "../core/damaged-record.ts";
 import { configError, isNevertwiceError, messageOf, NevertwiceError } from "../core/errors.ts";
 import {
@@ -14,11 +8,10 @@ import {
   realPathOf,
   refuseFolder,
   refuseHardLinks,
-  refuseLoneMount,
   schemeOf,
 } from "./file-identity.ts";
 import { type Claim, claimFile } from "./one-library.ts";
-import { makePrivateFile, makePrivateFolder, modeBeside, openPrivate } from "./private-files.ts";
+import { makePrivateFile } from "./private-files.ts";
 import {
   isBusy,
   isCorrupt,
@@ -28,9 +21,6 @@ import {
   type SqliteHandle,
 } from "./sqlite-driver.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
-import { lostWal } from "./sqlite-lost-wal.ts";
-import { hasSchema, migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./sqlite-schema.ts";
-import { walDamage } from "./sqlite-wal.ts";
 
 export interface OpenedFile {
   readonly db: SqliteHandle;
@@ -43,42 +33,47 @@ export interface OpenedFile {
   close(): void;
 }
 
+/** What is looked at when a file is opened (sqlite-checks.ts). Each of them throws what is wrong. */
+export interface OpenChecks {
+  /** Before the file is touched. Returns the id that it must have; null: any. */
+  before(path: string): string | null;
+  /** Before SQLite opens a file that was there: it would cut a log at the damage and go on. */
+  log(path: string): void;
+  /** Brings the schema up to date. Returns rows that cannot be read, up to a few. */
+  after(
+    opened: { db: SqliteHandle; ledger: SqliteLedger; path: string },
+    expectedId: string | null,
+  ): readonly DamagedRecord[];
+}
+
 export interface OpenOptions {
   /** Without symbolic links. */
   readonly path: string;
   readonly driver: SqliteDriver;
   /** How long a lock of another process is waited for while opening. */
   readonly busyMs: number;
-  /** The worker thread opens what the main thread has checked already. */
-  readonly check: boolean;
+  /** None: the thread opens what the loop has checked already. */
+  readonly checks?: OpenChecks;
   /** Pages in the write-ahead log at which this connection checkpoints; 0: never, somebody else does. */
   readonly autoCheckpoint: number;
 }
-
-// A small file is checked whole at each open (about 10 ms per 8 MiB); a large one row by row as it is read, and by doctor.
-const CHECK_WHOLE_BELOW_BYTES = 8 * 1024 * 1024;
 
 // Of a file that is made here; one that is there keeps its own. A claim changes one small row and one entry of the key
 // index, and writes the pages they are on whole: with half of SQLite's usual size that is half as much.
 const NEW_FILE_PAGE_BYTES = 2_048;
 
 export function openFile(options: OpenOptions): OpenedFile {
-  const { path, driver, busyMs } = options;
+  const { path, driver, busyMs, checks } = options;
   const found = identityOf(path);
   if (found?.isFolder) refuseFolder(path, "sqlite");
-  const expectedId = options.check ? beforeOpening(path) : null;
-  if (options.check) refuseLoneMount(path);
+  const expectedId = checks?.before(path) ?? null;
   refuseHardLinks(path, found?.links ?? 0);
   let db: SqliteHandle;
   let claim: Claim | null = null;
   try {
     makePrivateFile(path);
     claim = claimFile(path, driver);
-    // Before SQLite opens it: it would cut the log at the damage and go on.
-    const damage = options.check && found !== null ? walDamage(path) : null;
-    if (damage !== null) throw damagedFile(path, damage);
-    const lost = options.check && found !== null ? lostWal(path) : null;
-    if (lost !== null) throw damagedFile(path, lost, withoutLog(path));
+    if (found !== null) checks?.log(path);
     db = driver.open(path);
     claim.hold(db);
   } catch (error) {
@@ -94,7 +89,7 @@ export function openFile(options: OpenOptions): OpenedFile {
     setDurable(db, path);
     db.exec(`PRAGMA wal_autocheckpoint = ${options.autoCheckpoint}`);
     const ledger = new SqliteLedger(db, path);
-    const damaged = options.check ? afterOpening(db, ledger, path, expectedId) : [];
+    const damaged = checks?.after({ db, ledger, path }, expectedId) ?? [];
     db.exec("PRAGMA busy_timeout = 0");
     return { db, ledger, inode: identityOf(path)?.inode ?? "", damaged, close };
   } catch (error) {
@@ -129,68 +124,9 @@ export function firstValue(db: SqliteHandle, pragma: string): unknown {
 
 // ---- the file itself ----
 
-/** Beside the ledger lies a small file with its id: if it is there and the ledger is not, the ledger was lost. */
-function idFile(path: string): string {
+/** Beside the ledger lies a small file with its id. */
+export function idFile(path: string): string {
   return `${path}.id`;
-}
-
-function beforeOpening(path: string): string | null {
-  const folder = dirname(path);
-  try {
-    makePrivateFolder(folder);
-  } catch (error) {
-    throw cannotOpen(path, error);
-  }
-  if (!existsSync(idFile(path))) return null;
-  const expected = readFileSync(idFile(path), "utf8").trim();
-  const size = existsSync(path) ? statSync(path).size : -1;
-  if (size > 0) return expected;
-  const what = size === 0 ? "is empty" : "is gone";
-  throw new NevertwiceError(
-    "STORE_UNAVAILABLE",
-    `the ledger ${path} ${what}, but ${basename(idFile(path))} beside it says that there was one. Starting over would run again what was already done. Restore the file; if you mean to begin anew, remove ${idFile(path)} too.`,
-  );
-}
-
-/** A file that does not hold together is refused. A row that cannot be read is that row's trouble: it is reported. */
-function afterOpening(
-  db: SqliteHandle,
-  ledger: SqliteLedger,
-  path: string,
-  expectedId: string | null,
-): readonly DamagedRecord[] {
-  refuseNewer(readSchema(db), path);
-  if (expectedId !== null && !hasSchema(db)) throw notTheLedger(path);
-  let damaged: readonly DamagedRecord[] = [];
-  if (statSync(path).size <= CHECK_WHOLE_BELOW_BYTES && hasSchema(db)) {
-    const { damage, some } = ledger.check();
-    if (damage !== null) throw damagedFile(path, damage);
-    damaged = some;
-  }
-  let state = readSchema(db);
-  if (state?.version !== SCHEMA_VERSION) state = ledger.transaction(() => migrate(db, path));
-  if (expectedId !== null && expectedId !== state.ledgerId) throw notTheLedger(path);
-  if (expectedId === null) writeDurably(idFile(path), `${state.ledgerId}\n`, modeBeside(path));
-  return damaged;
-}
-
-function writeDurably(path: string, text: string, mode: number): void {
-  // Written beside and renamed, so that a crash leaves no half id to be taken for another ledger's.
-  // A random name: threads, and containers that share a volume, share process ids too.
-  const temporary = `${path}.${randomUUID()}.new`;
-  try {
-    const file = openPrivate(temporary, "w", mode);
-    try {
-      writeSync(file, text);
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
-    renameSync(temporary, path);
-  } catch (error) {
-    rmSync(temporary, { force: true });
-    throw error;
-  }
 }
 
 /** Where SQLite keeps the file that `given` leads to, and its log: the id file lies there too, not beside a link. */
@@ -246,7 +182,7 @@ export function storeError(error: unknown, path: string): NevertwiceError {
   );
 }
 
-function damagedFile(path: string, what: string, withoutBackup = beginAnew(path)): NevertwiceError {
+export function damagedFile(path: string, what: string, withoutBackup = beginAnew(path)): NevertwiceError {
   return new NevertwiceError(
     "STORE_UNAVAILABLE",
     `the ledger ${path} is damaged (${what.split("\n")[0]}). It was left as it is, and nothing was run. Restore it from a backup. ${withoutBackup}`,
@@ -257,19 +193,7 @@ function beginAnew(path: string): string {
   return `If there is none and you mean to begin anew, stop every program that uses it and move ${path}, ${path}-wal, ${path}-shm and ${idFile(path)} away: what they recorded is then guarded no more, and runs again when it is called.`;
 }
 
-/** Without the index SQLite opens the file as it was at the last checkpoint. */
-function withoutLog(path: string): string {
-  return `If there is none and you mean to go on without the lost records, stop every program that uses it and remove ${path}-shm: what only they recorded is then guarded no more, and runs again when it is called.`;
-}
-
-function notTheLedger(path: string): NevertwiceError {
-  return new NevertwiceError(
-    "STORE_UNAVAILABLE",
-    `${path} is not the ledger that ${basename(idFile(path))} beside it belongs to: the file was replaced. Restore the right one; if you mean to use this one, remove ${idFile(path)}.`,
-  );
-}
-
-function cannotOpen(path: string, error: unknown): NevertwiceError {
+export function cannotOpen(path: string, error: unknown): NevertwiceError {
   if (isCorrupt(error) || isBusy(error)) return storeError(error, path);
   const { code } = (error ?? {}) as { code?: unknown };
   if (

@@ -6,14 +6,10 @@
  * the reset is swallowed. `.run()` and `.all()` step to the end.
  */
 import { type DamagedRecord, decodedOrError, decodeIntact, isDamagedRecord } from "../core/damaged-record.ts";
-import { configError, NevertwiceError } from "../core/errors.ts";
-import type { Instant } from "../core/record.ts";
-import type { LeaseQuery, Put, PutResult, Stored } from "../core/store.ts";
-import { transition } from "../core/transition.ts";
+import { configError, type NevertwiceError } from "../core/errors.ts";
+import type { Put, PutResult, Stored } from "../core/store.ts";
 import { wallNow } from "../engine/real-timers.ts";
-import { LapsedLooks } from "./lapsed-looks.ts";
 import type { SqliteHandle, SqliteStatement } from "./sqlite-driver.ts";
-import { LAPSED } from "./sqlite-list.ts";
 import { COLUMNS, decodeRow, encodeRow, type Row, type RowValues, versionOf } from "./sqlite-row.ts";
 
 // Named by ourselves: left alone, SQLite names a column as the file's schema spells it, and a flipped bit there (Scope for
@@ -36,11 +32,6 @@ function updateSql(row: RowValues): string {
   const set = COLUMNS.map((column, i) => `${column} = ${row[i] === null ? "NULL" : "?"}`).filter((_, i) => CHANGES[i]);
   return `UPDATE nevertwice_records SET ${set.join(", ")}, lease_watch = ${row[LEASE_UNTIL] === null ? "NULL" : "?"} WHERE key = ? AND rev = ?`;
 }
-
-// A document that is no JSON any more would make json_extract() fail, and with it the whole statement. Such a row is
-// selected, so that its decoding finds the damage and reports it.
-const QUEUED =
-  "CASE WHEN NOT json_valid(doc) THEN 1 WHEN json_type(doc) <> 'object' THEN 1 ELSE json_extract(doc, '$.queued') = 1 END";
 
 // Rows looked at in one transaction by a step of watching: a few milliseconds, so that no writer waits long for it.
 const WATCH_ROWS = 5_000;
@@ -91,7 +82,6 @@ export class SqliteLedger {
   readonly #statements = new Map<string, SqliteStatement>();
   readonly #inserts = new Map<number, SqliteStatement>();
   readonly #updates = new Map<number, SqliteStatement>();
-  readonly #lapsedLooks = new LapsedLooks();
 
   constructor(db: SqliteHandle, where: string) {
     this.#db = db;
@@ -99,8 +89,7 @@ export class SqliteLedger {
   }
 
   readRows(keys: readonly string[]): (Row | null)[] {
-    const select = this.#prepare(`${SELECT} WHERE key = ?`);
-    return keys.map((key) => (select.all(key)[0] as Row | undefined) ?? null);
+    return keys.map((key) => this.select("key = ?", [key])[0] ?? null);
   }
 
   read(keys: readonly string[]): (Stored | null)[] {
@@ -168,82 +157,9 @@ export class SqliteLedger {
     return statement;
   }
 
-  lease(query: LeaseQuery, at: Instant): Stored[] {
-    requirePositive(query.limit, "lease.limit");
-    // A look takes no lock: idle workers that poll must not stand in the writers' way.
-    if (
-      this.#leasable({ ...query, limit: 1 }, at, false, query.damaged)
-        [Symbol.iterator]()
-        .next().done
-    )
-      return [];
-    // Abandoned work first, now and then: behind the due work of a queue that is never empty, nobody would get to it.
-    const lapsedFirst = this.#lapsedLooks.due(query, at.steady);
-    const damaged: DamagedRecord[] = [];
-    const leased = this.transaction(() => {
-      damaged.length = 0;
-      const leased: Stored[] = [];
-      const found = (one: DamagedRecord) => damaged.push(one);
-      for (const { record, version } of this.#leasable(query, at, lapsedFirst, found)) {
-        const { to, holder, leaseMs } = query;
-        const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
-        if (!change.ok) continue;
-        const [result] = this.writeWithin([encodePut({ record: change.record, expected: version })]);
-        if (result?.ok) leased.push({ record: change.record, version: result.version });
-        if (leased.length === query.limit) break;
-      }
-      return leased;
-    });
-    for (const one of damaged) query.damaged?.(one);
-    return leased;
-  }
-
-  /** Due work by its index, oldest first; and claims whose holder fell silent before sending. */
-  *#leasable(
-    query: LeaseQuery,
-    at: Instant,
-    lapsedFirst = false,
-    damaged: (found: DamagedRecord) => void = () => {},
-  ): Iterable<Stored> {
-    // What the index knows comes first: rows of others are passed over without being read.
-    const where: string[] = [];
-    const values: unknown[] = [];
-    if (query.tenant !== undefined) {
-      where.push("tenant = ?");
-      values.push(query.tenant);
-    }
-    if (query.actions !== undefined) {
-      where.push("action IN (SELECT value FROM json_each(?))");
-      values.push(JSON.stringify(query.actions));
-    }
-    where.push(QUEUED);
-    const filter = where.join(" AND ");
-    const due = () => {
-      const sql = `${SELECT} WHERE state = 'pending' AND attention_at <= ? AND ${filter} ORDER BY attention_at, id LIMIT ?`;
-      return this.#enough(query.limit, damaged, (rows) => this.#prepare(sql).all(at.now, ...values, rows));
-    };
-    const lapsed = () => {
-      const sql = `${SELECT} WHERE ${LAPSED} AND state = 'claimed' AND ${filter} ORDER BY id LIMIT ?`;
-      const select = (rows: number) => this.#prepare(sql).all(at.steady, at.epoch, ...values, rows);
-      const intact = this.#enough(query.limit, damaged, select);
-      if (intact.length < query.limit) this.#lapsedLooks.foundAll(query, at.steady);
-      return intact;
-    };
-    for (const records of lapsedFirst ? [lapsed, due] : [due, lapsed]) yield* records();
-  }
-
-  /** As many as asked for, although rows that cannot be read stand before them: those are asked for on top. */
-  #enough(limit: number, damaged: (found: DamagedRecord) => void, select: (rows: number) => unknown[]): Stored[] {
-    for (let rows = limit; ; ) {
-      const found = select(rows) as Row[];
-      const bad: DamagedRecord[] = [];
-      const intact = this.#decodeAll(found, bad);
-      if (intact.length >= limit || found.length < rows || rows >= limit + bad.length) {
-        for (const one of bad) damaged(one);
-        return intact;
-      }
-      rows = limit + bad.length;
-    }
+  /** Rows, as they lie there. `where`: from there on to the end of the statement. */
+  select(where: string, values: readonly unknown[]): Row[] {
+    return this.#prepare(`${SELECT} WHERE ${where}`).all(...values) as Row[];
   }
 
   /** The rows that a sweep has found, unless they have changed since. */
@@ -366,14 +282,6 @@ export class SqliteLedger {
     }
   }
 
-  #decodeAll(rows: readonly Row[], damaged: DamagedRecord[]): Stored[] {
-    return decodeIntact(
-      rows,
-      (row) => decodeRow(row, this.#where),
-      (damage) => damaged.push(damage),
-    );
-  }
-
   #prepare(sql: string): SqliteStatement {
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
@@ -386,9 +294,4 @@ export class SqliteLedger {
 
 function readable(key: string): NevertwiceError {
   return configError(`quarantine: the record ${key} can be read, and guards its key. Only a damaged one is set aside.`);
-}
-
-function requirePositive(value: number, where: string): void {
-  if (Number.isSafeInteger(value) && value > 0) return;
-  throw new NevertwiceError("CONFIG", `${where} is ${String(value)}; it takes a whole number above zero.`);
 }

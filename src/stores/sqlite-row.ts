@@ -1,5 +1,4 @@
 /** A record as a row and back, with a checksum: a flipped bit is noticed, never read as something else. */
-import { crc32 } from "node:zlib";
 import { damagedRecord } from "../core/damaged-record.ts";
 import type { NevertwiceError } from "../core/errors.ts";
 import { isLone, loneFingerprint } from "../core/fingerprint.ts";
@@ -134,7 +133,7 @@ export function encodeRow(record: LedgerRecord, rev: number): { readonly row: Ro
     0,
   ];
   const text = textOf(row);
-  row[CHECKED] = crc32(text);
+  row[CHECKED] = checksum(text);
   return { row, text };
 }
 
@@ -226,7 +225,7 @@ export function isIntact(row: Row): boolean {
     values.push(value);
   }
   const short = (row.doc as string | null)?.startsWith(SHORT_DOC);
-  return crc32(short ? textOf(values) : oldTextOf(values)) === row.sum;
+  return checksum(short ? textOf(values) : oldTextOf(values)) === row.sum;
 }
 
 /** Whether the text can be told apart again into the row's values. */
@@ -261,4 +260,12 @@ const NUMERIC: readonly boolean[] = COLUMNS.map((column) => /^(?:rev|lease_until
 
 function damaged(key: unknown, where: string): NevertwiceError {
   return damagedRecord({ key: String(key), where, what: "its row does not match its checksum" });
+}
+
+let crc32: ((text: string) => number) | undefined;
+
+/** Node's module for it is loaded with the first row: a program on another store needs none of it. */
+function checksum(text: string): number {
+  crc32 ??= process.getBuiltinModule("node:zlib").crc32 as (text: string) => number;
+  return crc32(text);
 }

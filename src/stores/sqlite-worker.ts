@@ -21,7 +21,7 @@ const port = parentPort as NonNullable<typeof parentPort>;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 const driver = driverAt(library);
 port.postMessage({ id: STARTED } satisfies WorkerReply);
-const file = openFile({ path, driver, busyMs, check: false, autoCheckpoint: CHECKPOINT_PAGES });
+const file = openFile({ path, driver, busyMs, autoCheckpoint: CHECKPOINT_PAGES });
 const look = new SqliteLook(file.db);
 
 port.on("message", (request: WorkerRequest) => {

@@ -15,6 +15,7 @@ import { sampleRecord, storeConformance } from "nevertwice/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { DatabaseSync } from "../../test/support/database-sync.ts";
 import { steeredClock, temporaryFolder } from "../../test/support/each-store.ts";
+import { openChecks } from "./sqlite-checks.ts";
 import { openFile } from "./sqlite-file.ts";
 
 type Database = SqliteHandle & InstanceType<typeof DatabaseSync>;
@@ -214,7 +215,7 @@ describe("durable settings", () => {
       };
     };
     const driver = { name: "node:sqlite", file: "node:sqlite", open: lying } as const;
-    expect(() => openFile({ path, driver, busyMs: 100, check: true, autoCheckpoint: 0 })).toThrow(message);
+    expect(() => openFile({ path, driver, busyMs: 100, checks: openChecks, autoCheckpoint: 0 })).toThrow(message);
   });
 
   it("an id file that cannot be put in place leaves no temporary file behind", () => {
@@ -226,7 +227,9 @@ describe("durable settings", () => {
       return connect(file);
     };
     const driver = { name: "node:sqlite", file: "node:sqlite", open } as const;
-    expect(() => openFile({ path, driver, busyMs: 100, check: true, autoCheckpoint: 0 })).toThrow(/EISDIR|ENOTEMPTY/);
+    expect(() => openFile({ path, driver, busyMs: 100, checks: openChecks, autoCheckpoint: 0 })).toThrow(
+      /EISDIR|ENOTEMPTY/,
+    );
     expect(readdirSync(folder).filter((name) => name.endsWith(".new"))).toEqual([]);
   });
 

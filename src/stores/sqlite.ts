@@ -28,9 +28,11 @@ import type {
 import { setTimeout } from "../engine/real-timers.ts";
 import { LoopShare, nextTurn } from "./slices.ts";
 import { type Conflicts, packBatch, resultsOf, versionsOf } from "./sqlite-batch.ts";
+import { openChecks } from "./sqlite-checks.ts";
 import { isBusy, isSqliteHandle, isTransactionOpen, loadDriver, type SqliteHandle } from "./sqlite-driver.ts";
 import { checkpointQuietly, firstValue, ledgerPath, type OpenedFile, openFile, storeError } from "./sqlite-file.ts";
 import { findingsOf, isSmallFile } from "./sqlite-inspect.ts";
+import { SqliteLeases } from "./sqlite-leases.ts";
 import {
   decodePutResult,
   encodePut,
@@ -115,6 +117,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   /** Reads what takes long. */
   #reader: SqliteThread | null = null;
   #look: SqliteLook | null = null;
+  #leases: SqliteLeases | null = null;
   readonly #survey: SqliteSurvey;
   readonly #share = new LoopShare();
   #closed = false;
@@ -174,7 +177,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
 
   async lease(query: LeaseQuery): Promise<Stored[]> {
     this.#requireFile();
-    return this.#patiently(({ ledger }) => ledger.lease(query, this.instant()));
+    return this.#patiently(({ ledger }) => this.#leasesOn(ledger).lease(query, this.instant()));
   }
 
   async list(query: ListQuery): Promise<Page> {
@@ -269,7 +272,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
       path: this.#path,
       driver: loadDriver(),
       busyMs: this.#busyMs,
-      check: true,
+      checks: openChecks,
       autoCheckpoint: 0,
     });
     this.#presence = new SqlitePresence(this.#given, this.#path, file.inode);
@@ -349,6 +352,11 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   #lookOn(db: SqliteHandle): SqliteLook {
     this.#look ??= new SqliteLook(db);
     return this.#look;
+  }
+
+  #leasesOn(ledger: SqliteLedger): SqliteLeases {
+    this.#leases ??= new SqliteLeases(ledger, this.#path);
+    return this.#leases;
   }
 
   #readerThread(): SqliteThread {

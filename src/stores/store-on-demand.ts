@@ -30,7 +30,7 @@ export interface KnownFromName {
   readonly traits: StoreTraits;
   /** The store's own clock, made before it and handed to it. */
   readonly clock: { instant(): Instant };
-  readonly batchRows: number;
+  readonly batchRows?: number;
   readonly crowdedBatchRows?: number;
   /** Members of the port that not every store has, and this one does. */
   readonly has: readonly ("watch" | "refuses" | "within")[];
@@ -43,7 +43,7 @@ export function storeOnDemand(known: KnownFromName, load: () => Promise<Store>):
 
 class StoreOnDemand implements Store {
   readonly name: string;
-  readonly batchRows: number;
+  readonly batchRows?: number;
   readonly crowdedBatchRows?: number;
   readonly watch?: (key: string, wake: () => void) => () => void;
   readonly refuses?: (policy: GuardedPolicy) => Promise<string | null>;
@@ -57,7 +57,7 @@ class StoreOnDemand implements Store {
     this.#known = known;
     this.#load = load;
     this.name = known.name;
-    this.batchRows = known.batchRows;
+    if (known.batchRows !== undefined) this.batchRows = known.batchRows;
     if (known.crowdedBatchRows !== undefined) this.crowdedBatchRows = known.crowdedBatchRows;
     if (known.has.includes("watch")) this.watch = (key, wake) => this.#watch(key, wake);
     if (known.has.includes("refuses"))

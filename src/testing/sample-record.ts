@@ -72,6 +72,7 @@ export function filledRecord(overrides: Partial<LedgerRecord> = {}): LedgerRecor
       place: 1_750_000_000_007,
       after: "nt1_before",
       keptUntilDone: true,
+      untilDelivered: true,
     },
     createdAt: 1_750_000_000_001,
     updatedAt: 1_750_000_000_002,

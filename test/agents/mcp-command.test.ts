@@ -6,7 +6,17 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { startMailProvider } from "./lib/mail-provider.ts";
-import { COMMAND, connect, folder, httpProxyOf, MAIL_SERVER, mailServerOnHttp, proxied, said } from "./lib/mcp.ts";
+import {
+  COMMAND,
+  connect,
+  folder,
+  httpProxyOf,
+  MAIL_SERVER,
+  mailServerOnHttp,
+  proxied,
+  said,
+  started,
+} from "./lib/mcp.ts";
 
 const mail = { name: "send_mail", arguments: { to: "ada@example.com", body: "Hello" } };
 
@@ -57,12 +67,71 @@ describe("nevertwice mcp --listen", () => {
   });
 });
 
+describe("nevertwice mcp --observe", () => {
+  it.each(["--observe", "config"])(
+    "%s: every call is made and answered as the server does, and counted",
+    async (by) => {
+      const provider = await startMailProvider();
+      const place = folder();
+      const [config, flags] =
+        by === "config" ? [{ mode: "observe", guard: "intent" }, []] : [undefined, [by, "--guard", "intent"]];
+      const argv = proxied(place, [MAIL_SERVER, "stdio", provider.url], config, flags);
+      const { client, close } = await connect(argv);
+      for (const id of [1, 2, 3]) expect(said(await client.callTool(mail))).toBe(`sent mail_${id}`);
+      await close();
+      const counting = promisify(execFile)(process.execPath, [
+        ...[COMMAND, "prevented", "--json", "--store", `sqlite:${join(place, "ledger.db")}`],
+      ]);
+      expect(JSON.parse((await counting).stdout)).toMatchObject({
+        prevented: 0,
+        observed: 2,
+        entries: [{ cause: "done", observed: 2 }],
+      });
+    },
+  );
+
+  it("says at its start that nothing is prevented", async () => {
+    const provider = await startMailProvider();
+    const argv = proxied(folder(), [MAIL_SERVER, "stdio", provider.url], undefined, ["--observe"]);
+    const { found } = await started(argv, {}, "stderr", /(mode is "observe": every call runs)/);
+    expect(found).toContain("every call runs");
+  });
+});
+
+describe("nevertwice mcp --once-more-tool", () => {
+  it("a model asks, a person grants by the command, and the next identical call is made once", async () => {
+    const provider = await startMailProvider();
+    const place = folder();
+    const config = { statusTool: true, tools: { send_mail: { key: ["to"], free: ["body"] } } };
+    const argv = proxied(place, [MAIL_SERVER, "stdio", provider.url], config, ["--once-more-tool"]);
+    const { client } = await connect(argv);
+    const { tools } = await client.listTools();
+    expect(tools.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(["nevertwice_status", "nevertwice_once_more"]),
+    );
+    expect(said(await client.callTool(mail))).toBe("sent mail_1");
+    const store = ["--store", `sqlite:${join(place, "ledger.db")}`];
+    const command = async (...words: string[]) =>
+      (await promisify(execFile)(process.execPath, [COMMAND, ...words, ...store])).stdout;
+    const repeated = said(await client.callTool(mail));
+    const [, reference = ""] = /ask for it with nevertwice_once_more \{"reference":"(nt1_\w{52})"/.exec(repeated) ?? [];
+    const ask = { name: "nevertwice_once_more", arguments: { reference, reason: "she wants two" } };
+    expect(said(await client.callTool(ask))).toMatch(/^Your request is noted, and nothing was run/);
+    expect(said(await client.callTool(mail))).toMatch(/^Already done at/);
+    expect(await command("requests")).toContain("she wants two");
+    await command("resend", reference, "--reason", "yes", "--by", "kim");
+    expect(said(await client.callTool(mail))).toBe("sent mail_2");
+    expect(said(await client.callTool(mail))).toMatch(/^Already done at .*sent mail_2/s);
+    expect(provider.mails).toHaveLength(2);
+  });
+});
+
 describe("nevertwice mcp --secret-env --encrypt-env", () => {
   it("seals what the ledger keeps, and a repeat is still a repeat after a restart", async () => {
     const provider = await startMailProvider();
     const place = folder();
     const env = { LEDGER_SECRET: randomBytes(32).toString("base64"), LEDGER_KEYS: randomBytes(32).toString("base64") };
-    const flags = ["--secret-env", "LEDGER_SECRET", "--encrypt-env", "LEDGER_KEYS"];
+    const flags = ["--secret-env", "LEDGER_SECRET", "--encrypt-env", "LEDGER_KEYS", "--guard", "intent"];
     const argv = proxied(place, [MAIL_SERVER, "stdio", provider.url], undefined, flags);
     const first = await connect(argv, env);
     expect(said(await first.client.callTool(mail))).toBe("sent mail_1");

@@ -6,6 +6,7 @@ import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { McpGuard } from "../../src/agents/mcp-guard.ts";
 import { type HttpProxy, httpProxy } from "../../src/agents/mcp-http.ts";
+import { stringifyExact } from "../../src/core/exact-json.ts";
 import { nevertwice } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { BODY_CASES } from "./lib/corpus/body-cases.ts";
@@ -76,7 +77,9 @@ async function recorded(): Promise<string[]> {
   const { items } = await store.list({ limit: 1_000 });
   return items.map(({ record }) => {
     const input = record.input as { readonly json?: string } | null;
-    return effectOf(record.action.slice("lenient/".length), JSON.parse(input?.json ?? "null"));
+    // The server reads numbers as doubles; the ledger has their digits.
+    const text = stringifyExact(JSON.parse(input?.json ?? "null"));
+    return effectOf(record.action.slice("lenient/".length), JSON.parse(text));
   });
 }
 

@@ -15,6 +15,8 @@ import {
   started,
 } from "./lib/mcp.ts";
 
+/** Identical calls once within the window, whether their answers arrived or not. */
+const INTENT = { guard: "intent" };
 const mail = { name: "send_mail", arguments: { to: "ada", body: "Hello" } };
 
 async function both(way: "bare" | "guarded", config?: object) {
@@ -88,7 +90,7 @@ describe("the proxy on streamable HTTP", () => {
   it.each(ways)(
     "the session is lost (404) after the call was made, and the call is sent again in a new one, $way: $mails sent",
     async ({ way, mails }) => {
-      const { provider, server, url } = await both(way);
+      const { provider, server, url } = await both(way, INTENT);
       const first = await connectHttp(url);
       await first.client.callTool(mail);
       await fetch(new URL("/forget", server));
@@ -113,7 +115,7 @@ describe("the proxy on streamable HTTP", () => {
   });
 
   it("two sessions of one caller share an intent; another principal never gets the first one's result", async () => {
-    const { provider, url } = await both("guarded");
+    const { provider, url } = await both("guarded", INTENT);
     const call = async (authorization: string) => {
       const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
       const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
@@ -168,7 +170,7 @@ describe("the proxy on streamable HTTP", () => {
   it("the official client and server 2.x, without sessions (protocol revision 2026-07-28) and with, over the same proxy", async () => {
     const provider = await startMailProvider();
     const { found } = await started([MAIL_SERVER_2, provider.url, "http"], {}, "stdout", /^(\d+)$/);
-    const { url } = await httpProxyOf(`http://127.0.0.1:${found}/mcp`, folder());
+    const { url } = await httpProxyOf(`http://127.0.0.1:${found}/mcp`, folder(), INTENT);
     const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
     const answers: string[] = [];
     for (const mode of [{ pin: "2026-07-28" }, "legacy", { pin: "2026-07-28" }] as const) {
@@ -187,7 +189,16 @@ describe("the proxy on streamable HTTP", () => {
   it("for a client on stdio: a repeat, a timeout, and a session that the server has forgotten", async () => {
     const provider = await startMailProvider();
     const server = await mailServerOnHttp(provider.url);
-    const argv = [COMMAND, "mcp", "--store", `sqlite:${join(folder(), "ledger.db")}`, "--url", server];
+    const argv = [
+      COMMAND,
+      "mcp",
+      "--store",
+      `sqlite:${join(folder(), "ledger.db")}`,
+      "--url",
+      server,
+      "--guard",
+      "intent",
+    ];
     const { client } = await connect([...argv, "--header", "Authorization: Bearer ada", "--on-timeout", "finish"]);
     provider.hold();
     await expect(client.callTool(mail, undefined, { timeout: 500 })).rejects.toThrow(/timed out/);

@@ -119,7 +119,7 @@ describe("server-everything on stdio", () => {
 
 describe("server-memory on stdio", () => {
   it.each(WAYS)("two calls in one turn, and one more after a reconnect, $way", async ({ guarded }) => {
-    const { argv, calls, place } = counted([MEMORY], guarded);
+    const { argv, calls, place } = counted([MEMORY], guarded, { guard: "intent" });
     const env = { MEMORY_FILE_PATH: join(place, "memory.jsonl") };
     const relation = {
       name: "create_entities",

@@ -20,6 +20,8 @@ import {
   said,
 } from "./lib/mcp.ts";
 
+/** Identical calls once within the window, whether their answers arrived or not. */
+const INTENT = ["--guard", "intent"];
 const mail = { name: "send_mail", arguments: { to: "ada", body: "Hello" } };
 
 /** Both ways of the same story: through the proxy, and without it. */
@@ -34,7 +36,7 @@ describe("servers from npm", () => {
     const file = join(root, "log.txt");
     writeFileSync(file, "x");
     const server = [FILESYSTEM, root];
-    const { client } = await connect(way === "bare" ? server : proxied(folder(), server));
+    const { client } = await connect(way === "bare" ? server : proxied(folder(), server, undefined, INTENT));
     const edit = { path: file, edits: [{ oldText: "x", newText: "xy" }] };
     const answers = [];
     for (let i = 0; i < 3; i += 1) answers.push(said(await client.callTool({ name: "edit_file", arguments: edit })));
@@ -64,10 +66,10 @@ describe("servers from npm", () => {
       name: "create_entities",
       arguments: { entities: [{ name: "Ada", entityType: "person", observations: [] }] },
     };
-    const first = await connect(proxied(place, [MEMORY]), env);
+    const first = await connect(proxied(place, [MEMORY], undefined, INTENT), env);
     const made = await first.client.callTool(entity);
     await first.close();
-    const second = await connect(proxied(place, [MEMORY]), env);
+    const second = await connect(proxied(place, [MEMORY], undefined, INTENT), env);
     const again = (await second.client.callTool(entity)) as { content: object[]; structuredContent?: object };
     expect(said(again)).toMatch(/^Already done at .*create_entities was not run again/);
     // What the server answered first, not what it would answer now (that nothing was created).
@@ -84,7 +86,7 @@ describe("servers from npm", () => {
 
   it("without config an error is an answer, and arguments the server refused may be corrected and sent again", async () => {
     const root = folder();
-    const { client } = await connect(proxied(folder(), [FILESYSTEM, root]));
+    const { client } = await connect(proxied(folder(), [FILESYSTEM, root], undefined, INTENT));
     const move = { name: "move_file", arguments: { source: join(root, "a"), destination: join(root, "b") } };
     const failed = await client.callTool(move);
     expect(failed.isError).toBe(true);
@@ -258,7 +260,7 @@ describe("calls in trouble", () => {
 
   it("the provider's answer is lost: without a config the server's error is an answer, kept for the window", async () => {
     const provider = await startMailProvider();
-    const { client } = await connect(proxied(folder(), [MAIL_SERVER, "stdio", provider.url]));
+    const { client } = await connect(proxied(folder(), [MAIL_SERVER, "stdio", provider.url], undefined, INTENT));
     provider.dropNext();
     expect((await client.callTool(mail)).isError).toBe(true);
     expect(said(await client.callTool(mail))).toMatch(/^It may have happened: send_mail was called.*fetch failed/s);
@@ -276,7 +278,7 @@ describe("calls in trouble", () => {
     const again = await second.client.callTool(mail);
     expect(again.isError).toBe(true);
     expect(said(again)).toMatch(
-      /It may have happened all the same .*the MCP server ended before it answered|an error nobody classified/s,
+      /It may have happened all the same .*the MCP server ended before it answered|leaves open how far it got/s,
     );
     expect(provider.mails).toHaveLength(1);
   });
@@ -309,7 +311,7 @@ describe("with a config", () => {
     expect(failed).toMatch(/^send_mail failed: no such address\. It may have happened all the same/);
     const [reference] = /nt1_[0-9a-v]{52}/.exec(failed) ?? [];
     const status = await client.callTool({ name: "nevertwice_status", arguments: { reference } });
-    expect(said(status)).toMatch(/^It may have happened \(attempt 1/);
+    expect(said(status)).toMatch(/^It may have happened \(2/);
     await client.close();
     const nt = nevertwice({ store: `sqlite:${join(place, "ledger.db")}`, sweep: false });
     const { items } = await nt.store.list({ limit: 10, action: "mails/send_mail" });

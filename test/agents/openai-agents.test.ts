@@ -56,7 +56,10 @@ describe("finished tools of the OpenAI Agents SDK", () => {
 
   it("arguments that are not JSON go to the tool untouched, and nothing is claimed", async () => {
     const { provider, world: at } = await world(true);
-    const send = guardOpenAiTool(at.nt as NonNullable<typeof at.nt>, sdkTool(mail(() => "sent")), { key: ["to"] });
+    const send = guardOpenAiTool(at.nt as NonNullable<typeof at.nt>, sdkTool(mail(() => "sent")), {
+      key: ["to"],
+      scope: "s",
+    });
     expect(await send.invoke(new RunContext({}), '{"to":"ada"')).toMatch(/^An error occurred while running the tool/);
     const told = await run(at, [[{ text: '{"to":"ada"' } as never], [hello]]);
     expect(told[0]).toMatch(/An error occurred while parsing tool arguments/);
@@ -100,7 +103,10 @@ describe("finished tools of the OpenAI Agents SDK", () => {
       runs += 1;
       throw refused;
     });
-    const send = guardOpenAiTool(at.nt as never, sdkTool({ ...failing, errorFunction: null }), { key: ["to"] });
+    const send = guardOpenAiTool(at.nt as never, sdkTool({ ...failing, errorFunction: null }), {
+      key: ["to"],
+      scope: "s",
+    });
     const invoke = () => send.invoke(new RunContext({}), '{"to":"ada"}');
     await expect(invoke()).rejects.toBe(refused);
     await expect(invoke()).rejects.toBe(refused);
@@ -124,7 +130,7 @@ describe("finished tools of the OpenAI Agents SDK", () => {
       new Promise<string>((done) => {
         finish = done;
       });
-    const options = { key: ["to"], errors: "not-done" } as const;
+    const options = { key: ["to"], scope: "s", errors: "not-done" } as const;
     const send = guardOpenAiTool(nt, sdkTool({ ...mail(hangs), timeoutMs: 20 } as never), options) as {
       invoke(context: unknown, text: string): Promise<unknown>;
     };
@@ -137,7 +143,7 @@ describe("finished tools of the OpenAI Agents SDK", () => {
     let runs = 0;
     const made = sdkTool(mail(() => "unused"));
     const own = { ...made, invoke: async () => `sent ${++runs}` };
-    const [send] = guardOpenAiTools(at.nt as never, [own], { tools: { mail: { key: ["to"] } } });
+    const [send] = guardOpenAiTools(at.nt as never, [own], { scope: "s", tools: { mail: { key: ["to"] } } });
     const model = scripted([[{ to: "ada" }], [{ to: "ada" }]], "mail");
     const agent = new Agent({ name: "a", instructions: "mail", model, tools: [send as typeof made] });
     await new Runner().run(agent, "mail them");
@@ -161,7 +167,7 @@ describe("finished tools of the OpenAI Agents SDK", () => {
     });
     const needsApproval = async () => true;
     const send = sdkTool({ ...mail(() => "sent"), needsApproval, isEnabled: false });
-    const list = guardOpenAiTools(nt, [search, helper, send], { tools: { mail: { key: ["to"] } } });
+    const list = guardOpenAiTools(nt, [search, helper, send], { scope: "s", tools: { mail: { key: ["to"] } } });
     expect(list[0]).toBe(search);
     expect(list[1]).toBe(helper);
     const { invoke: before, ...fields } = send;
@@ -171,14 +177,16 @@ describe("finished tools of the OpenAI Agents SDK", () => {
     const { send: inRecord, left } = guardOpenAiTools(
       nt,
       { send, left: send },
-      { tools: { send: { key: ["to"] }, left: false } },
+      { scope: "s", tools: { send: { key: ["to"] }, left: false } },
     );
     expect([inRecord.invoke === before, left.invoke === before]).toEqual([false, true]);
     expect(guardOpenAiTools(nt, send, { tools: { mail: { readOnly: true } } })).toBe(send);
     const [spaced] = toolNamespace({ name: "crm", description: "customers", tools: [send] });
     const symbols = Object.getOwnPropertySymbols(spaced);
     expect(symbols.length).toBeGreaterThan(0);
-    expect(Object.getOwnPropertySymbols(guardOpenAiTool(nt, spaced as typeof send, { key: ["to"] }))).toEqual(symbols);
+    expect(
+      Object.getOwnPropertySymbols(guardOpenAiTool(nt, spaced as typeof send, { scope: "s", key: ["to"] })),
+    ).toEqual(symbols);
     for (const tool of [search, helper])
       expect(() => guardOpenAiTools(nt, [tool], { tools: { [tool.name]: { key: ["query"] } } })).toThrow(
         /is no function tool, and cannot be guarded here/,

@@ -3,6 +3,7 @@ import { tool as claudeTool, createSdkMcpServer, type Options } from "@anthropic
 import { ToolMessage } from "@langchain/core/messages";
 import { tool as langchainTool } from "@langchain/core/tools";
 import { createTool } from "@mastra/core/tools";
+import { Server } from "@modelcontextprotocol/sdk/server/index.js";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { McpServer as McpServer2 } from "@modelcontextprotocol/server";
 import { Agent, tool as openaiTool, webSearchTool } from "@openai/agents";
@@ -16,7 +17,7 @@ import { claudeGuard } from "../../dist/agents/claude-agent-sdk.js";
 import { guardTool, type ToolsOptions } from "../../dist/agents/index.js";
 import { guardLangChainTool, guardLangChainTools, guardToolCalls } from "../../dist/agents/langchain.js";
 import { guardMastraTool, guardMastraTools } from "../../dist/agents/mastra.js";
-import { guardMcpServer } from "../../dist/agents/mcp-server-tools.js";
+import { guardMcpServer, guardMcpTool, sessionOf, subjectOf } from "../../dist/agents/mcp-server-tools.js";
 import { guardOpenAiTool, guardOpenAiTools, type OpenAiCall } from "../../dist/agents/openai-agents.js";
 import { nevertwice } from "../../dist/index.js";
 
@@ -37,35 +38,43 @@ it("guardTool: input, what the framework hands over, and result", async () => {
   expectTypeOf(tool).parameter(0).toEqualTypeOf<{ to: string; body: string }>();
   expect(await tool({ to: "ada", body: "Hello" }, { thread: "t" })).toEqual({ id: "ada-t" });
   // @ts-expect-error a field that the input has not
-  guardTool(open(), { name: "send", key: ["recipient"] }, async (input: z.infer<typeof mail>) => input);
+  guardTool(open(), { name: "send", scope: null, key: ["recipient"] }, async (input: z.infer<typeof mail>) => input);
 });
 
 it("AI SDK 7 and 6: input and output of each tool", () => {
-  const tools = guardAiTools(open(), {
-    send: aiTool({ inputSchema: mail, execute: async ({ to }) => ({ id: to }) }),
-    now: aiTool({ inputSchema: z.object({}), execute: async () => 1 }),
-  });
+  const tools = guardAiTools(
+    open(),
+    {
+      send: aiTool({ inputSchema: mail, execute: async ({ to }) => ({ id: to }) }),
+      now: aiTool({ inputSchema: z.object({}), execute: async () => 1 }),
+    },
+    { scope: null },
+  );
   expectTypeOf<InferToolInput<typeof tools.send>>().toEqualTypeOf<{ to: string; body: string }>();
   expectTypeOf<InferToolOutput<typeof tools.send>>().toEqualTypeOf<{ id: string }>();
-  expectTypeOf(guardAiTool(open(), "send", tools.send)).toEqualTypeOf(tools.send);
-  const old = guardAiTools(open(), { send: aiTool6({ inputSchema: mail, execute: async ({ to }) => ({ id: to }) }) });
+  expectTypeOf(guardAiTool(open(), "send", tools.send, { scope: null })).toEqualTypeOf(tools.send);
+  const old = guardAiTools(
+    open(),
+    { send: aiTool6({ inputSchema: mail, execute: async ({ to }) => ({ id: to }) }) },
+    { scope: null },
+  );
   expectTypeOf<InferToolOutput6<typeof old.send>>().toEqualTypeOf<{ id: string }>();
   expect(Object.keys(tools)).toEqual(["send", "now"]);
   // @ts-expect-error there is no such tool
-  const misspelt = () => guardAiTools(open(), { send: tools.send }, { tools: { sned: {} } });
+  const misspelt = () => guardAiTools(open(), { send: tools.send }, { scope: null, tools: { sned: {} } });
   expect(misspelt).toThrow(/sned, but there is no such tool/);
-  guardAiTools(open(), { send: tools.send }, { tools: { send: { key: ["to"], free: ["body"] } } });
-  guardAiTools(open(), { send: tools.send }, { tools: { send: { key: (i) => [i.to.toLowerCase()] } } });
+  guardAiTools(open(), { send: tools.send }, { scope: null, tools: { send: { key: ["to"], free: ["body"] } } });
+  guardAiTools(open(), { send: tools.send }, { scope: null, tools: { send: { key: (i) => [i.to.toLowerCase()] } } });
   // @ts-expect-error the tool's input has no such field
-  guardAiTools(open(), { send: tools.send }, { tools: { send: { key: ["recipient"] } } });
+  guardAiTools(open(), { send: tools.send }, { scope: null, tools: { send: { key: ["recipient"] } } });
   // @ts-expect-error the tool's input has no such field
-  guardAiTools(open(), { send: tools.send }, { tools: { send: { free: ["text"] } } });
+  guardAiTools(open(), { send: tools.send }, { scope: null, tools: { send: { free: ["text"] } } });
   const some: Readonly<Record<string, typeof tools.send>> = { send: tools.send };
-  guardAiTools(open(), some, { tools: { send: { key: ["to"] } } });
+  guardAiTools(open(), some, { scope: null, tools: { send: { key: ["to"] } } });
 });
 
 it("OpenAI Agents: the factory infers as before", () => {
-  const tool = guardOpenAiTools(open(), openaiTool);
+  const tool = guardOpenAiTools(open(), openaiTool, { scope: null });
   expectTypeOf(tool).toEqualTypeOf<typeof openaiTool>();
   const send = tool({ name: "send", description: "sends", parameters: mail, execute: async ({ to }) => to.length });
   expect(send.name).toBe("send");
@@ -79,10 +88,14 @@ it("OpenAI Agents: finished tools stay what they were, one by one, in a list and
     execute: async ({ to }) => to.length,
   });
   const look = openaiTool({ name: "look", description: "looks", parameters: mail, execute: async ({ to }) => to });
-  expectTypeOf(guardOpenAiTool(open(), send)).toEqualTypeOf(send);
-  expectTypeOf(guardOpenAiTools(open(), send)).toEqualTypeOf(send);
-  const list = guardOpenAiTools(open(), [send, look, webSearchTool()]);
-  const record = guardOpenAiTools(open(), { send, look }, { tools: { send: { key: ["to"] }, look: false } });
+  expectTypeOf(guardOpenAiTool(open(), send, { scope: null })).toEqualTypeOf(send);
+  expectTypeOf(guardOpenAiTools(open(), send, { scope: null })).toEqualTypeOf(send);
+  const list = guardOpenAiTools(open(), [send, look, webSearchTool()], { scope: null });
+  const record = guardOpenAiTools(
+    open(),
+    { send, look },
+    { scope: null, tools: { send: { key: ["to"] }, look: false } },
+  );
   expectTypeOf(record).toEqualTypeOf<{ send: typeof send; look: typeof look }>();
   // @ts-expect-error there is no such tool
   expect(() => guardOpenAiTools(open(), { send }, { tools: { sned: {} } })).toThrow(/no such tool/);
@@ -105,13 +118,24 @@ it("Claude Agent SDK: a definition stays what it was, and fits createSdkMcpServe
 });
 
 it("MCP servers, LangChain, Mastra: the same types in and out", () => {
-  const server = guardMcpServer(open(), new McpServer({ name: "a", version: "1" }));
+  const server = guardMcpServer(open(), new McpServer({ name: "a", version: "1" }), { scope: subjectOf });
   expectTypeOf(server).toEqualTypeOf<McpServer>();
   server.registerTool("send", { inputSchema: mail.shape }, async ({ to }) => ({
     content: [{ type: "text", text: to }],
   }));
   server.tool("old", mail.shape, async ({ to }) => ({ content: [{ type: "text", text: to }] }));
-  const two = guardMcpServer(open(), new McpServer2({ name: "a", version: "1" }));
+  const two = guardMcpServer(open(), new McpServer2({ name: "a", version: "1" }), {
+    scope: sessionOf,
+    tools: { send: { key: ["to"], declined: "answer" } },
+  });
+  const low = guardMcpServer(open(), new Server({ name: "a", version: "1" }, { capabilities: { tools: {} } }), {
+    scope: ({ authInfo }) => authInfo?.clientId,
+  });
+  expectTypeOf(low).toEqualTypeOf<Server>();
+  // @ts-expect-error there is no default for whose calls they are
+  expect(() => guardMcpServer(open(), new McpServer({ name: "a", version: "1" }), {})).toThrow(/scope is missing/);
+  const callback = async ({ to }: { to: string }) => ({ content: [{ type: "text" as const, text: to }] });
+  expectTypeOf(guardMcpTool(open(), "send", { inputSchema: mail }, callback, { scope: null })).toEqualTypeOf(callback);
   two.registerTool("send", { inputSchema: mail }, async ({ to }) => ({ content: [{ type: "text", text: to }] }));
 
   const send = langchainTool(async ({ to }) => to, { name: "send", description: "sends", schema: mail });

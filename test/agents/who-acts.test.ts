@@ -86,22 +86,28 @@ describe("A6: the agent's name", () => {
 
   it("is given to guardTool and queuedTool by name or by a function of the call; what is odd is made fit", async () => {
     const { nt, who } = await stage();
-    const named = guardTool(nt, { name: "a", agent: "static" }, async () => ({ id: "x_1" }));
+    const named = guardTool(nt, { name: "a", scope: null, agent: "static" }, async () => ({ id: "x_1" }));
     await named({}, undefined);
-    const byCall = guardTool(nt, { name: "b", agent: (call: { bot?: string }) => call.bot }, async () => 1);
+    const byCall = guardTool(
+      nt,
+      { name: "b", scope: null, agent: (call: { bot?: string }) => call.bot },
+      async () => 1,
+    );
     await byCall({}, { bot: "line\nbreak" });
     await byCall({ other: 1 }, {});
     const action = nt.action("later", { key: ["n"], run: (_: { n: number }) => 1 });
-    await queuedTool(action, { agent: "queuer" })({ n: 1 }, undefined);
+    await queuedTool(action, { scope: null, agent: "queuer" })({ n: 1 }, undefined);
     expect((await who()).sort()).toEqual(["line break", "queuer", "static", "the-program"]);
-    expect(() => guardTool(nt, { name: "c", agent: "" }, async () => 1)).toThrow(/tool "c": agent is a string of 0/);
+    expect(() => guardTool(nt, { name: "c", scope: null, agent: "" }, async () => 1)).toThrow(
+      /tool "c": agent is a string of 0/,
+    );
     expect(() => queuedTool(action, { agent: "a\nb" })).toThrow(/queuedTool: agent contains a control character/);
   });
 
   it("another agent's call of the same intent is a repeat", async () => {
     const { nt, who } = await stage();
     let runs = 0;
-    const options = { name: "once", key: ["to"] as const, agent: (bot: string) => bot };
+    const options = { name: "once", scope: null, key: ["to"] as const, agent: (bot: string) => bot };
     const tool = guardTool(nt, options as never, async () => ++runs);
     await tool({ to: "ada" } as never, "first" as never);
     await tool({ to: "ada" } as never, "second" as never);
@@ -117,21 +123,22 @@ describe("A6: the provider's id in a tool's answer", () => {
     ["MCP's only text", { content: [{ type: "text", text: '{"data":{"id":"m_1"}}' }] }],
   ])("%s", async (_, result) => {
     const { nt } = await stage();
-    await guardTool(nt, { name: "send" }, async () => result)({ n: 1 }, undefined);
+    await guardTool(nt, { name: "send", scope: null }, async () => result)({ n: 1 }, undefined);
     expect(await nt.find({ providerId: "m_1" })).toHaveLength(1);
   });
 
   it("prose is none, and resultId says where else it is", async () => {
     const { nt } = await stage();
-    await guardTool(nt, { name: "prose" }, async () => ({ content: [{ type: "text", text: "sent m_1" }] }))(
-      {},
-      undefined,
-    );
+    await guardTool(nt, { name: "prose", scope: null }, async () => ({
+      content: [{ type: "text", text: "sent m_1" }],
+    }))({}, undefined);
     expect((await nt.store.list({ limit: 1 })).items[0]?.record.providerId).toBeNull();
     const resultId = (text: string) => /sent (\S+)/.exec(text)?.[1];
-    await guardTool(nt, { name: "own", resultId }, async () => "sent m_2")({}, undefined);
+    await guardTool(nt, { name: "own", scope: null, resultId }, async () => "sent m_2")({}, undefined);
     expect(await nt.find({ providerId: "m_2" })).toHaveLength(1);
-    expect(() => guardTool(nt, { name: "bad", resultId: "id" as never }, async () => 1)).toThrow(/resultId must be/);
+    expect(() => guardTool(nt, { name: "bad", scope: null, resultId: "id" as never }, async () => 1)).toThrow(
+      /resultId must be/,
+    );
   });
 });
 

@@ -9,6 +9,7 @@ import { sealer } from "../../core/seal.ts";
 import { instantOf, type ListQuery, type Page, type Store, type Stored } from "../../core/store.ts";
 import { isUnclassified, wayOut } from "../../core/way-out.ts";
 import type { Command, Context } from "../command.ts";
+import { afterDeadRunner } from "../dead-runner.ts";
 import { type DoubtGroup, type Grouped, groupDoubts } from "../doubt-groups.ts";
 import { type DoubtFilter, doubts, splitCursor } from "../doubts.ts";
 import { EXIT, UsageError } from "../exit.ts";
@@ -279,6 +280,8 @@ function table(
     const { label: own, expired } = standingOf(record, at);
     const holding = held.get(record.key);
     const label = holding === undefined ? own : HELD;
+    const gone = afterDeadRunner(record, at, store);
+    const remark = gone === null ? remarkOf(record, at) : `runner gone: ${gone}`;
     return [
       shortKey(record.key),
       ...(tenants.size > 1 ? [oneLine(record.tenant) || "-"] : []),
@@ -287,7 +290,7 @@ function table(
       { text: label, paint: expired ? paint.dim : paintState(label, paint) },
       String(record.attempt),
       age(at.now - record.createdAt),
-      holding === undefined ? remarkOf(record, at) : heldWords(holding),
+      holding === undefined ? remark : heldWords(holding),
     ];
   });
   return renderTable(columns, rows, { width, paint });

@@ -11,13 +11,19 @@ export const mcp: Command = {
     "[--config <file>] -- <server command>",
     "[--config <file>] --url <url> [--header <name: value>]",
     "[--config <file>] --url <url> --listen <port>",
+    "init [--config <file>] -- <server command>",
     "probe [--call <tool=json>] -- <server command>",
     "serve [--allow-resolve] [--allow-resend --actions <module>]",
   ],
   about:
-    "Stands in front of an MCP server, on stdio or on streamable HTTP, and passes everything on unchanged but repeated calls: those get the first answer. Tools that are read-only or idempotent by their own word pass, unless a config names them. Without a config, identical calls are made once within 15 minutes, also across a restart of the proxy. `probe` shows which tools of a server act again when a call is repeated. `serve` is an MCP server for operators: it lists and shows, and settles or sends again only where a flag allows it.",
+    "Stands in front of an MCP server, on stdio or on streamable HTTP, and passes everything on unchanged but repeated calls: those get the first answer. Tools that are read-only or idempotent by their own word pass, unless a config names them. Without a config, an identical call is a repeat only while the first one's answer may not have arrived: it is under way, the client gave up or went away, the proxy or the server died, within 15 minutes, also across a restart of the proxy. Once the answer has arrived, the same call is a new one and is made. A tool that the config names has a key, and its calls are made once for as long as it says. `init` writes a config with comments for a server, from the list of its tools. `probe` shows which tools of a server act again when a call is repeated. `serve` is an MCP server for operators: it lists and shows, and settles or sends again only where a flag allows it.",
   flags: {
     config: { takes: "value", value: "file", about: 'JSON: { "tools": { "create_issue": { "key": ["title"] } } }' },
+    preset: {
+      takes: "value",
+      value: "name",
+      about: "the config that ships for a known server: filesystem, memory, github, slack, playwright, postgres, fetch",
+    },
     url: { takes: "value", value: "url", about: "the server's URL, instead of a command" },
     listen: {
       takes: "value",
@@ -45,15 +51,42 @@ export const mcp: Command = {
       value: "duration",
       about: "with --listen: a request's body has to be there by then (default: 60s)",
     },
+    principal: {
+      takes: "values",
+      value: "header|claim:name",
+      about:
+        "with --url: what says who calls, such as X-User-Id or claim:sub (default: the token's issuer and subject)",
+    },
     header: { takes: "values", value: "name: value", about: "with --url, on stdio: sent along, such as credentials" },
-    name: { takes: "value", value: "name", about: "the server's name in the ledger" },
+    name: {
+      takes: "value",
+      value: "name",
+      about: "the server's name in the ledger, which then alone says which server it is",
+    },
+    "identity-env": {
+      takes: "values",
+      value: "names",
+      about:
+        "the variables that say which server it is, such as API_TOKEN,TENANT (default: all but those of the shell)",
+    },
     agent: AGENT,
     scope: {
       takes: "value",
       value: "id",
       about: "a session or project: the same call in another one is another intent",
     },
-    window: { takes: "value", value: "duration", about: "for tools without a config (default: 15m)" },
+    guard: {
+      takes: "value",
+      value: "what",
+      about:
+        "for tools without a config: undelivered (default): a call is a repeat until its answer has arrived; intent: identical calls are made once within the window",
+    },
+    only: { takes: "value", value: "tools", about: "guard these tools, with commas between them, and no other" },
+    window: {
+      takes: "value",
+      value: "duration",
+      about: "how long tools without a config are guarded at most, and their doubts held (default: 15m)",
+    },
     "on-timeout": {
       takes: "value",
       value: "what",
@@ -61,6 +94,14 @@ export const mcp: Command = {
         "finish: a client that stopped waiting does not stop the call, and the next one gets its answer (default: cancel)",
     },
     "status-tool": { takes: "nothing", about: "add the tool nevertwice_status to the server's own" },
+    "once-more-tool": {
+      takes: "nothing",
+      about: "add the tool nevertwice_once_more: a model may ask for one more run of a call, and a person grants it",
+    },
+    observe: {
+      takes: "nothing",
+      about: "make every call, and record what would have been prevented (see: nevertwice prevented)",
+    },
     "secret-env": { takes: "value", value: "variable", about: "the environment variable with nevertwice({ secret })" },
     "encrypt-env": {
       takes: "value",
@@ -68,6 +109,7 @@ export const mcp: Command = {
       about: "the environment variable with nevertwice({ encrypt }): a key, or several with commas, the newest first",
     },
     call: { takes: "values", value: "tool=json", about: "probe: call this tool with these arguments, three times" },
+    "no-probe": { takes: "nothing", about: "init: call no tool, also none that only reads by its own word" },
     "allow-resolve": { takes: "nothing", about: "serve: resolve and retry too, not only look" },
     "allow-resend": { takes: "nothing", about: "serve: resend too; needs --actions" },
     actions: { takes: "value", value: "module", about: "serve: an ES module that exports the actions" },
@@ -77,6 +119,7 @@ export const mcp: Command = {
   examples: [
     ["mcp --config tools.json -- npx -y @modelcontextprotocol/server-memory", "in front of a command"],
     ["mcp --url https://mcp.example.com/mcp --listen 8931", "in front of a URL"],
+    ["mcp init -- npx -y @modelcontextprotocol/server-github", "propose a config"],
     [`mcp probe --call 'create_entities={"entities":[]}' -- npx -y some-server`, "does it act twice?"],
   ],
   run,
@@ -94,13 +137,15 @@ async function run(context: Context): Promise<number> {
   switch (what) {
     case undefined:
       return (await import("../mcp-proxy.ts")).runProxy(context);
+    case "init":
+      return (await import("../mcp-init.ts")).runInit(context);
     case "probe":
       return (await import("../mcp-probe-report.ts")).runProbe(context);
     case "serve":
       return (await import("../mcp-serve.ts")).runServe(context);
     default:
       throw new UsageError(
-        `mcp: there is no "${oneLine(what)}". It takes probe, serve, or a server's command behind --: nevertwice mcp -- npx some-server`,
+        `mcp: there is no "${oneLine(what)}". It takes init, probe, serve, or a server's command behind --: nevertwice mcp -- npx some-server`,
       );
   }
 }

@@ -10,6 +10,7 @@ import { shortKey } from "../format.ts";
 import { kindOf } from "../kind-of-record.ts";
 import { ledgerJson, requireStore } from "../ledger.ts";
 import { type AnyAction, identifier, loadAction } from "../load-actions.ts";
+import { decide, isOfTool } from "../once-more.ts";
 import { outcomeJson } from "../record-json.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
 import { standingOf } from "../standing.ts";
@@ -18,21 +19,24 @@ import { oneLine, visible } from "../text.ts";
 export const resend: Command = {
   name: "resend",
   summary: "the same intent on purpose once more, as its next version",
-  usage: ["<key> --reason <why> --actions <module>"],
+  usage: ["<key> --reason <why> --actions <module>", "<key> --reason <why> [--tool]", "<key> --reason <why> --deny"],
   about:
-    "Has the effect again, with the stored input, under the key of the next version. That key is derived by the action's own code, so the module that defines the action is loaded and its action.resend() is called; the store is the one the module's nevertwice() uses. Nothing is sent while the latest version is in flight or in doubt.",
+    "Has the effect again, with the stored input, under the key of the next version. That key is derived by the action's own code, so the module that defines the action is loaded and its action.resend() is called; the store is the one the module's nevertwice() uses. Nothing is sent while the latest version is in flight or in doubt. A guarded tool lives in its agent, and is not run from here: for its record, one more run is granted, and the next identical call of the tool is run as the next version. --deny refuses it, or takes a grant back that is not used.",
   flags: {
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
     once: {
       takes: "nothing",
       about: "the version after this record's: given again, the command sends nothing more",
     },
+    tool: { takes: "nothing", about: "the record is of a guarded tool, where the ledger does not know it" },
+    deny: { takes: "nothing", about: "of a guarded tool: not once more" },
     agent: AGENT,
     ...SIGNATURE_FLAGS,
   },
   operands: 1,
   examples: [
     [`resend nt1_q3v0m2k8ab --actions ./dist/actions.js --reason "the customer lost the mail"`, "send it again"],
+    [`resend nt1_q3v0m2k8ab --reason "the customer asked for a second copy"`, "a guarded tool: its next call runs"],
   ],
   run,
 };
@@ -46,6 +50,11 @@ async function run(context: Context): Promise<number> {
   );
   const { record } = await findRecord(context, "resend");
   const file = args.text("actions");
+  const ofTool = args.on("tool") || args.on("deny");
+  if (ofTool && file !== undefined)
+    throw new UsageError("--tool and --deny are for guarded tools, and --actions for actions. Give one of them.");
+  if (file === undefined && kindError(context, record) === null && (ofTool || (await isOfTool(context, record))))
+    return decide(context, record, signature, args.on("deny") ? "denied" : "granted");
   if (file === undefined) throw kindError(context, record) ?? withoutActions(context, record);
   const action = await loadAction(file, record.action, io.cwd, kindError(context, record));
   const input = storedInput(record);
@@ -169,11 +178,13 @@ function withoutActions(context: Context, record: LedgerRecord): UsageError {
   const [key, reason] = [shortKey(record.key), '"the customer lost the mail"'];
   return new UsageError(
     [
-      "the key of the next version is derived by the action's own code, which the ledger does not hold. Two ways:",
+      "the key of the next version is derived by the action's own code, which the ledger does not hold. The ways:",
       `  ${context.suggest(`resend ${key} --reason ${reason} --actions ./actions.js`)}`,
       `      where actions.js exports the action ${JSON.stringify(oneLine(record.action))}`,
       `  await ${name}.resend(input, { by: "you", reason: ${reason} })`,
       "      in the program itself",
+      `  ${context.suggest(`resend ${key} --reason ${reason} --tool`)}`,
+      "      where it is the record of a guarded tool: its next identical call runs once more",
       ...onceAgain(record),
     ].join("\n"),
   );

@@ -31,7 +31,7 @@ export const run: Command = {
     "--job <name> --slot <text> [flags] -- <command> [arguments]",
   ],
   about:
-    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. So a command is run at least once until it has ended with 0, and never two at a time on one host. A runner that was killed: its command is left to finish, and its exit code, which is kept in a file beside the ledger or in the state folder, is recorded by the next call. Only a command that was killed with everything around it is taken over, at once where the ledger is a file of this host and otherwise when the lease is over. --hold leaves whatever ended without success to a person.\nA command may take as long as it takes: it has no timeout unless --timeout is given, and heartbeats keep its lease.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt, the command was ended by its timeout, or it ended with 0 and the ledger could not be told.",
+    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. So a command is run at least once until it has ended with 0, and never two at a time on one host. A runner that was killed: its command is left to finish, and its exit code, which is kept in a file beside the ledger or in the state folder, is recorded by the next call. Only a command that was killed with everything around it, or that never began, is taken over: at once where the ledger is a file of this host and otherwise when the lease is over. --hold leaves whatever ended without success to a person.\nA command may take as long as it takes: it has no timeout unless --timeout is given, and heartbeats keep its lease.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt, the command was ended by its timeout, or it ended with 0 and the ledger could not be told.",
   flags: {
     job: { takes: "value", value: "name", about: "the job; part of the key" },
     per: {
@@ -72,7 +72,7 @@ export const run: Command = {
     "on-stale": {
       takes: "value",
       value: "what",
-      about: "a runner that was killed with its command: take-over (the default) or hold",
+      about: "a runner that was killed with its command, once that had begun: take-over (the default) or hold",
     },
     "on-failure": {
       takes: "value",

@@ -3,7 +3,9 @@ import { isTooDeep } from "../../core/foreign-json.ts";
 import type { HistoryEntry, Instant, LedgerRecord, Payload } from "../../core/record.ts";
 import { instantOf } from "../../core/store.ts";
 import { isUnclassified, wayOut } from "../../core/way-out.ts";
+import { runnerOf } from "../../schedule/slot-attempt.ts";
 import type { Command, Context } from "../command.ts";
+import { afterDeadRunner } from "../dead-runner.ts";
 import { EXIT } from "../exit.ts";
 import { keyOperand, lookUp, notFound } from "../find-record.ts";
 import { type ForgottenBefore, forgottenBefore, forgottenWords } from "../forgotten-words.ts";
@@ -42,6 +44,7 @@ async function run(context: Context): Promise<number> {
   const { record } = found;
   const steps = await stepsOfRun(store, record);
   const holding = await heldBy(store, record, at);
+  const gone = afterDeadRunner(record, at, store);
   if (context.args.on("json")) {
     const drawn = steps.map(({ name, path, place, record: step }) => ({
       step: name,
@@ -50,7 +53,11 @@ async function run(context: Context): Promise<number> {
       ...recordJson(step, at),
     }));
     const before = forgotten === null ? {} : { forgotten: forgotten.entries };
-    const document = { ledger: ledgerJson(context.ledger()), record: fullRecordJson(record, at), ...before };
+    const document = {
+      ledger: ledgerJson(context.ledger()),
+      record: { ...fullRecordJson(record, at), runnerGone: gone !== null },
+      ...before,
+    };
     const held = holding.length === 0 ? {} : { heldBy: holding.map(({ record: step }) => step.key) };
     context.json(steps.length === 0 ? document : { ...document, ...held, steps: drawn });
     return EXIT.ok;
@@ -58,7 +65,7 @@ async function run(context: Context): Promise<number> {
   const { bold } = context.paint;
   context.line(`${bold(actionLabel(record))}  ${record.key}`);
   context.line();
-  for (const [name, text, paint] of facts(context, record, at, holding)) fact(context, name, text, paint);
+  for (const [name, text, paint] of facts(context, record, at, { holding, gone })) fact(context, name, text, paint);
   for (const entry of forgotten?.entries ?? [])
     fact(context, "before", `a record with this key was ${forgottenWords(entry, at.now)}`);
   for (const field of ["input", "draft", "result"] as const) payload(context, field, record[field]);
@@ -69,7 +76,11 @@ async function run(context: Context): Promise<number> {
   }
   history(context, record.history);
   const commands =
-    holding.length > 0 ? holding.flatMap((step) => settling(context, step, at)) : sensible(context, record, at);
+    holding.length > 0
+      ? holding.flatMap((step) => settling(context, step, at))
+      : gone === null
+        ? sensible(context, record, at)
+        : [];
   if (commands.length > 0) context.line();
   for (const [what, line] of commands) {
     context.line(bold(what));
@@ -84,7 +95,12 @@ async function run(context: Context): Promise<number> {
 
 type Fact = readonly [name: string, text: string, paint?: (text: string) => string];
 
-function facts(context: Context, record: LedgerRecord, at: Instant, holding: readonly ListedStep[]): Fact[] {
+function facts(
+  context: Context,
+  record: LedgerRecord,
+  at: Instant,
+  { holding, gone }: { readonly holding: readonly ListedStep[]; readonly gone: string | null },
+): Fact[] {
   const { paint } = context;
   const kind = kindOf(record, context.suggest);
   const { label: own, inDoubt } = standingOf(record, at);
@@ -94,10 +110,11 @@ function facts(context: Context, record: LedgerRecord, at: Instant, holding: rea
   const when = (name: string, ms: number | null) => optional(name, ms === null ? null : time(ms));
   const { error } = record;
   const held = `${heldWords(holding)}: it may or may not have happened. Settle the step, and the next call of the run goes on`;
+  const words = gone === null ? plainWords(record, at) : `its runner is no longer running: ${gone}`;
   return [
     ...optional("record", kind?.what ?? null),
     ["state", label, paintState(label, paint)],
-    ...optional("", kind?.runs === false ? null : holding.length > 0 ? held : plainWords(record, at)),
+    ...optional("", kind?.runs === false ? null : holding.length > 0 ? held : words),
     ...optional("why", inDoubt ? oneLine(record.why ?? "its holder stopped answering after the send mark") : null),
     ...optional(
       "error",
@@ -109,7 +126,7 @@ function facts(context: Context, record: LedgerRecord, at: Instant, holding: rea
     ...optional("agent", record.agent === null ? null : oneLine(record.agent)),
     ...optional("scope", record.scope === null ? null : oneLine(record.scope)),
     ["attempt", `${record.attempt}${record.tries === record.attempt ? "" : `, ${record.tries} in this round`}`],
-    ...optional("holder", holderWords(record, at)),
+    ...optional("holder", holderWords(record, at, gone !== null)),
     ["created", time(record.createdAt)],
     ...when("due", record.dueAt),
     ...when("gives up", record.state === "confirmed" ? null : (record.terms?.givesUpAt ?? null)),
@@ -132,10 +149,12 @@ function sentTimes({ state, firstSentAt, lastSentAt }: LedgerRecord): [name: str
   ];
 }
 
-function holderWords(record: LedgerRecord, at: Instant): string | null {
+function holderWords(record: LedgerRecord, at: Instant, gone: boolean): string | null {
   const left = leaseLeftMs(record, at);
   if (record.holder === null || left === null) return null;
-  return `${oneLine(record.holder)}, ${left > 0 ? `${age(left)} of its lease left` : "its lease is over"}`;
+  const runner = runnerOf(record);
+  const process = runner === null ? oneLine(record.holder) : `process ${runner.pid}${gone ? ", which has ended" : ""}`;
+  return `${process}, ${left > 0 ? `${age(left)} of its lease left` : "its lease is over"}`;
 }
 
 /** Nothing of the record is left but who forgot it. */

@@ -1,5 +1,6 @@
 import { STATES } from "../../core/record.ts";
-import type { ActionStats, LedgerStats } from "../../core/store.ts";
+import { type ActionStats, instantOf, type LedgerStats } from "../../core/store.ts";
+import { readPrevented } from "../../engine/prevented.ts";
 import type { Command, Context } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { moment, plural } from "../format.ts";
@@ -39,7 +40,11 @@ async function run(context: Context): Promise<number> {
   if (!ledger.exists || counts.total === 0) return EXIT.ok;
   context.line();
   for (const line of table(context, counts)) context.line(line);
-  const notes = remarks(context, counts, ledger.store.now());
+  const now = ledger.store.now();
+  const asked = { since: 0, tenant: context.args.text("tenant") };
+  const { prevented } = await readPrevented(ledger.store, asked, instantOf(ledger.store));
+  const notes = remarks(context, counts, now);
+  if (prevented > 0) notes.push(`prevented       ${plural(prevented, "duplicate")}: ${context.suggest("prevented")}`);
   if (notes.length > 0) context.line();
   for (const line of notes) context.line(line);
   return EXIT.ok;

@@ -22,6 +22,8 @@ export interface World {
   readonly fails?: { readonly refused?: true; readonly busy?: boolean[] };
   /** The tool's options check the amount. */
   readonly checks?: true;
+  /** Every call runs, and what would have been prevented is recorded. */
+  readonly mode?: "observe";
   /** Takes the mail instead of the provider. */
   readonly record?: (mail: Mail) => Promise<string>;
 }
@@ -142,12 +144,24 @@ export function tellStories(
     provider.hold();
     const recording = { ...at, nt: null, record: (mail: Mail) => record(mail, undefined) };
     const told = await run(recording, [[hello], [{ ...hello, body: "Good day" }]]);
-    expect(told[0]).toMatch(/Accepted: send_mail is recorded, and a worker will do it/);
-    expect(told[1]).toMatch(/Recorded: send_mail will be run by a worker/);
+    expect(told[0]).toMatch(/Accepted: send_mail will be carried out in the background/);
+    expect(told[1]).toMatch(/Scheduled: send_mail will be carried out in the background/);
     expect(provider.mails).toHaveLength(0);
     provider.release();
     await nt.worker().drain();
     expect(provider.mails.map(({ body }) => body)).toEqual(["Hello"]);
+  });
+
+  it("mode: observe: every call runs, the model reads what it reads without a guard, and the ledger knows", async () => {
+    const steps = [[hello], [hello, { ...hello, amount: 6 }], [{ ...hello, to: "bob", body: "" }], [hello]];
+    const { provider: bare, world: without } = await world(false);
+    const told = await run(without, steps);
+    const { provider, world: at } = await world(true);
+    expect(await run({ ...at, mode: "observe" }, steps)).toEqual(told);
+    expect(provider.mails).toEqual(bare.mails);
+    expect(bare.mails).toHaveLength(4);
+    const { prevented, observed } = await (at.nt as Nevertwice).prevented();
+    expect([prevented, observed]).toEqual([0, 3]);
   });
 
   it("F2: a changed amount reaches the model as a clear refusal", async () => {

@@ -19,7 +19,8 @@ export async function deliver({ url, crash, record, fails }, mail) {
  * What each guarded agent declares: who gets it decides, the text may be reworded. A dead process is noticed soon; a
  * living one is waited for, however slow the machine.
  */
-export const mailOptions = ({ soon, errors, checks }) => ({
+export const mailOptions = ({ soon, errors, checks, mode }) => ({
+  ...(mode && { mode }),
   ...(errors && { errors }),
   ...(checks && {
     check: ({ amount }) => {

@@ -2,12 +2,15 @@
  * Limits per destination that hold across processes: the state of each destination is a note in the ledger, swapped by
  * whoever wants in or gets out. Wishes of one process for one destination share a swap.
  */
-import { NevertwiceError } from "../core/errors.ts";
+import { messageOf, NevertwiceError } from "../core/errors.ts";
 import { deriveKey } from "../core/key.ts";
 import { type NoteName, readNote, writeNote } from "../core/ledger-note.ts";
 import { askLane, type LaneAnswer, type Limit, laneMemoryMs, leaveLane, readLane } from "../core/limit.ts";
+import { unstorableIn } from "../core/storable-text.ts";
 import { instantOf, type Store, type Stored } from "../core/store.ts";
-import { setImmediate, setTimeout } from "../engine/real-timers.ts";
+import { toStoredError } from "../core/stored-error.ts";
+import type { Call } from "./call.ts";
+import { setImmediate, setTimeout } from "./real-timers.ts";
 
 const MAX_SWAPS = 256;
 const NOTE_ACTION = "nevertwice.limit";
@@ -142,7 +145,41 @@ export class Lanes {
     }
     throw new NevertwiceError(
       "STORE_UNAVAILABLE",
-      `the limit of ${lane.name.action} changed ${MAX_SWAPS} times under one worker; its work is put back and tried later.`,
+      `the limit of ${lane.name.action} changed ${MAX_SWAPS} times under one write: try again later.`,
     );
+  }
+}
+
+/** Whatever limit.by does, this either answers or throws an error that says what to correct. */
+export function laneOf(
+  lanes: Lanes,
+  { definition: { name: action }, tenant, key, input }: Call,
+  by: Limit["by"],
+  advice: string,
+): LaneKey {
+  const refuse = (what: string, cause?: unknown) =>
+    new NevertwiceError(
+      "INVALID_INPUT",
+      `${action}: limit.by ${what} for this input. It must return a string that is not blank. ${advice}`,
+      { key, cause },
+    );
+  if (by === null) return lanes.keyOf({ tenant, action, destination: null });
+  let destination: unknown;
+  try {
+    destination = by(input);
+  } catch (error) {
+    throw refuse(`threw (${toStoredError(error).message})`, error);
+  }
+  if (destination instanceof Promise) {
+    destination.catch(() => {});
+    throw refuse("returned a promise");
+  }
+  if (typeof destination !== "string" || destination.trim() === "") throw refuse("named no destination");
+  const unstorable = unstorableIn(destination);
+  if (unstorable !== null) throw refuse(`named a destination that cannot be kept (${unstorable})`);
+  try {
+    return lanes.keyOf({ tenant, action, destination });
+  } catch (error) {
+    throw refuse(`named a destination that cannot be stored (${messageOf(error)})`, error);
   }
 }

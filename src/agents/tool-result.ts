@@ -1,0 +1,133 @@
+/** What a tool's result or error means, and what the ledger keeps of it. */
+import { classify as classifyError } from "../core/classify.ts";
+import type { KeyOption } from "../core/key-parts.ts";
+import { namedError, ReturnedError, returnedError } from "../core/returned-error.ts";
+import { isUnclassified } from "../core/way-out.ts";
+import { currentAttempt } from "../engine/context.ts";
+import type { Slot } from "../engine/limited.ts";
+import { requestsOf } from "../engine/requests-seen.ts";
+import { leaveUnjudged } from "../engine/result-warnings.ts";
+import { ControlFlow, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
+import { answerSoundsInterrupted, resultSoundsInterrupted } from "./interrupted.ts";
+import { verdictOnThrown } from "./thrown.ts";
+import type { AnyToolOptions, ErrorMeaning, ToolOptions } from "./tool-options.ts";
+
+/** How a framework's results are read and kept. */
+export interface ResultCodec<R> {
+  /** Whether the result says that the tool failed; undefined: only the tool's own `errors` can tell. */
+  isError?(result: R): boolean | undefined;
+  /** The same of a result as it was kept, where that cannot be seen once it is unpacked. */
+  isKeptError?(stored: unknown): boolean;
+  /** What an answer of the framework itself means, whatever `errors` says: one given before the tool began is "not-done". */
+  meaning?(result: R): ErrorMeaning | undefined;
+  /** What the tool said, for the model. */
+  said?(result: R): string | undefined;
+  /** A form that survives JSON, and back. */
+  pack?(result: R): unknown;
+  unpack?(stored: unknown): R;
+}
+
+/** One call on its way through the engine; found again in `run` by its async context. */
+export interface Live {
+  readonly handler: (input: unknown, extra: unknown) => unknown;
+  readonly extra: unknown;
+  readonly key: KeyOption<unknown> | undefined;
+  readonly codec: ResultCodec<unknown>;
+  readonly errors: ToolOptions<unknown>["errors"];
+  readonly check: AnyToolOptions["check"];
+  readonly classify: AnyToolOptions["classify"];
+  readonly limit: AnyToolOptions["limit"];
+  /** Which of the identical calls of its turn it is. */
+  ordinal: number;
+  endsTurn: (() => void) | undefined;
+  /** Its place under the limit, if it has one. */
+  readonly slot: Slot;
+  /** The key of its intent as a first call has it, whichever version is being run. */
+  base: (() => Promise<string>) | null;
+  /** The handler's own promise, once it has begun: it may outlive the attempt's timeout. */
+  work: Promise<unknown> | null;
+  /** Of the attempt that ran it, once it has begun; null: this call did not run it. */
+  fence: number | null;
+  /** The result as the handler gave it, before it was packed. */
+  direct: { readonly value: unknown } | null;
+  /** What the tool's own check threw. */
+  stopped: { readonly error: unknown } | null;
+}
+
+/** What the ledger keeps of a result; what must not be kept is thrown, for `classify` to read. */
+export function keep(call: Live, value: unknown): unknown {
+  if (isControlFlowResult(value)) throw new ControlFlow("returned", value);
+  const meaning = errorMeaning(call, value);
+  if (meaning === "not-done") throw new ErrorResult(value, "refused");
+  if (meaning === "doubt") throw new ErrorResult(value, saidBySomebody(call, value) ? "doubt" : undefined);
+  const failure = call.errors === "answer" ? null : returnedError(value);
+  if (failure instanceof ReturnedError) throw new ErrorResult(value, meaningOfReturned(failure, call));
+  call.direct = { value };
+  if (isGraphCommand(value)) return { [NOT_KEPT]: "it was an order to the graph" };
+  const kept = call.codec.pack === undefined ? value : call.codec.pack(value);
+  if (call.errors === undefined && call.codec.isError?.(value) !== true) leaveUnjudged(kept);
+  return kept;
+}
+
+/** A client that returns its failures (supabase-js): they mean what they would mean had it thrown them. */
+function meaningOfReturned(failure: ReturnedError, call: Live): "refused" | "doubt" | undefined {
+  const said = verdictOnThrown(failure, call);
+  if (said !== undefined) return said === "doubt" ? "doubt" : "refused";
+  const verdict = classifyError(failure, 0, requestsOf(currentAttempt() ?? null));
+  if (verdict.kind !== "doubt") return "refused";
+  return isUnclassified(verdict.why) ? undefined : "doubt";
+}
+
+export const NOT_KEPT = "nevertwice:not-kept";
+
+export function errorMeaning(call: Live, value: unknown): ErrorMeaning {
+  const fixed = call.codec.meaning?.(value);
+  if (fixed !== undefined) return fixed;
+  const said = call.codec.isError?.(value);
+  const { errors = "doubt" } = call;
+  const ask = errors as (result: unknown) => ErrorMeaning;
+  // An object that only names an error is one where the tool's options say what its errors mean.
+  if (said !== true && (call.errors === undefined || !isNamedError(value))) {
+    // Where the framework has no word for a failed result, a function is asked about each of them.
+    const isAsked = said === undefined && typeof errors === "function" && !isReturned(value);
+    return isAsked ? askedOfAny(ask, value) : "answer";
+  }
+  if (typeof errors === "function") return ask(value);
+  const interrupted = said === true ? resultSoundsInterrupted : answerSoundsInterrupted;
+  return errors === "not-done" && interrupted(value) ? "doubt" : errors;
+}
+
+/** One that was written for errors alone may fail on another result: then it has said nothing. */
+function askedOfAny(errors: (result: unknown) => ErrorMeaning, value: unknown): ErrorMeaning {
+  try {
+    return errors(value);
+  } catch {
+    return "answer";
+  }
+}
+
+/** What a client is known to return for a failure is judged as if it had been thrown. */
+export function isReturned(value: unknown): boolean {
+  return returnedError(value) instanceof ReturnedError;
+}
+
+function isNamedError(value: unknown): boolean {
+  return namedError(value) !== null && !isReturned(value);
+}
+
+function saidBySomebody(call: Live, value: unknown): boolean {
+  return call.errors !== undefined || call.codec.meaning?.(value) !== undefined;
+}
+
+export class ErrorResult extends Error {
+  override readonly name = "ErrorResult";
+  readonly value: unknown;
+  /** undefined: in doubt, because nobody said what the tool's errors mean. */
+  readonly meaning: "refused" | "doubt" | undefined;
+
+  constructor(value: unknown, meaning: "refused" | "doubt" | undefined) {
+    super("the tool answered with an error");
+    this.value = value;
+    this.meaning = meaning;
+  }
+}
