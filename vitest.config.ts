@@ -20,8 +20,8 @@ export default defineConfig({
       // The SQLite store starts a thread from a file beside it, and only the build has that file as JavaScript: what
       // opens a store by its name (the default, the command) gets the built one.
       {
-        find: /^\.\/stores\/sqlite\.ts$/,
-        replacement: fileURLToPath(new URL("./dist/stores/sqlite.js", import.meta.url)),
+        find: /^\.\/stores\/sqlite\/index\.ts$/,
+        replacement: fileURLToPath(new URL("./dist/stores/sqlite/index.js", import.meta.url)),
       },
     ],
   },

@@ -41,7 +41,7 @@ export async function writeBundle({ src, to, main, command, others }) {
       {
         name: "thread-source",
         load: (id) =>
-          id.endsWith("/stores/sqlite-thread-source.ts")
+          id.endsWith("/stores/sqlite/thread-source.ts")
             ? `export const THREAD_SOURCE = ${JSON.stringify(thread)};`
             : null,
       },
@@ -66,7 +66,7 @@ export async function writeBundle({ src, to, main, command, others }) {
     // A program's bundler knows without them what has no effect; they are 4 KB.
     comments: { annotation: false },
     entryFileNames: "[name].js",
-    chunkFileNames: "chunks/[name].js",
+    chunkFileNames: (chunk) => `chunks/${placeOf(chunk, src)}.js`,
     codeSplitting: {
       groups: [
         { name: "main", test: (id) => ofMain.has(id) && dirname(id) !== src, priority: 2 },
@@ -85,6 +85,13 @@ export async function writeBundle({ src, to, main, command, others }) {
     if (minified.errors.length > 0) throw new Error(`${file}: ${minified.errors[0].message}`);
     writeFileSync(join(to, file), withLines(minified.code));
   }
+}
+
+/** "cli-mcp-proxy" for src/cli/mcp/proxy.ts: several folders have a file of the same name. */
+function placeOf({ name, facadeModuleId }, src) {
+  if (!facadeModuleId?.startsWith(`${src}/`)) return name;
+  const place = facadeModuleId.slice(src.length + 1).replace(/\.ts$/, "");
+  return place.replace(/\/index$/, "").replaceAll("/", "-");
 }
 
 const LINE = 200;
@@ -129,7 +136,7 @@ function addReached(reached, id, importsOf) {
  */
 export async function threadSource(src) {
   const build = await rolldown({
-    input: `${src}/stores/sqlite-worker.ts`,
+    input: `${src}/stores/sqlite/worker.ts`,
     platform: "node",
     external: EXTERNAL,
     // A thread has no place of its own: the main thread says which files it loads.

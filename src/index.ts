@@ -11,9 +11,21 @@ export {
   refused,
   rejected,
 } from "./core/errors.ts";
-export { type AmountOptions, type AmountValue, amount } from "./core/key-amount.ts";
-export type { KeyFields, KeyOption } from "./core/key-parts.ts";
-export { email, type TextOptions, text } from "./core/key-text.ts";
+export { type AmountOptions, type AmountValue, amount } from "./core/key/amount.ts";
+export type { KeyFields, KeyOption } from "./core/key/parts.ts";
+export type { ProviderKeyFormat } from "./core/key/provider-key.ts";
+export { email, type TextOptions, text } from "./core/key/text.ts";
+export {
+  type BillingOptions,
+  billingPeriod,
+  day,
+  month,
+  quarter,
+  week,
+  windowOf,
+  year,
+  type ZoneOptions,
+} from "./core/key/windows.ts";
 export type { LimitOptions } from "./core/limit.ts";
 export type { Absent, Outcome } from "./core/outcome.ts";
 export type {
@@ -23,7 +35,6 @@ export type {
   SettleOptions,
 } from "./core/policy.ts";
 export type { PreventedCause, PreventedEntry } from "./core/prevented.ts";
-export type { ProviderKeyFormat } from "./core/provider-key.ts";
 export type {
   Fingerprint,
   HistoryEntry,
@@ -57,17 +68,6 @@ export type {
   TransactionalStore,
   TransactionView,
 } from "./core/store.ts";
-export {
-  type BillingOptions,
-  billingPeriod,
-  day,
-  month,
-  quarter,
-  week,
-  windowOf,
-  year,
-  type ZoneOptions,
-} from "./core/windows.ts";
 export { type Action, outcomeOf, type ResendOptions } from "./engine/action.ts";
 export type { CallOptions } from "./engine/call.ts";
 export type { Check, CheckContext } from "./engine/check.ts";

@@ -1,8 +1,8 @@
 /** The same as named-stores.ts for bundlers: part of the bundle from the start. */
-import * as file from "./stores/file.ts";
-import * as postgres from "./stores/postgres.ts";
-import * as redis from "./stores/redis.ts";
-import * as s3 from "./stores/s3.ts";
+import * as file from "./stores/file/index.ts";
+import * as postgres from "./stores/postgres/index.ts";
+import * as redis from "./stores/redis/index.ts";
+import * as s3 from "./stores/s3/index.ts";
 
 export const loadFile = async () => file;
 export const loadPostgres = async () => postgres;

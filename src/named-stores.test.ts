@@ -10,12 +10,12 @@ import * as onDemand from "./named-stores.ts";
 import * as bundled from "./named-stores-bundled.ts";
 import { nevertwice } from "./nevertwice.ts";
 import { openStore } from "./open-store.ts";
-import { fileStore } from "./stores/file.ts";
+import { fileStore } from "./stores/file/index.ts";
 import { memoryStore } from "./stores/memory.ts";
-import { postgresStore } from "./stores/postgres.ts";
-import { redisStore } from "./stores/redis.ts";
-import { s3Store } from "./stores/s3.ts";
-import { storeOnDemand } from "./stores/store-on-demand.ts";
+import { postgresStore } from "./stores/postgres/index.ts";
+import { redisStore } from "./stores/redis/index.ts";
+import { s3Store } from "./stores/s3/index.ts";
+import { storeOnDemand } from "./stores/shared/on-demand.ts";
 import { sampleRecord, storeConformance } from "./testing/index.ts";
 
 // An S3 address carries no credentials: by name they come from the environment.

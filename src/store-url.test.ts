@@ -6,10 +6,10 @@ import { freshDatabase, freshPrefix, redisUrl } from "../test/services/addresses
 import { temporaryFolder } from "../test/support/each-store.ts";
 import { nevertwice } from "./nevertwice.ts";
 import { chooseStore, ledgerFile } from "./open-store.ts";
-import { postgresStore } from "./stores/postgres.ts";
-import { checkOptions } from "./stores/postgres-options.ts";
-import { redisStore } from "./stores/redis.ts";
-import { readLocation } from "./stores/redis-location.ts";
+import { postgresStore } from "./stores/postgres/index.ts";
+import { checkOptions } from "./stores/postgres/options.ts";
+import { redisStore } from "./stores/redis/index.ts";
+import { readLocation } from "./stores/redis/location.ts";
 
 const refusal = (store: string) => {
   try {

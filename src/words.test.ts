@@ -1,7 +1,7 @@
 /** Slips in code that are answered with the next step. */
 import { describe, expect, it, onTestFinished } from "vitest";
 import { keepFor } from "./core/effect.ts";
-import { changedKeyWarning } from "./core/key-definition.ts";
+import { changedKeyWarning } from "./core/key/definition.ts";
 import { nevertwice } from "./nevertwice.ts";
 import { memoryStore } from "./stores/memory.ts";
 

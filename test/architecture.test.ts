@@ -26,7 +26,7 @@ function targetOf(file: string, specifier: string): string {
 }
 
 /** The one file that imports a package. */
-const CSV_READER = "cli/import-csv.ts";
+const CSV_READER = "cli/import/csv.ts";
 
 /** Only these put things together. */
 const ASSEMBLERS = new Set(["", "cli"]);

@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { nevertwice } from "nevertwice";
 import pg from "pg";
 import { afterAll, expect, it, onTestFinished } from "vitest";
-import { COMMANDS } from "../src/cli/commands.ts";
-import { entries } from "../src/stores/postgres-functions-entries.ts";
+import { COMMANDS } from "../src/cli/registry.ts";
+import { entries } from "../src/stores/postgres/functions/entries.ts";
 import { freshDatabase } from "./services/addresses.ts";
 import { CliLedger } from "./support/cli.ts";
 

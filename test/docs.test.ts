@@ -20,8 +20,8 @@ import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readProxyConfig } from "../src/agents/mcp-config.ts";
-import { COMMANDS } from "../src/cli/commands.ts";
+import { readProxyConfig } from "../src/agents/mcp/config.ts";
+import { COMMANDS } from "../src/cli/registry.ts";
 
 const DOCUMENTS = [
   "README.md",

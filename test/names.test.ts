@@ -4,10 +4,10 @@ import { type Nevertwice, nevertwice } from "nevertwice";
 import { sqliteStore } from "nevertwice/sqlite";
 import { sampleRecord } from "nevertwice/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { McpGuard } from "../src/agents/mcp-guard.ts";
+import { McpGuard } from "../src/agents/mcp/guard.ts";
 import { parse } from "../src/cli/args.ts";
-import { COMMANDS } from "../src/cli/commands.ts";
-import { deriveKey } from "../src/core/key.ts";
+import { COMMANDS } from "../src/cli/registry.ts";
+import { deriveKey } from "../src/core/key/key.ts";
 import { storableText, unstorableIn } from "../src/core/storable-text.ts";
 import { eachStore, temporaryFolder } from "./support/each-store.ts";
 

@@ -11,7 +11,7 @@ import { redisStore } from "nevertwice/redis";
 import { s3Store } from "nevertwice/s3";
 import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { MIGRATIONS, migrationSql } from "../src/stores/postgres-schema.ts";
+import { MIGRATIONS, migrationSql } from "../src/stores/postgres/sql/schema.ts";
 import { flushableRedisDb, freshDatabase, freshPrefix } from "./services/addresses.ts";
 import { CliLedger } from "./support/cli.ts";
 import { temporaryFolder } from "./support/each-store.ts";
@@ -127,7 +127,7 @@ describe("A6: a ledger from before agents and providers' ids", () => {
     const server = await startS3();
     onTestFinished(() => server.close());
     const credentials = { accessKeyId: "id", secretAccessKey: "secret" };
-    const { decodeBody, encodeBody } = await import("../src/stores/s3-object.ts");
+    const { decodeBody, encodeBody } = await import("../src/stores/s3/object.ts");
     const { sampleRecord } = await import("../src/testing/index.ts");
     const { agent: _agent, providerId: _id, ...old } = sampleRecord();
     const inner = JSON.stringify({ version: 1, record: old });

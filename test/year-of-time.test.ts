@@ -24,7 +24,7 @@ import { redisStore } from "nevertwice/redis";
 import { s3Store } from "nevertwice/s3";
 import { sqliteStore } from "nevertwice/sqlite";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { runCommandJob } from "../src/schedule/command-job.ts";
+import { runCommandJob } from "../src/schedule/command/job.ts";
 import { slotOf } from "../src/schedule/slot.ts";
 import { flushableRedisDb, freshDatabase, freshPrefix } from "./services/addresses.ts";
 import { temporaryFolder } from "./support/each-store.ts";

@@ -4,15 +4,15 @@
  * run one id twice.
  */
 import { configError, isStoreUnavailable, type NevertwiceError } from "../core/errors.ts";
-import type { KeyOption } from "../core/key-parts.ts";
+import type { KeyOption } from "../core/key/parts.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { warningsOf } from "../engine/action-warnings.ts";
 import { AT_ONCE, type AtOnceOptions } from "../engine/call.ts";
 import { isControlFlowResult } from "./control-flow.ts";
+import { tellUnavailable } from "./messages.ts";
 import { OBSERVE_ONLY, observed, saidObserving } from "./observe.ts";
 import { withReceipt } from "./receipt.ts";
 import { warnOfNewSession } from "./session-money.ts";
-import { tellUnavailable } from "./tell.ts";
 import { actionFor, type GuardToolOptions, isThisVeryAttempt, live, ofTool, turnsOf } from "./tool-action.ts";
 import { type Answer, answerOf, refusalError } from "./tool-answer.ts";
 import { callerOf, checkGuarding, checkToolOptions, type Guarding, requireScope } from "./tool-options.ts";

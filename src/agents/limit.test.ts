@@ -4,7 +4,7 @@ import { type Faults, faulty } from "../../test/support/store-faults.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { guardTool } from "./guard-tool.ts";
-import { limitOf, readProxyConfig } from "./mcp-config.ts";
+import { limitOf, readProxyConfig } from "./mcp/config.ts";
 import { toolMemory } from "./tool-memory.ts";
 
 interface Mail {

@@ -4,7 +4,7 @@ import { type Faults, faulty } from "../../test/support/store-faults.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { guardTool } from "./guard-tool.ts";
-import { readProxyConfig } from "./mcp-config.ts";
+import { readProxyConfig } from "./mcp/config.ts";
 import { queuedTool } from "./queued-tool.ts";
 
 interface Mail {

@@ -1,8 +1,8 @@
 /** "Once more": a tool by which a model asks for another run of a call that is done. Only a person can grant it. */
 import { configError, isStoreUnavailable } from "../core/errors.ts";
-import { isKey } from "../core/key.ts";
+import { isKey } from "../core/key/key.ts";
 import type { OnceMoreAnswer, OnceMoreAsk } from "../engine/once-more.ts";
-import { tellStatus, tellStatusUnavailable } from "./tell.ts";
+import { tellStatus, tellStatusUnavailable } from "./messages.ts";
 
 export const ONCE_MORE_TOOL = "nevertwice_once_more";
 

@@ -1,7 +1,5 @@
 import { expect, it } from "vitest";
 import type { Outcome } from "../core/outcome.ts";
-import { promptFragment } from "./prompt-fragment.ts";
-import { STATUS_TOOL } from "./status-tool.ts";
 import {
   PHRASES,
   tellAccepted,
@@ -12,7 +10,9 @@ import {
   tellStatus,
   tellStatusUnavailable,
   tellUnavailable,
-} from "./tell.ts";
+} from "./messages.ts";
+import { promptFragment } from "./prompt-fragment.ts";
+import { STATUS_TOOL } from "./status-tool.ts";
 
 const key = "nt1_x";
 const at = 1_750_000_000_000;

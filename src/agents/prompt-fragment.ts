@@ -1,11 +1,11 @@
 /**
  * A fragment for the system prompt of an agent with guarded tools. A prompt that says "if it fails, try again" makes a model
  * repeat a call with other arguments, which is another intent; this one makes it look first. It explains the answers by
- * the very phrases that the guard uses (tell.ts).
+ * the very phrases that the guard uses (agents/messages.ts).
  */
 import { configError, noSuchOption } from "../core/errors.ts";
+import { PHRASES } from "./messages.ts";
 import { STATUS_TOOL } from "./status-tool.ts";
-import { PHRASES } from "./tell.ts";
 
 export type PromptOutcome = keyof typeof PHRASES;
 

@@ -19,7 +19,7 @@ import {
   tellRefusal,
   tellReplay,
   tellResultNotKept,
-} from "./tell.ts";
+} from "./messages.ts";
 import { callerOf, type GuardOptions, requireScope, requireWhose } from "./tool-options.ts";
 
 type Terms = Omit<EnqueueOptions, "scope" | "tenant" | "agent">;

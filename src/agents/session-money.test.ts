@@ -2,13 +2,13 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
-import { guardAiTool } from "./ai-sdk.ts";
-import { claudeGuard } from "./claude-agent-sdk.ts";
+import { guardAiTool } from "./frameworks/ai-sdk.ts";
+import { claudeGuard } from "./frameworks/claude-agent-sdk.ts";
+import { guardLangChainTool, guardToolCalls } from "./frameworks/langchain.ts";
+import { guardMastraTool } from "./frameworks/mastra.ts";
 import { guardTool } from "./guard-tool.ts";
-import { guardLangChainTool, guardToolCalls } from "./langchain.ts";
-import { guardMastraTool } from "./mastra.ts";
-import type { ProxyConfig } from "./mcp-config.ts";
-import { McpGuard } from "./mcp-guard.ts";
+import type { ProxyConfig } from "./mcp/config.ts";
+import { McpGuard } from "./mcp/guard.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: tools by shape
 type Any = any;

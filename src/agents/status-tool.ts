@@ -1,7 +1,7 @@
 /** Looking before trying again: a tool that tells a model the outcome of an earlier call. It never runs anything. */
 import { configError, isStoreUnavailable } from "../core/errors.ts";
-import { isKey } from "../core/key.ts";
-import { tellStatus, tellStatusUnavailable } from "./tell.ts";
+import { isKey } from "../core/key/key.ts";
+import { tellStatus, tellStatusUnavailable } from "./messages.ts";
 import type { Guarding } from "./tool-options.ts";
 
 export const STATUS_TOOL = "nevertwice_status";

@@ -1,8 +1,8 @@
 /** The action behind a guarded tool: defined once per name, run with the handler and the context of the call at hand. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { prepareInput } from "../core/canonical.ts";
 import { configError } from "../core/errors.ts";
-import { keyStandsFor } from "../core/key-definition.ts";
+import { prepareInput } from "../core/key/canonical.ts";
+import { keyStandsFor } from "../core/key/definition.ts";
 import type { LimitOptions } from "../core/limit.ts";
 import type { Action } from "../engine/action.ts";
 import { type CallOptions, OF_TOOL, type ToolCallOptions } from "../engine/call.ts";

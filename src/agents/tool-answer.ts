@@ -4,8 +4,8 @@ import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { namedError } from "../core/returned-error.ts";
 import { isRemembered } from "../engine/error-memory.ts";
 import { ControlFlow, isControlFlowError } from "./control-flow.ts";
+import { type Telling as AnyTelling, tellErrorReplay, tellRefusal, tellReplay, tellResultNotKept } from "./messages.ts";
 import type { Receipt } from "./receipt.ts";
-import { type Telling as AnyTelling, tellErrorReplay, tellRefusal, tellReplay, tellResultNotKept } from "./tell.ts";
 import { ErrorResult, errorMeaning, isReturned, type Live, NOT_KEPT } from "./tool-result.ts";
 
 /**

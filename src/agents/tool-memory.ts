@@ -2,17 +2,18 @@
  * For loops of your own: within one trace, the same call gets the first answer. On a ledger the memory outlives the
  * process; without one it lasts as long as the loop.
  */
-import { canonicalInput } from "../core/canonical.ts";
+
 import { classify } from "../core/classify.ts";
 import { configError, messageOf, noSuchOption, unmarked } from "../core/errors.ts";
-import { deriveKey } from "../core/key.ts";
+import { canonicalInput } from "../core/key/canonical.ts";
+import { deriveKey } from "../core/key/key.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { namedError, ReturnedError, returnedError } from "../core/returned-error.ts";
 import type { CheckContext } from "../engine/check.ts";
 import { silentLogger } from "../engine/context.ts";
 import { isVerdict, notAVerdict } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
-import { isErrorAnswer, tellErrorReplay, tellRefusal, tellReplay } from "./tell.ts";
+import { isErrorAnswer, tellErrorReplay, tellRefusal, tellReplay } from "./messages.ts";
 import { verdictOnThrown } from "./thrown.ts";
 import { type AnyToolOptions, checkErrors, type ErrorMeaning, type Guarding } from "./tool-options.ts";
 

@@ -4,7 +4,7 @@ import { agentFrom, checkAgent } from "../core/agent-name.ts";
 import { movesMoney } from "../core/effect.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
-import type { KeyOption } from "../core/key-parts.ts";
+import type { KeyOption } from "../core/key/parts.ts";
 import type { LimitOptions } from "../core/limit.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { asContainer, asDelivered, isContainer, type PolicyOptions } from "../core/policy.ts";

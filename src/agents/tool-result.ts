@@ -1,6 +1,6 @@
 /** What a tool's result or error means, and what the ledger keeps of it. */
 import { classify as classifyError } from "../core/classify.ts";
-import type { KeyOption } from "../core/key-parts.ts";
+import type { KeyOption } from "../core/key/parts.ts";
 import { namedError, ReturnedError, returnedError } from "../core/returned-error.ts";
 import { isUnclassified } from "../core/way-out.ts";
 import { currentAttempt } from "../engine/context.ts";

@@ -1,7 +1,7 @@
 /** --agent: who acts, for commands that act. $NEVERTWICE_AGENT unless given. */
 import { checkAgent } from "../core/agent-name.ts";
 import type { Context, Flag } from "./command.ts";
-import { asUsage } from "./exit.ts";
+import { asUsage } from "./term/exit.ts";
 
 export const AGENT: Flag = {
   takes: "value",

@@ -3,8 +3,8 @@ import { parseArgs } from "node:util";
 import { nearest } from "../core/nearest.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Command, Flag, Flags } from "./command.ts";
-import { UsageError } from "./exit.ts";
-import { oneLine } from "./text.ts";
+import { UsageError } from "./term/exit.ts";
+import { oneLine } from "./term/text.ts";
 
 export const COMMON_FLAGS: Flags = {
   store: { takes: "value", value: "store", about: "the ledger, named as in a program: sqlite:app.db" },

@@ -2,8 +2,8 @@
 import type { Readable, Writable } from "node:stream";
 import type { Store } from "../core/store.ts";
 import type { Args } from "./args.ts";
-import type { InputFile } from "./input-file.ts";
-import type { Paint } from "./paint.ts";
+import type { InputFile } from "./each/input-file.ts";
+import type { Paint } from "./term/paint.ts";
 
 export interface Flag {
   readonly takes: "nothing" | "value" | "values";

@@ -3,8 +3,8 @@
  * others, and JavaScript's own parser chooses silently.
  */
 import type { Args } from "./args.ts";
-import { UsageError } from "./exit.ts";
-import { oneLine } from "./text.ts";
+import { UsageError } from "./term/exit.ts";
+import { oneLine } from "./term/text.ts";
 
 export interface Instant {
   readonly at: number;

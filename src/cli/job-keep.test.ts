@@ -9,8 +9,8 @@ import { memoryStore } from "../stores/memory.ts";
 
 // A ledger whose time passes as the test says, and which outlives each call of the command.
 const there = vi.hoisted(() => ({ store: null as Store | null, now: 0 }));
-vi.mock("./ledger.ts", async (original) => ({
-  ...(await original<typeof import("./ledger.ts")>()),
+vi.mock("./ledger/open.ts", async (original) => ({
+  ...(await original<typeof import("./ledger/open.ts")>()),
   openLedger: () => there.store,
 }));
 

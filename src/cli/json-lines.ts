@@ -1,7 +1,7 @@
 /** JSON Lines from a stream of bytes: one input a line, blank lines passed over, a broken line told by its number. */
 import { parseForeignJson, whyNotJson } from "../core/foreign-json.ts";
-import { ProblemError } from "./exit.ts";
-import { decodeText, hasLoneReturns, NotUtf8Error, otherEncoding } from "./foreign-text.ts";
+import { decodeText, hasLoneReturns, NotUtf8Error, otherEncoding } from "./import/foreign-text.ts";
+import { ProblemError } from "./term/exit.ts";
 
 export interface Line {
   readonly number: number;

@@ -5,8 +5,8 @@ import { pathToFileURL } from "node:url";
 import { messageOf } from "../core/errors.ts";
 import type { Action } from "../engine/action.ts";
 import type { Nevertwice } from "../nevertwice.ts";
-import { ProblemError, UsageError } from "./exit.ts";
-import { oneLine } from "./text.ts";
+import { ProblemError, UsageError } from "./term/exit.ts";
+import { oneLine } from "./term/text.ts";
 
 export type AnyAction = Action<unknown, unknown>;
 

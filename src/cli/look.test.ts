@@ -1,7 +1,7 @@
 /** ls, show, status, stats: what a person sees. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CliLedger, keyLike } from "../../test/support/cli.ts";
-import { widthOf } from "./text.ts";
+import { widthOf } from "./term/text.ts";
 
 let ledger: CliLedger;
 beforeEach(() => {

@@ -2,7 +2,7 @@
 /** The command `nevertwice`. */
 import { homedir, userInfo } from "node:os";
 import type { Io, Sink, Streams } from "./command.ts";
-import { inputFile } from "./input-file.ts";
+import { inputFile } from "./each/input-file.ts";
 import { run } from "./run.ts";
 
 function sink(stream: NodeJS.WriteStream): Sink {

@@ -1,7 +1,7 @@
 /** `nevertwice resend` of a tool's record: the tool lives in its agent, so that its next identical call is granted one more run. */
 
-import { readKeyNote } from "../core/key-definition.ts";
-import { readNote } from "../core/ledger-note.ts";
+import { readKeyNote } from "../core/key/definition.ts";
+import { readNote } from "../core/note.ts";
 import { onceMoreKey } from "../core/once-more.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { instantOf, type Page } from "../core/store.ts";
@@ -9,10 +9,10 @@ import { KEY_NOTE_ACTION } from "../engine/key-notes.ts";
 import type { Signature } from "../engine/operate.ts";
 import { nevertwice } from "../nevertwice.ts";
 import type { Context } from "./command.ts";
-import { EXIT } from "./exit.ts";
-import { shortKey } from "./format.ts";
-import { ledgerJson, requireStore } from "./ledger.ts";
-import { oneLine } from "./text.ts";
+import { ledgerJson, requireStore } from "./ledger/open.ts";
+import { EXIT } from "./term/exit.ts";
+import { shortKey } from "./term/format.ts";
+import { oneLine } from "./term/text.ts";
 
 const PAGE = 200;
 

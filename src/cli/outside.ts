@@ -9,12 +9,12 @@ import type { ClaimedAttempt } from "../serve/attempts.ts";
 import { operationsOf } from "../serve/operations.ts";
 import { AGENT } from "./agent-flag.ts";
 import type { Context, Flags } from "./command.ts";
-import { UsageError } from "./exit.ts";
-import { readText } from "./foreign-text.ts";
-import { openLedger } from "./ledger.ts";
-import { checkLedger, NO_SECRET_FLAG } from "./secret-check.ts";
-import { ledgerOptions, SECRET_FLAGS } from "./secret-flags.ts";
-import { oneLine } from "./text.ts";
+import { readText } from "./import/foreign-text.ts";
+import { openLedger } from "./ledger/open.ts";
+import { checkLedger, NO_SECRET_FLAG } from "./ledger/secret-check.ts";
+import { ledgerOptions, SECRET_FLAGS } from "./ledger/secret-flags.ts";
+import { UsageError } from "./term/exit.ts";
+import { oneLine } from "./term/text.ts";
 
 export type Answer = ClaimedAttempt | Outcome<unknown> | Absent;
 

@@ -2,12 +2,12 @@
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { nearest } from "../core/nearest.ts";
-import { inspectDisk } from "./disk.ts";
-import { age, bytes, keepAge, keepSpan, localIso, relative, shellWord } from "./format.ts";
-import { nodeCheck, promises } from "./health.ts";
-import { choosePaint } from "./paint.ts";
-import { renderTable } from "./table.ts";
-import { cutTo, visible, widthOf, wrap } from "./text.ts";
+import { inspectDisk } from "./ledger/disk.ts";
+import { nodeCheck, promises } from "./ledger/health.ts";
+import { age, bytes, keepAge, keepSpan, localIso, relative, shellWord } from "./term/format.ts";
+import { choosePaint } from "./term/paint.ts";
+import { renderTable } from "./term/table.ts";
+import { cutTo, visible, widthOf, wrap } from "./term/text.ts";
 
 describe("times", () => {
   it("are short in tables and whole in sentences", () => {

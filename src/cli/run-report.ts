@@ -4,16 +4,16 @@ import { formatDuration } from "../core/duration.ts";
 import { messageOf } from "../core/errors.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { instantOf, type Store } from "../core/store.ts";
-import { CommandFailed } from "../schedule/command-failed.ts";
-import type { CommandJobRun, CommandResult } from "../schedule/command-job.ts";
-import { PlanFailed } from "../schedule/command-plan.ts";
-import { groupStanding } from "../schedule/process-group.ts";
+import { CommandFailed } from "../schedule/command/failed.ts";
+import type { CommandJobRun, CommandResult } from "../schedule/command/job.ts";
+import { PlanFailed } from "../schedule/command/plan.ts";
+import { groupStanding } from "../schedule/command/process-group.ts";
 import { groupOf, isHeld, runnerDied } from "../schedule/slot-attempt.ts";
 import type { Context } from "./command.ts";
-import { afterDeadRunner } from "./dead-runner.ts";
-import { EXIT, exitOfStatus } from "./exit.ts";
-import { moment, shortKey } from "./format.ts";
-import { oneLine } from "./text.ts";
+import { afterDeadRunner } from "./ledger/dead-runner.ts";
+import { EXIT, exitOfStatus } from "./term/exit.ts";
+import { moment, shortKey } from "./term/format.ts";
+import { oneLine } from "./term/text.ts";
 
 interface Asked extends Omit<CommandJobRun, "outcome"> {
   readonly job: string;

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CliLedger, keyLike } from "../../test/support/cli.ts";
 import { DatabaseSync } from "../../test/support/database-sync.ts";
 import { fillSqlite } from "../../test/support/large-sqlite.ts";
-import { deriveKey } from "../core/key.ts";
+import { deriveKey } from "../core/key/key.ts";
 import { sampleRecord } from "../testing/index.ts";
 import { sweep } from "./commands/sweep.ts";
 

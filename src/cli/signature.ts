@@ -1,6 +1,6 @@
 /** Who decides, and why: both are kept in the record's history, so neither may be missing. */
 import type { Context } from "./command.ts";
-import { UsageError } from "./exit.ts";
+import { UsageError } from "./term/exit.ts";
 
 export const SIGNATURE_FLAGS = {
   by: { takes: "value", value: "who", about: "who decides: a person or a program (default: your user name)" },

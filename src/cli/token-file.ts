@@ -1,8 +1,8 @@
 /** The token of the service in a file that only its owner reads. */
 import { closeSync, constants, fstatSync, openSync, readFileSync, writeSync } from "node:fs";
 import { messageOf } from "../core/errors.ts";
-import { UsageError } from "./exit.ts";
-import { oneLine } from "./text.ts";
+import { UsageError } from "./term/exit.ts";
+import { oneLine } from "./term/text.ts";
 
 const OWNER_ONLY = 0o600;
 const OTHERS = 0o077;

@@ -2,7 +2,7 @@
  * The key under which idle workers wait for new work of an action, where a store can wake those who watch a key. No record
  * has such a key: a store may tell by it that work is waited for, and not the end of an attempt.
  */
-import { deriveKey } from "./key.ts";
+import { deriveKey } from "./key/key.ts";
 import type { LedgerRecord } from "./record.ts";
 
 const PREFIX = "nt1_";

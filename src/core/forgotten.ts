@@ -3,8 +3,8 @@
  * that says nothing and guards nothing, and the next sweep removes that. Who decided it, when and why is kept in a note of its
  * own, which says nothing of what the record held.
  */
-import { deriveKey } from "./key.ts";
-import { type NoteName, readNote, writeNote } from "./ledger-note.ts";
+import { deriveKey } from "./key/key.ts";
+import { type NoteName, readNote, writeNote } from "./note.ts";
 import { BLANK_RECORD, type Instant, type LedgerRecord, type State } from "./record.ts";
 
 /** What emptied records have in place of an agent. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { keepFrom, keepOfWindows, outlastingWindow, windowsIn } from "./keep.ts";
-import { keyText } from "./key.ts";
-import { billingPeriod, day, month, quarter, week, windowOf, year } from "./windows.ts";
+import { keyText } from "./key/key.ts";
+import { billingPeriod, day, month, quarter, week, windowOf, year } from "./key/windows.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

@@ -3,8 +3,8 @@
  * it stands; a grant lets the next identical call run as the next version, whose record may get a note of its own. So the version
  * that a call gets follows from the ledger alone, and a grant that is given twice is one.
  */
-import { deriveKey } from "./key.ts";
-import { readNote, writeNote } from "./ledger-note.ts";
+import { deriveKey } from "./key/key.ts";
+import { readNote, writeNote } from "./note.ts";
 import type { Instant, LedgerRecord } from "./record.ts";
 
 export const ONCE_MORE_ACTION = "nevertwice.once-more";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { printInput, toFingerprint } from "./fingerprint.ts";
+import { printInput, toFingerprint } from "./key/fingerprint.ts";
 import { nextCallOf, type PastEnd, recordPast } from "./past.ts";
 import type { Instant, LedgerRecord, State } from "./record.ts";
 import { transition } from "./transition.ts";

@@ -3,9 +3,10 @@
  * accepted whatever the record says. A failure changes no record that is there. A doubt changes only one that a worker or a
  * call would run next: what may have happened elsewhere is not run.
  */
-import { canCompare, differingKnown, type InputPrint } from "./fingerprint.ts";
+
+import { type OtherInput, otherInputMeets } from "./conflict.ts";
 import { keepFrom } from "./keep.ts";
-import { type OtherInput, otherInputMeets } from "./other-input.ts";
+import { canCompare, differingKnown, type InputPrint } from "./key/fingerprint.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive, type Payload, type StoredError } from "./record.ts";
 import { longerKeep } from "./retention.ts";
 import { type Hold, type Intent, type LedgerEvent, transition } from "./transition.ts";

@@ -2,8 +2,8 @@
  * How often a call was answered from the ledger instead of being run, and why. One note per tenant and day has it, by the
  * hour: counts and times, the action's name and the latest key. Nothing of an input, a result or a key's parts.
  */
-import { deriveKey } from "./key.ts";
-import { readNote, writeNote } from "./ledger-note.ts";
+import { deriveKey } from "./key/key.ts";
+import { readNote, writeNote } from "./note.ts";
 import type { Absent, Outcome } from "./outcome.ts";
 import type { Instant, LedgerRecord } from "./record.ts";
 

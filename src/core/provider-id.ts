@@ -4,9 +4,9 @@
  */
 
 import { exactDigits, parseExact } from "./exact-json.ts";
-import type { DigestKey } from "./fingerprint.ts";
 import { isTooDeep } from "./foreign-json.ts";
-import { digestText } from "./key.ts";
+import type { DigestKey } from "./key/fingerprint.ts";
+import { digestText } from "./key/key.ts";
 import { unstorableIn } from "./storable-text.ts";
 
 export const LONGEST_ID = 255;

@@ -1,8 +1,8 @@
 /** What only queued records go through: an enqueue that finds a record, and work handed back before it was begun. */
 
+import { corrected, otherInputMeets } from "./conflict.ts";
 import { keepFrom } from "./keep.ts";
 import { withoutPlace } from "./order.ts";
-import { corrected, otherInputMeets } from "./other-input.ts";
 import { HISTORY_LIMIT, type Instant, type LedgerRecord, type StoredError, type WorkTerms } from "./record.ts";
 import { keptFor, longerKeep } from "./retention.ts";
 import type { Change, LedgerEvent } from "./transition.ts";

@@ -14,7 +14,7 @@ import {
   randomBytes,
 } from "node:crypto";
 import { configError, NevertwiceError, noSuchOption } from "./errors.ts";
-import type { DigestKey } from "./fingerprint.ts";
+import type { DigestKey } from "./key/fingerprint.ts";
 import type { Payload } from "./record.ts";
 
 export interface Sealer {

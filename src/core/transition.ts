@@ -6,12 +6,12 @@
  * attempt's refusal says nothing about the attempt that followed it.
  */
 import { begin, type Intent, leaseFrom } from "./begun-record.ts";
+import { corrected, otherInputMeets } from "./conflict.ts";
 import { delivered, isOfCallBefore, silentSince } from "./delivered.ts";
 import { heldLongEnough, quietInMs, windowOver } from "./doubt-time.ts";
 import { emptied, isEmptied, mayHaveHappenedUnsettled } from "./forgotten.ts";
 import { actedBy, note } from "./history.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
-import { corrected, otherInputMeets } from "./other-input.ts";
 import {
   bringForward,
   giveBack,

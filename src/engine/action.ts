@@ -1,7 +1,7 @@
 /** What `nt.action()` hands out: a function that runs once, and the ways to look at it and to settle it. */
 import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
-import { checkTenant, isKey } from "../core/key.ts";
+import { checkTenant, isKey } from "../core/key/key.ts";
 import { type Absent, errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { expired } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";

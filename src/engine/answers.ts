@@ -1,5 +1,5 @@
 /** What a call is told about the record that it met, with the events that go with it. */
-import { canCompare, differing } from "../core/fingerprint.ts";
+import { canCompare, differing } from "../core/key/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { preventedBy } from "../core/prevented.ts";
 import type { LedgerRecord } from "../core/record.ts";

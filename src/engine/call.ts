@@ -1,8 +1,10 @@
 /** One caller's wish, with everything that follows from its input: key, fingerprint, policy. */
 import { checkAgent } from "../core/agent-name.ts";
-import { callTimeSuspicions, partsDiffer } from "../core/call-time.ts";
 import { type Duration, durationMs, formatDuration } from "../core/duration.ts";
 import { configError } from "../core/errors.ts";
+import { requireGiven } from "../core/given-option.ts";
+import { type Keep, keepOfWindows, leastKeepMs, windowsIn } from "../core/keep.ts";
+import { callTimeSuspicions, partsDiffer } from "../core/key/call-time.ts";
 import {
   canCompare,
   type DigestKey,
@@ -10,16 +12,14 @@ import {
   type InputPrint,
   printInput,
   toFingerprint,
-} from "../core/fingerprint.ts";
-import type { NamedKey } from "../core/formerly.ts";
-import { requireGiven } from "../core/given-option.ts";
-import { type Keep, keepOfWindows, leastKeepMs, windowsIn } from "../core/keep.ts";
-import { keyOfText, keyText } from "../core/key.ts";
-import { collectNormalised, inNormalForm, type NormalField } from "../core/key-normal.ts";
-import { keyFieldNames, keyParts } from "../core/key-parts.ts";
-import { nearKeyWarning, RecentKeys } from "../core/near-keys.ts";
+} from "../core/key/fingerprint.ts";
+import type { NamedKey } from "../core/key/formerly.ts";
+import { keyOfText, keyText } from "../core/key/key.ts";
+import { nearKeyWarning, RecentKeys } from "../core/key/near-keys.ts";
+import { collectNormalised, inNormalForm, type NormalField } from "../core/key/normal.ts";
+import { keyFieldNames, keyParts } from "../core/key/parts.ts";
+import { proseSuspicions } from "../core/key/prose.ts";
 import { nearest } from "../core/nearest.ts";
-import { proseSuspicions } from "../core/prose.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import type { Intent, LedgerEvent } from "../core/transition.ts";

@@ -1,6 +1,6 @@
 /** What a running attempt knows about itself, and how deep code gets at it. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { type ProviderKeyFormat, providerKey } from "../core/provider-key.ts";
+import { type ProviderKeyFormat, providerKey } from "../core/key/provider-key.ts";
 
 export interface Logger {
   debug(message: string, data?: unknown): void;

@@ -1,6 +1,6 @@
 /** An action as the engine knows it: the user's options, checked and resolved once. */
 import { configError, noSuchOption } from "../core/errors.ts";
-import { type KeyFields, type KeyOption, keyFieldNames } from "../core/key-parts.ts";
+import { type KeyFields, type KeyOption, keyFieldNames } from "../core/key/parts.ts";
 import { type Limit, type LimitOptions, resolveLimit } from "../core/limit.ts";
 import { type Policy, type PolicyOptions, type ProbeAnswer, resolvePolicy } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";

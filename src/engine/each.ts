@@ -2,7 +2,7 @@
 import { isDamagedRecord } from "../core/damaged-record.ts";
 import { formatDuration } from "../core/duration.ts";
 import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
-import { checkScope, checkTenant } from "../core/key.ts";
+import { checkScope, checkTenant } from "../core/key/key.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { type CallOptions, requireGivenIn } from "./call.ts";
 import { type EachFailure, type EachProgress, type EachReport, type Fate, Tally } from "./each-tally.ts";

@@ -4,8 +4,8 @@
  */
 import { isStoreDown } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { differing } from "../core/fingerprint.ts";
-import { isDone } from "../core/formerly.ts";
+import { differing } from "../core/key/fingerprint.ts";
+import { isDone } from "../core/key/formerly.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { nextStep, type Step } from "../core/plan.ts";
 import type { LedgerRecord } from "../core/record.ts";

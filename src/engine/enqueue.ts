@@ -1,7 +1,7 @@
 /** The outbox's front door: an intent is recorded, in the caller's transaction if one is given, for a worker to run. */
 import { type Duration, durationMs } from "../core/duration.ts";
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
-import { aliasTarget } from "../core/formerly.ts";
+import { aliasTarget } from "../core/key/formerly.ts";
 import { isSettled } from "../core/order.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { preventedBy } from "../core/prevented.ts";
@@ -17,7 +17,7 @@ import { inputDoesNotFit, requireStorableInput } from "./enqueued-input.ts";
 import { by } from "./events.ts";
 import { aliasSwapsOf, aliasSwapsWithin, follow, locate, peek } from "./formerly.ts";
 import type { Applied } from "./ledger.ts";
-import { insertInLine, type KnownNote, lineKey, place } from "./line.ts";
+import { insertInLine, type KnownNote, lineKey, place } from "./order-place.ts";
 import { type Other, otherInputOf, withDiffers } from "./same-input.ts";
 import { swapsOf, swapsWithin } from "./turn.ts";
 

@@ -1,8 +1,8 @@
 /** What a worker will read is JSON: an input that would come back as something else is refused at the door. */
 import { NevertwiceError } from "../core/errors.ts";
-import { printInput } from "../core/fingerprint.ts";
-import { deriveKey } from "../core/key.ts";
-import { keyParts } from "../core/key-parts.ts";
+import { printInput } from "../core/key/fingerprint.ts";
+import { deriveKey } from "../core/key/key.ts";
+import { keyParts } from "../core/key/parts.ts";
 import { type Lost, lostAsJson } from "../core/lost-as-json.ts";
 import type { Call, CallDefaults } from "./call.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";

@@ -25,17 +25,17 @@ import { type AttemptContext, type Context, contextOf, type Logger } from "./con
 import { isAnother, withFence } from "./delivered.ts";
 import { by, type Events, type Warnings } from "./events.ts";
 import { runOrExists } from "./exists.ts";
+import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./lease-keeper.ts";
 import type { Applied, Applying, Ledger } from "./ledger.ts";
 import type { LimitServices } from "./limited.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
+import type { Untold } from "./pending-writes.ts";
 import type { ProviderIds } from "./provider-ids.ts";
-import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./pulse.ts";
 import { forgetRequests, requestsOf, watchRequests } from "./requests-seen.ts";
 import { failureIn, warnOfLostResult, warnOfOddResult } from "./result-warnings.ts";
 import { sameEffect } from "./same-effect.ts";
 import type { UnderWay } from "./under-way.ts";
 import type { UnguardedRuns } from "./unguarded-runs.ts";
-import type { Untold } from "./untold.ts";
 import { verdictOn, warnOfUnclassified } from "./verdict.ts";
 import { begin, NO_WORK, timeoutError } from "./work.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { manualClock } from "../../test/support/manual-clock.ts";
-import { printInput } from "../core/fingerprint.ts";
+import { printInput } from "../core/key/fingerprint.ts";
 import { Flights } from "./flights.ts";
 
 const print = printInput({ a: 1 }, []);

@@ -1,5 +1,5 @@
 /** Callers of one process with one key: the first runs, the others wait for it without asking the store. */
-import { type InputPrint, toFingerprint } from "../core/fingerprint.ts";
+import { type InputPrint, toFingerprint } from "../core/key/fingerprint.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Fingerprint } from "../core/record.ts";
 import type { Clock } from "./clock.ts";

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { eachStore, kinds } from "../../test/support/each-store.ts";
 import { until } from "../../test/support/gate.ts";
 import { type Faults, faulty } from "../../test/support/store-faults.ts";
-import { aliasTarget } from "../core/formerly.ts";
+import { aliasTarget } from "../core/key/formerly.ts";
 import { PREVENTED_ACTION } from "../core/prevented.ts";
 import type { Store } from "../core/store.ts";
 

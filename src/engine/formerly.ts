@@ -1,6 +1,8 @@
 /** Finds the one record of an intent that may have several keys, and makes the others aliases of it (core/formerly.ts). */
+
+import { otherInputMeets } from "../core/conflict.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { canCompare, differing } from "../core/fingerprint.ts";
+import { canCompare, differing } from "../core/key/fingerprint.ts";
 import {
   aliasExpiry,
   aliasRecord,
@@ -10,8 +12,7 @@ import {
   mayBeReplaced,
   type NamedKey,
   type Place,
-} from "../core/formerly.ts";
-import { otherInputMeets } from "../core/other-input.ts";
+} from "../core/key/formerly.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Put, PutResult, Stored, TransactionView } from "../core/store.ts";
 import { type Call, hasFormer, rekeyed } from "./call.ts";

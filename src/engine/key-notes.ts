@@ -4,7 +4,7 @@
  * closes, so that no call pays for it. A change is warned about and not refused: what a key function is made of can only be
  * guessed at, and an old process that is started again during a deploy, or a rollback, must not be stopped by it.
  */
-import { deriveKey } from "../core/key.ts";
+
 import {
   changedKeyWarning,
   judgeKey,
@@ -12,9 +12,10 @@ import {
   keyShape,
   nextKeyNote,
   readKeyNote,
-} from "../core/key-definition.ts";
-import { keyParts } from "../core/key-parts.ts";
-import { readNote, writeNote } from "../core/ledger-note.ts";
+} from "../core/key/definition.ts";
+import { deriveKey } from "../core/key/key.ts";
+import { keyParts } from "../core/key/parts.ts";
+import { readNote, writeNote } from "../core/note.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import type { Call, CallDefaults } from "./call.ts";

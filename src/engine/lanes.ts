@@ -3,9 +3,9 @@
  * whoever wants in or gets out. Wishes of one process for one destination share a swap.
  */
 import { messageOf, NevertwiceError } from "../core/errors.ts";
-import { deriveKey } from "../core/key.ts";
-import { type NoteName, readNote, writeNote } from "../core/ledger-note.ts";
+import { deriveKey } from "../core/key/key.ts";
 import { askLane, type LaneAnswer, type Limit, laneMemoryMs, leaveLane, readLane } from "../core/limit.ts";
+import { type NoteName, readNote, writeNote } from "../core/note.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import { instantOf, type Store, type Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";

@@ -6,7 +6,7 @@ import { configError, NevertwiceError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import type { LedgerEvent } from "../core/transition.ts";
 import { memoryStore } from "../stores/memory.ts";
-import { sqliteStore } from "../stores/sqlite.ts";
+import { sqliteStore } from "../stores/sqlite/index.ts";
 import { systemClock } from "./clock.ts";
 import { type EngineEvent, Events } from "./events.ts";
 import { Ledger } from "./ledger.ts";

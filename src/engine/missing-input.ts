@@ -1,6 +1,6 @@
 /** An input that is missing from its record, although there was one: it must not be taken for `undefined`. */
 import { NevertwiceError } from "../core/errors.ts";
-import { canCompare, differing, type InputPrint, isInPart } from "../core/fingerprint.ts";
+import { canCompare, differing, type InputPrint, isInPart } from "../core/key/fingerprint.ts";
 import type { LedgerRecord } from "../core/record.ts";
 
 /** `call`: with what a stored input of `undefined` is run, after parsing. The digests tell whether it was that. */

@@ -11,7 +11,7 @@ import type { Stored } from "../core/store.ts";
 import type { Engine } from "./engine.ts";
 import { by as named } from "./events.ts";
 import type { Applied } from "./ledger.ts";
-import { place } from "./line.ts";
+import { place } from "./order-place.ts";
 import { type Bound, DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
 import { swapsOf } from "./turn.ts";
 

@@ -10,7 +10,7 @@ import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Store, Stored } from "../core/store.ts";
 import { type LedgerEvent, transition } from "../core/transition.ts";
 import { memoryStore } from "../stores/memory.ts";
-import { insertInLine, type KnownNote, place, type Swaps } from "./line.ts";
+import { insertInLine, type KnownNote, place, type Swaps } from "./order-place.ts";
 import { lookAgainAt, turnOf } from "./turn.ts";
 
 const LINE = "nt1_order";

@@ -2,7 +2,7 @@
  * A record that was made under a former key has the digests of its input as it came. Its key may take the input in a normal
  * form now (`email`, `text` …): then "Ann@Example.com" in the record and "ann@example.com" in the call are one input.
  */
-import { alikeTo, canCompare, differing, type InputPrint, toFingerprint } from "../core/fingerprint.ts";
+import { alikeTo, canCompare, differing, type InputPrint, toFingerprint } from "../core/key/fingerprint.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Call } from "./call.ts";
 

@@ -1,10 +1,11 @@
 /** For `nevertwice import`: the records of what an action's program did before it had a ledger. */
-import { fingerprintInPart } from "../core/fingerprint.ts";
-import type { NamedKey } from "../core/formerly.ts";
+
 import { type Keep, keepOfWindows, windowsIn } from "../core/keep.ts";
 import { RESULT_NOT_GIVEN } from "../core/kept-result.ts";
-import { keyText } from "../core/key.ts";
-import { keyParts } from "../core/key-parts.ts";
+import { fingerprintInPart } from "../core/key/fingerprint.ts";
+import type { NamedKey } from "../core/key/formerly.ts";
+import { keyText } from "../core/key/key.ts";
+import { keyParts } from "../core/key/parts.ts";
 import { type NextCall, nextCallOf, type PastEnd, recordPast } from "../core/past.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { storableText } from "../core/storable-text.ts";

@@ -1,8 +1,8 @@
 /** Values in and out of the ledger: bounded, as JSON, sealed when asked. */
 import { damagedRecord, isDamagedRecord, markDamaged } from "../core/damaged-record.ts";
 import { isNevertwiceError, messageOf } from "../core/errors.ts";
-import { digestKeyId } from "../core/fingerprint.ts";
 import { isNoResult, whyNotKept } from "../core/kept-result.ts";
+import { digestKeyId } from "../core/key/fingerprint.ts";
 import { type Lost, lostAsJson } from "../core/lost-as-json.ts";
 import type { LedgerRecord, Payload } from "../core/record.ts";
 import { lacking, type Sealer } from "../core/seal.ts";

@@ -1,7 +1,7 @@
 /** Asking the provider whether an attempt in doubt happened. A probe that lags, throws or gives another answer settles nothing (F27). */
 import { configError } from "../core/errors.ts";
 import { NO_RESULT, RESULT_NOT_GIVEN } from "../core/kept-result.ts";
-import { providerKey } from "../core/provider-key.ts";
+import { providerKey } from "../core/key/provider-key.ts";
 import type { LedgerRecord, Payload } from "../core/record.ts";
 import { hasTriesLeft } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";

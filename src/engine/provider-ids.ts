@@ -1,5 +1,5 @@
 /** Which provider's id is kept with a result: by the action's `resultId`, or by the usual names. */
-import type { DigestKey } from "../core/fingerprint.ts";
+import type { DigestKey } from "../core/key/fingerprint.ts";
 import { idIn, keptProviderId, providerId } from "../core/provider-id.ts";
 import type { Definition } from "./definition.ts";
 import type { Warnings } from "./events.ts";

@@ -1,5 +1,5 @@
 /** What an attempt is sent again with: under the provider's key it must carry the bytes of the first send. */
-import { canCompare, differing, isComparable, isInPart } from "../core/fingerprint.ts";
+import { canCompare, differing, isComparable, isInPart } from "../core/key/fingerprint.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { toStoredError } from "../core/stored-error.ts";

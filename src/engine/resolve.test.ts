@@ -2,7 +2,7 @@ import { sampleRecord } from "nevertwice/testing";
 import { expect, it } from "vitest";
 import { eachStore, kinds } from "../../test/support/each-store.ts";
 import { gate, until } from "../../test/support/gate.ts";
-import { printInput, toFingerprint } from "../core/fingerprint.ts";
+import { printInput, toFingerprint } from "../core/key/fingerprint.ts";
 
 interface Mail {
   to: string;

@@ -1,6 +1,7 @@
 /** Whether a call's input is the one that a record is about, and what follows where it is another. The rule is core's. */
-import { canCompare, differing } from "../core/fingerprint.ts";
-import { type OtherInput, otherInputMeets } from "../core/other-input.ts";
+
+import { type OtherInput, otherInputMeets } from "../core/conflict.ts";
+import { canCompare, differing } from "../core/key/fingerprint.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { DoubtPolicy } from "../core/policy.ts";
 import { expired, type Instant, type LedgerRecord } from "../core/record.ts";

@@ -4,7 +4,7 @@
  */
 import { isDamagedRecord } from "../core/damaged-record.ts";
 import { isNevertwiceError } from "../core/errors.ts";
-import { ALIAS_AGENT, aliasTarget, retiredAlias } from "../core/formerly.ts";
+import { ALIAS_AGENT, aliasTarget, retiredAlias } from "../core/key/formerly.ts";
 import { nextStep } from "../core/plan.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { ListQuery, Page, Stored } from "../core/store.ts";

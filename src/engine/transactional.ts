@@ -6,8 +6,8 @@
  * waits for the same intent, and into no event but `in_transaction`, which says so.
  */
 import { configError, NevertwiceError, unmarked } from "../core/errors.ts";
-import { differing } from "../core/fingerprint.ts";
-import { aliasTarget } from "../core/formerly.ts";
+import { differing } from "../core/key/fingerprint.ts";
+import { aliasTarget } from "../core/key/formerly.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { nextStep } from "../core/plan.ts";
 import { shortLease } from "../core/policy.ts";

@@ -3,7 +3,7 @@ import { isAhead, isSettled, isUnplaced, settledFromOutside } from "../core/orde
 import { type Instant, type LedgerRecord, leaseAlive } from "../core/record.ts";
 import type { Stored, TransactionView } from "../core/store.ts";
 import type { Ledger } from "./ledger.ts";
-import { keepNote, place, type Swaps } from "./line.ts";
+import { keepNote, place, type Swaps } from "./order-place.ts";
 
 export interface Turn {
   /** The record with its place, as it is in the ledger; null: it is gone. */

@@ -3,7 +3,7 @@
  * when the store is back. Kept in memory: a process that ends before that has told nobody.
  */
 import { NevertwiceError } from "../core/errors.ts";
-import { aliasTarget } from "../core/formerly.ts";
+import { aliasTarget } from "../core/key/formerly.ts";
 import type { LedgerRecord, Payload } from "../core/record.ts";
 import { toStoredError } from "../core/stored-error.ts";
 import type { LedgerEvent } from "../core/transition.ts";
@@ -13,10 +13,10 @@ import { about, type Events, type Warnings } from "./events.ts";
 import { aliasSwapsOf, follow, keysOf, type Located, locate } from "./formerly.ts";
 import type { Applied, Ledger } from "./ledger.ts";
 import { DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
+import type { Untold } from "./pending-writes.ts";
 import type { ProviderIds } from "./provider-ids.ts";
 import { hasSameId } from "./same-effect.ts";
 import { otherInputIfKnown } from "./same-input.ts";
-import type { Untold } from "./untold.ts";
 
 type Ran = Extract<LedgerEvent, { readonly type: "ran-unguarded" }>;
 

@@ -1,5 +1,5 @@
 /** K10: queued work whose intent may have a record under another key: by an earlier definition, or by whoever knows no former keys. */
-import { otherInputMeets } from "../core/other-input.ts";
+import { otherInputMeets } from "../core/conflict.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { leaseAlive } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";

@@ -18,7 +18,7 @@ import {
   rejectedMark,
   unmarked,
 } from "../core/errors.ts";
-import type { KeyFields, KeyOption } from "../core/key-parts.ts";
+import type { KeyFields, KeyOption } from "../core/key/parts.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { givenUp, nextTry, type RetryOptions } from "../core/retry.ts";
 import type { Stored } from "../core/store.ts";
@@ -31,10 +31,10 @@ import type { Enqueued, EnqueueOptions } from "../engine/enqueue.ts";
 import type { Inputs } from "../engine/enqueue-many.ts";
 import { by } from "../engine/events.ts";
 import { Lanes } from "../engine/lanes.ts";
+import { Pulse } from "../engine/lease-keeper.ts";
 import { giveBack, leasedTurn, leaveToOthers, parkLeased, staleSince } from "../engine/leased-record.ts";
 import { isInputMissing, missingInput } from "../engine/missing-input.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";
-import { Pulse } from "../engine/pulse.ts";
 import { parseInput, type StandardSchema } from "../engine/standard-schema.ts";
 import { type TenantChoice, tenantOf } from "../engine/tenancy.ts";
 import { lookAgainAt } from "../engine/turn.ts";

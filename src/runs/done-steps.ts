@@ -1,7 +1,7 @@
 /** Steps that a subject had before the sequence was nevertwice's: named by the caller of start(), recorded as done, not run. */
 import { type At, atMs } from "../core/at.ts";
 import { configError, NevertwiceError } from "../core/errors.ts";
-import type { Swaps } from "../engine/line.ts";
+import type { Swaps } from "../engine/order-place.ts";
 import type { PastIntent } from "../engine/past.ts";
 import type { Standing } from "./forward.ts";
 

@@ -1,5 +1,5 @@
 /** The steps after one that was brought back. */
-import { moveToEnd, type Swaps } from "../engine/line.ts";
+import { moveToEnd, type Swaps } from "../engine/order-place.ts";
 
 /**
  * What is brought back goes to the end of the subject's order, behind steps that may not be due for weeks. So those steps

@@ -4,10 +4,10 @@
  * names and that has no record was settled and is past its keep.
  */
 import { configError } from "../core/errors.ts";
-import { deriveKey } from "../core/key.ts";
-import { type NoteName, readNote, writeNote } from "../core/ledger-note.ts";
-import type { Swaps } from "../engine/line.ts";
+import { deriveKey } from "../core/key/key.ts";
+import { type NoteName, readNote, writeNote } from "../core/note.ts";
 import type { Signature } from "../engine/operate.ts";
+import type { Swaps } from "../engine/order-place.ts";
 
 const ACTION = "nevertwice.sequence";
 const MAX_SWAPS = 64;

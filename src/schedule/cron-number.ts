@@ -5,7 +5,7 @@
  * Where the clock is set back, the repeated times get their numbers again, and neighbours still differ. Where it is set
  * forward, the numbers of the times in the gap are left out.
  */
-import { offsetMs } from "../core/windows.ts";
+import { offsetMs } from "../core/key/windows.ts";
 import type { CronExpression } from "./cron-library.ts";
 import { type CronParts, cronParts } from "./longest-gap.ts";
 

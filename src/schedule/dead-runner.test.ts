@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import type { LedgerRecord, Store, Stored } from "nevertwice";
 import { expect, it } from "vitest";
 import { eachStore, openMemory } from "../../test/support/each-store.ts";
-import { processNote, type RunningProcess, thisProcess } from "./process-group.ts";
+import { processNote, type RunningProcess, thisProcess } from "./command/process-group.ts";
 import { noticeDeadRunner } from "./slot-attempt.ts";
 
 const HOUR_MS = 3_600_000;

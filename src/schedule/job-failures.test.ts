@@ -3,8 +3,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { notSent, refused, rejected } from "../core/errors.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
+import { hasEnded, thisProcess } from "./command/process-group.ts";
 import type { JobOptions } from "./job.ts";
-import { hasEnded, thisProcess } from "./process-group.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

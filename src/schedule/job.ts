@@ -5,7 +5,7 @@
 import { type At, atMs } from "../core/at.ts";
 import { type Duration, formatDuration } from "../core/duration.ts";
 import { configError, noSuchOption } from "../core/errors.ts";
-import { deriveKey } from "../core/key.ts";
+import { deriveKey } from "../core/key/key.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { asContainer, DEFAULT_KEEP, type PolicyOptions, resolveKeep } from "../core/policy.ts";
 import type { LedgerRecord } from "../core/record.ts";
@@ -18,12 +18,12 @@ import type { Clock } from "../engine/clock.ts";
 import type { AttemptContext, Logger } from "../engine/context.ts";
 import type { ActionOptions } from "../engine/definition.ts";
 import { DEFAULT_LIMITS, type Payloads } from "../engine/payloads.ts";
-import { hasLeftExit, settleEnded } from "./ended-command.ts";
+import { hasLeftExit, settleEnded } from "./command/ended.ts";
+import { thisProcess } from "./command/process-group.ts";
 import { jobAction, planAction, SLOT_KEY, type SlotInput, sameSlot } from "./job-action.ts";
 import { type CatchUp, checkCatchUp, JobLoop } from "./job-loop.ts";
 import { keepPlan, keptPlan, planKey, planVerdict } from "./kept-plan.ts";
 import { KnownSlots } from "./known-slots.ts";
-import { thisProcess } from "./process-group.ts";
 import { recentResults } from "./recent-results.ts";
 import { type Seed, seed } from "./seed.ts";
 import {

@@ -1,6 +1,6 @@
 /** A plan is made once and read by every run of its slot: one that the ledger would change or leave out is refused. */
 import { NevertwiceError } from "../core/errors.ts";
-import { deriveKey } from "../core/key.ts";
+import { deriveKey } from "../core/key/key.ts";
 import { lostAsJson } from "../core/lost-as-json.ts";
 import type { Store } from "../core/store.ts";
 import { DEFAULT_LIMITS } from "../engine/payloads.ts";

@@ -6,8 +6,8 @@
  * process of another release may have changed it, and written before a slot is run that it does not cover.
  */
 import { configError } from "../core/errors.ts";
-import { deriveKey } from "../core/key.ts";
-import { type NoteName, readNote, writeNote } from "../core/ledger-note.ts";
+import { deriveKey } from "../core/key/key.ts";
+import { type NoteName, readNote, writeNote } from "../core/note.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { instantOf, type Store, type Stored } from "../core/store.ts";
 import { jobAction } from "./job-action.ts";

@@ -8,7 +8,7 @@ import type { LedgerRecord } from "../core/record.ts";
 import { instantOf, type Store } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
 import { HOLDER_NOTE, noteIn } from "../engine/holder-ids.ts";
-import { COMMAND_FAILED } from "./command-failed.ts";
+import { COMMAND_FAILED } from "./command/failed.ts";
 import {
   groupStanding,
   hasEnded,
@@ -17,7 +17,7 @@ import {
   processOfNote,
   type RunningProcess,
   thisProcess,
-} from "./process-group.ts";
+} from "./command/process-group.ts";
 
 export interface AttemptDraft {
   /** The process that runs the job in code, or waits for the command. Absent: it could not be named. */

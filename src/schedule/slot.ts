@@ -4,7 +4,7 @@ import type { At } from "../core/at.ts";
 import { durationMs } from "../core/duration.ts";
 import { configError } from "../core/errors.ts";
 import { WINDOW_MS } from "../core/keep.ts";
-import { day, month, quarter, week, windowOf, year } from "../core/windows.ts";
+import { day, month, quarter, week, windowOf, year } from "../core/key/windows.ts";
 
 export type Per = "hour" | "day" | "week" | "month" | "quarter" | "year" | (string & {});
 

@@ -4,7 +4,7 @@
  */
 import { durationMs } from "../core/duration.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { isKey } from "../core/key.ts";
+import { isKey } from "../core/key/key.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { RetryOptions } from "../core/retry.ts";
 import type { Hold } from "../core/transition.ts";

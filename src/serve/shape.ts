@@ -4,7 +4,7 @@
  */
 import { type Duration, durationMs } from "../core/duration.ts";
 import { messageOf, NevertwiceError } from "../core/errors.ts";
-import { isKey } from "../core/key.ts";
+import { isKey } from "../core/key/key.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 
 type JsonSchema = Readonly<Record<string, unknown>>;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Instant } from "../core/record.ts";
-import { decodeCursor, encodeCursor } from "../core/scan.ts";
 import { sampleRecord, storeConformance } from "../testing/index.ts";
 import { memoryStore } from "./memory.ts";
+import { decodeCursor, encodeCursor } from "./shared/scan.ts";
 
 function steeredClock() {
   let passed = 0;

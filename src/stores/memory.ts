@@ -2,7 +2,6 @@
 import { performance } from "node:perf_hooks";
 import { NevertwiceError } from "../core/errors.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
-import { checkLimit, dueRows, isSweepable, PageScan, StatsScan } from "../core/scan.ts";
 import type {
   LeaseQuery,
   LedgerStats,
@@ -18,7 +17,8 @@ import type {
 } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
 import { wallNow } from "../engine/real-timers.ts";
-import { eachInSlices, Rotations } from "./slices.ts";
+import { checkLimit, dueRows, isSweepable, PageScan, StatsScan } from "./shared/scan.ts";
+import { eachInSlices, Rotations } from "./shared/slices.ts";
 
 export interface MemoryStoreOptions {
   /** Tests pass their own; otherwise wall time and the process's monotonic clock. */

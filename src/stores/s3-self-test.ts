@@ -3,7 +3,7 @@
  * on such a one two hosts would both win a claim. So it is tried out, on an object of its own, before the first record.
  */
 import { configError } from "../core/errors.ts";
-import type { S3Client } from "./s3-client.ts";
+import type { S3Client } from "./s3/client.ts";
 
 export async function selfTest(client: S3Client, name: string, where: string): Promise<{ conditionalDelete: boolean }> {
   const first = await client.put(name, "1", { ifNoneMatch: "*" });

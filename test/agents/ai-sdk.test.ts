@@ -7,7 +7,7 @@ import * as five from "ai-5";
 import { MockLanguageModelV2 } from "ai-5/test";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { guardAiTools } from "../../dist/agents/ai-sdk.js";
+import { guardAiTools } from "../../dist/agents/frameworks/ai-sdk.js";
 import { nevertwice } from "../../dist/index.js";
 import { agent } from "./lib/agents/ai-sdk.mjs";
 import { calling, toldBy } from "./lib/agents/ai-sdk-model.mjs";

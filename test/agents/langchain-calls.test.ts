@@ -6,7 +6,7 @@ import { ToolNode } from "@langchain/langgraph/prebuilt";
 import { createAgent, createMiddleware } from "langchain";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { guardLangChainTool, guardLangChainTools, guardToolCalls } from "../../dist/agents/langchain.js";
+import { guardLangChainTool, guardLangChainTools, guardToolCalls } from "../../dist/agents/frameworks/langchain.js";
 import { nevertwice } from "../../dist/index.js";
 import { Scripted } from "./lib/agents/langchain-model.mjs";
 

@@ -3,7 +3,7 @@ import { tool } from "@langchain/core/tools";
 import { createAgent, createMiddleware } from "langchain";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { guardToolCalls } from "../../dist/agents/langchain.js";
+import { guardToolCalls } from "../../dist/agents/frameworks/langchain.js";
 import { nevertwice } from "../../dist/index.js";
 import { resumedTwice, runBy } from "./lib/agents/langchain.mjs";
 import { Scripted } from "./lib/agents/langchain-model.mjs";

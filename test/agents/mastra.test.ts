@@ -3,7 +3,7 @@ import { createTool } from "@mastra/core/tools";
 import { MockLanguageModelV3 } from "ai-6/test";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { guardMastraTool, guardMastraTools } from "../../dist/agents/mastra.js";
+import { guardMastraTool, guardMastraTools } from "../../dist/agents/frameworks/mastra.js";
 import { calling, toldBy } from "./lib/agents/ai-sdk-model.mjs";
 import { answeredTwice, mailTool, run } from "./lib/agents/mastra.mjs";
 import { tellStories, WAYS, world } from "./lib/stories.ts";

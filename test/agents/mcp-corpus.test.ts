@@ -4,8 +4,8 @@
  */
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { McpGuard } from "../../src/agents/mcp-guard.ts";
-import { type HttpProxy, httpProxy } from "../../src/agents/mcp-http.ts";
+import { McpGuard } from "../../src/agents/mcp/guard.ts";
+import { type HttpProxy, httpProxy } from "../../src/agents/mcp/http/proxy.ts";
 import { stringifyExact } from "../../src/core/exact-json.ts";
 import { nevertwice } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";

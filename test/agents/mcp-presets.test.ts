@@ -4,9 +4,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { readProxyConfig } from "../../src/agents/mcp-config.ts";
-import { PRESETS, presetOf } from "../../src/agents/mcp-presets.ts";
-import { withoutComments } from "../../src/cli/json-with-comments.ts";
+import { readProxyConfig } from "../../src/agents/mcp/config.ts";
+import { PRESETS, presetOf } from "../../src/agents/mcp/presets.ts";
+import { withoutComments } from "../../src/cli/mcp/json-with-comments.ts";
 import { COMMAND, connect, EVERYTHING, FILESYSTEM, folder, MEMORY, proxied, said } from "./lib/mcp.ts";
 
 const packages = fileURLToPath(new URL("./mcp-servers/node_modules", import.meta.url));

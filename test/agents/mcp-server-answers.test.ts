@@ -2,7 +2,7 @@
 import { ElicitResultSchema } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
-import { guardMcpServer, guardMcpTool } from "../../dist/agents/mcp-server-tools.js";
+import { guardMcpServer, guardMcpTool } from "../../dist/agents/mcp/server/index.js";
 import { type Any, connect, INFO, NEWEST, openLedger } from "./lib/mcp-sdks.ts";
 import { WAYS } from "./lib/stories.ts";
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import * as mini from "zod/mini";
 import * as z3 from "zod/v3";
-import { guardMcpServer } from "../../dist/agents/mcp-server-tools.js";
+import { guardMcpServer } from "../../dist/agents/mcp/server/index.js";
 import { type Any, connect, counter, INFO, openLedger, SDKS, type Sdk } from "./lib/mcp-sdks.ts";
 import { WAYS } from "./lib/stories.ts";
 

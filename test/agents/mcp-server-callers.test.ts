@@ -14,7 +14,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { guardMcpServer, sessionOf, subjectOf } from "../../dist/agents/mcp-server-tools.js";
+import { guardMcpServer, sessionOf, subjectOf } from "../../dist/agents/mcp/server/index.js";
 import { type Any, INFO, openLedger, textOf } from "./lib/mcp-sdks.ts";
 
 /** Tokens of one app: `ada.1` is ada's first. One of the app itself has no subject. */

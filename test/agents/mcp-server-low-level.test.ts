@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import * as z3 from "zod/v3";
-import { guardMcpServer } from "../../dist/agents/mcp-server-tools.js";
+import { guardMcpServer } from "../../dist/agents/mcp/server/index.js";
 import { type Any, connect, INFO, openLedger, SDKS, textOf } from "./lib/mcp-sdks.ts";
 import { WAYS } from "./lib/stories.ts";
 

@@ -14,7 +14,7 @@ import {
 } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { guardMcpServer } from "../../dist/agents/mcp-server-tools.js";
+import { guardMcpServer } from "../../dist/agents/mcp/server/index.js";
 import { folder } from "./lib/mcp.ts";
 import { type Any, connect, INFO, openLedger, textOf } from "./lib/mcp-sdks.ts";
 import { WAYS } from "./lib/stories.ts";

@@ -1,7 +1,7 @@
 import { Agent, RunContext, Runner, tool as sdkTool, toolNamespace, webSearchTool } from "@openai/agents";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { guardOpenAiTool, guardOpenAiTools } from "../../dist/agents/openai-agents.js";
+import { guardOpenAiTool, guardOpenAiTools } from "../../dist/agents/frameworks/openai-agents.js";
 import { resumedTwice, runBy, scripted } from "./lib/agents/openai-agents.mjs";
 import { type Run, tellStories, WAYS, type World, world } from "./lib/stories.ts";
 

@@ -1,7 +1,7 @@
 /** MCP servers of the OpenAI Agents SDK, called by a runner with a scripted model, bare and guarded. */
 import { Agent, hostedMcpTool, MCPServerStdio, MCPServerStreamableHttp, Runner } from "@openai/agents";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { guardOpenAiMcpServer } from "../../dist/agents/openai-agents.js";
+import { guardOpenAiMcpServer } from "../../dist/agents/frameworks/openai-agents.js";
 import { nevertwice } from "../../dist/index.js";
 import { scripted } from "./lib/agents/openai-agents.mjs";
 import { startMailProvider } from "./lib/mail-provider.ts";

@@ -12,13 +12,13 @@ import { tool as aiTool6, type InferToolOutput as InferToolOutput6 } from "ai-6"
 import { createMiddleware } from "langchain";
 import { expect, expectTypeOf, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { guardAiTool, guardAiTools } from "../../dist/agents/ai-sdk.js";
-import { claudeGuard } from "../../dist/agents/claude-agent-sdk.js";
+import { guardAiTool, guardAiTools } from "../../dist/agents/frameworks/ai-sdk.js";
+import { claudeGuard } from "../../dist/agents/frameworks/claude-agent-sdk.js";
+import { guardLangChainTool, guardLangChainTools, guardToolCalls } from "../../dist/agents/frameworks/langchain.js";
+import { guardMastraTool, guardMastraTools } from "../../dist/agents/frameworks/mastra.js";
+import { guardOpenAiTool, guardOpenAiTools, type OpenAiCall } from "../../dist/agents/frameworks/openai-agents.js";
 import { guardTool, type ToolsOptions } from "../../dist/agents/index.js";
-import { guardLangChainTool, guardLangChainTools, guardToolCalls } from "../../dist/agents/langchain.js";
-import { guardMastraTool, guardMastraTools } from "../../dist/agents/mastra.js";
-import { guardMcpServer, guardMcpTool, sessionOf, subjectOf } from "../../dist/agents/mcp-server-tools.js";
-import { guardOpenAiTool, guardOpenAiTools, type OpenAiCall } from "../../dist/agents/openai-agents.js";
+import { guardMcpServer, guardMcpTool, sessionOf, subjectOf } from "../../dist/agents/mcp/server/index.js";
 import { nevertwice } from "../../dist/index.js";
 
 function open() {

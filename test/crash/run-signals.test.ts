@@ -144,7 +144,7 @@ describe("a command that outlives its runner", () => {
 
   it("a runner that dies before the command is let go: the command never begins", async () => {
     const folder = temporaryFolder();
-    const { GatedChild } = await import("../../src/schedule/gated-child.ts");
+    const { GatedChild } = await import("../../src/schedule/command/gated-child.ts");
     const gated = await GatedChild.start({
       command: ["sh", "-c", "echo began > began"],
       env: process.env,

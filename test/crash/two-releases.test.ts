@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { nevertwice } from "nevertwice";
 import { afterAll, expect, it } from "vitest";
-import { aliasTarget } from "../../src/core/formerly.ts";
+import { aliasTarget } from "../../src/core/key/formerly.ts";
 import type { LedgerRecord } from "../../src/core/record.ts";
 import type { Page } from "../../src/core/store.ts";
 import { freshDatabase } from "../services/addresses.ts";

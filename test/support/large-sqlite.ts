@@ -1,8 +1,8 @@
 /** A SQLite ledger with many settled records, made in a few seconds: rows are written past the engine, as it would write them. */
 import { join } from "node:path";
 import { sqliteStore } from "nevertwice/sqlite";
-import { loadDriver } from "../../src/stores/sqlite-driver.ts";
-import { COLUMNS, encodeRow } from "../../src/stores/sqlite-row.ts";
+import { loadDriver } from "../../src/stores/sqlite/driver.ts";
+import { COLUMNS, encodeRow } from "../../src/stores/sqlite/row.ts";
 import { sampleRecord } from "../../src/testing/sample-record.ts";
 import { temporaryFolder } from "./each-store.ts";
 

@@ -1,7 +1,7 @@
 /** The four clients the Redis store takes, connected to this run's servers. */
 import { Cluster, Redis } from "ioredis";
 import { createClient, createCluster } from "redis";
-import type { RedisClient } from "../../src/stores/redis.ts";
+import type { RedisClient } from "../../src/stores/redis/index.ts";
 import { redisClusterNodes } from "../services/addresses.ts";
 
 export interface OpenedClient {

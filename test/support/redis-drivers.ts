@@ -2,7 +2,7 @@
 import { Redis } from "ioredis";
 import { createClient } from "redis";
 import { onTestFinished } from "vitest";
-import type { RedisClient } from "../../src/stores/redis.ts";
+import type { RedisClient } from "../../src/stores/redis/index.ts";
 
 export const REDIS_DRIVERS: Readonly<Record<string, (to: string) => Promise<RedisClient>>> = {
   ioredis: async (to) => {

@@ -1,8 +1,8 @@
 /** A disk with little room, for tests that run where none can be mounted: what does not fit is cut off with ENOSPC. */
 import { fstatSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import type { Disk } from "../../src/stores/file.ts";
-import { localDisk } from "../../src/stores/file-disk.ts";
+import { localDisk } from "../../src/stores/file/disk.ts";
+import type { Disk } from "../../src/stores/file/index.ts";
 
 export interface SmallDisk {
   readonly disk: Disk;

@@ -1,8 +1,8 @@
 import type { Command, Context } from "../command.ts";
-import { EXIT, exitOfClaim } from "../exit.ts";
-import { shortKey } from "../format.ts";
 import { type Answer, CLAIM_FLAGS, INTENT_FLAGS, intentOf, operate, termsOf } from "../outside.ts";
-import { oneLine } from "../text.ts";
+import { EXIT, exitOfClaim } from "../term/exit.ts";
+import { shortKey } from "../term/format.ts";
+import { oneLine } from "../term/text.ts";
 
 const MOST_WORDS = 65;
 

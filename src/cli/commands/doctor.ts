@@ -1,9 +1,8 @@
 import { PACKAGE_VERSION } from "../../core/package-version.ts";
 import type { Command, Context, Ledger } from "../command.ts";
-import { damagedCheck, quarantineAll } from "../damaged.ts";
-import { inspectDisk, inspectModes } from "../disk.ts";
-import { EXIT, exitOfError } from "../exit.ts";
-import { plural } from "../format.ts";
+import { countLedger } from "../ledger/counts.ts";
+import { damagedCheck, quarantineAll } from "../ledger/damaged.ts";
+import { inspectDisk, inspectModes } from "../ledger/disk.ts";
 import {
   type Area,
   type Check,
@@ -13,11 +12,12 @@ import {
   sqliteCheck,
   unavailable,
   waiting,
-} from "../health.ts";
-import { fileBehind, ledgerJson, noLedgerYet, requireStore } from "../ledger.ts";
-import { countLedger } from "../ledger-counts.ts";
-import { endProgress, showProgress } from "../progress.ts";
-import { oneLine, padEnd, wrap } from "../text.ts";
+} from "../ledger/health.ts";
+import { fileBehind, ledgerJson, noLedgerYet, requireStore } from "../ledger/open.ts";
+import { EXIT, exitOfError } from "../term/exit.ts";
+import { plural } from "../term/format.ts";
+import { endProgress, showProgress } from "../term/progress.ts";
+import { oneLine, padEnd, wrap } from "../term/text.ts";
 
 export const doctor: Command = {
   name: "doctor",

@@ -2,16 +2,16 @@ import { messageOf } from "../../core/errors.ts";
 import type { EachFailure, EachProgress, EachReport, EachTrouble } from "../../engine/each-tally.ts";
 import { AGENT, agentOf } from "../agent-flag.ts";
 import type { Command, Context } from "../command.ts";
-import { countsText, EachView } from "../each-view.ts";
-import { EXIT, UsageError } from "../exit.ts";
-import { FailedFile } from "../failed-file.ts";
-import { plural, shellWord } from "../format.ts";
-import { InputLines } from "../input-lines.ts";
+import { FailedFile } from "../each/failed-file.ts";
+import { InputLines } from "../each/input-lines.ts";
+import { countsText, EachView } from "../each/view.ts";
 import { jsonLines } from "../json-lines.ts";
-import { storeToName } from "../ledger.ts";
+import { storeToName } from "../ledger/open.ts";
 import { type AnyAction, loadActions } from "../load-actions.ts";
-import { endProgress } from "../progress.ts";
-import { oneLine, wrap } from "../text.ts";
+import { EXIT, UsageError } from "../term/exit.ts";
+import { plural, shellWord } from "../term/format.ts";
+import { endProgress } from "../term/progress.ts";
+import { oneLine, wrap } from "../term/text.ts";
 
 // As many as are under way at once, unless told otherwise: a provider that is down has failed all of them.
 const DEFAULT_STOP_AFTER = 20;

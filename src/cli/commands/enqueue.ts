@@ -1,6 +1,6 @@
 import type { Command, Context } from "../command.ts";
-import { EXIT, exitOfStatus } from "../exit.ts";
 import { type Answer, INTENT_FLAGS, intentOf, operate } from "../outside.ts";
+import { EXIT, exitOfStatus } from "../term/exit.ts";
 
 const MOST_WORDS = 65;
 

@@ -3,14 +3,14 @@ import { instantOf } from "../../core/store.ts";
 import type { Forgotten } from "../../engine/forget.ts";
 import { nevertwice } from "../../nevertwice.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT } from "../exit.ts";
-import { keyOperand, lookUp, notFound } from "../find-record.ts";
-import { forgottenBefore, forgottenWords } from "../forgotten-words.ts";
-import { plural, shortKey } from "../format.ts";
-import { ledgerJson, requireStore } from "../ledger.ts";
+import { keyOperand, lookUp, notFound } from "../ledger/find-record.ts";
+import { forgottenBefore, forgottenWords } from "../ledger/forgotten-words.ts";
+import { ledgerJson, requireStore } from "../ledger/open.ts";
+import { actionLabel, type whoRunsIt } from "../ledger/standing.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
-import { actionLabel, type whoRunsIt } from "../standing.ts";
-import { wrap } from "../text.ts";
+import { EXIT } from "../term/exit.ts";
+import { plural, shortKey } from "../term/format.ts";
+import { wrap } from "../term/text.ts";
 
 export const forget: Command = {
   name: "forget",

@@ -1,6 +1,6 @@
 import type { Command, Context } from "../command.ts";
-import { EXIT } from "../exit.ts";
 import { operate, tokenOperand } from "../outside.ts";
+import { EXIT } from "../term/exit.ts";
 
 export const heartbeat: Command = {
   name: "heartbeat",

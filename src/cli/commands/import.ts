@@ -1,5 +1,5 @@
 import type { Command } from "../command.ts";
-import { PRESETS } from "../import-presets.ts";
+import { PRESETS } from "../import/presets.ts";
 
 export const importLedger: Command = {
   name: "import",
@@ -112,5 +112,5 @@ export const importLedger: Command = {
     ],
   ],
   // Loaded on demand: one command of many, and a sixth of their code.
-  run: async (context) => (await import("../import-run.ts")).runImport(context),
+  run: async (context) => (await import("../import/run.ts")).runImport(context),
 };

@@ -1,8 +1,8 @@
 import { AGENT } from "../agent-flag.ts";
 import type { Command, Context } from "../command.ts";
-import { UsageError } from "../exit.ts";
 import { SIGNATURE_FLAGS } from "../signature.ts";
-import { oneLine } from "../text.ts";
+import { UsageError } from "../term/exit.ts";
+import { oneLine } from "../term/text.ts";
 
 export const mcp: Command = {
   name: "mcp",
@@ -136,13 +136,13 @@ async function run(context: Context): Promise<number> {
   // Loaded on demand: a proxy, a probe and a server are a third of the command's code.
   switch (what) {
     case undefined:
-      return (await import("../mcp-proxy.ts")).runProxy(context);
+      return (await import("../mcp/proxy.ts")).runProxy(context);
     case "init":
-      return (await import("../mcp-init.ts")).runInit(context);
+      return (await import("../mcp/init.ts")).runInit(context);
     case "probe":
-      return (await import("../mcp-probe-report.ts")).runProbe(context);
+      return (await import("../mcp/probe-report.ts")).runProbe(context);
     case "serve":
-      return (await import("../mcp-serve.ts")).runServe(context);
+      return (await import("../mcp/serve.ts")).runServe(context);
     default:
       throw new UsageError(
         `mcp: there is no "${oneLine(what)}". It takes init, probe, serve, or a server's command behind --: nevertwice mcp -- npx some-server`,

@@ -1,7 +1,7 @@
-import type { MigrationReport } from "../../stores/postgres-migrator.ts";
+import type { MigrationReport } from "../../stores/postgres/migrator.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT, UsageError } from "../exit.ts";
-import { secretOf } from "../secret-flags.ts";
+import { secretOf } from "../ledger/secret-flags.ts";
+import { EXIT, UsageError } from "../term/exit.ts";
 
 export const migrate: Command = {
   name: "migrate",
@@ -82,7 +82,7 @@ async function run(context: Context): Promise<number> {
   checkFunctionFlags(context);
   const functions = args.on("drop-functions") ? "drop" : args.on("functions") ? "make" : undefined;
   // Loaded on demand, as the SQL of the functions is long.
-  const { performMigration } = await import("../../stores/postgres-migrator.ts");
+  const { performMigration } = await import("../../stores/postgres/migrator.ts");
   const report = await performMigration({
     url: dump ? undefined : url,
     schema: args.text("schema"),

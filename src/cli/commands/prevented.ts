@@ -4,12 +4,12 @@ import type { PreventedCause, PreventedEntry } from "../../core/prevented.ts";
 import { instantOf } from "../../core/store.ts";
 import { type Prevented, readPrevented } from "../../engine/prevented.ts";
 import type { Command, Context } from "../command.ts";
-import { asUsage, EXIT } from "../exit.ts";
-import { plural, relative, shortKey } from "../format.ts";
 import { readInstant } from "../instant.ts";
-import { ledgerJson, noLedgerYet } from "../ledger.ts";
-import { type Column, renderTable } from "../table.ts";
-import { oneLine } from "../text.ts";
+import { ledgerJson, noLedgerYet } from "../ledger/open.ts";
+import { asUsage, EXIT } from "../term/exit.ts";
+import { plural, relative, shortKey } from "../term/format.ts";
+import { type Column, renderTable } from "../term/table.ts";
+import { oneLine } from "../term/text.ts";
 
 export const prevented: Command = {
   name: "prevented",

@@ -1,11 +1,11 @@
 import { instantOf } from "../../core/store.ts";
 import { type OnceMoreRequest, openRequests } from "../../engine/once-more.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT } from "../exit.ts";
-import { relative, shortKey } from "../format.ts";
-import { ledgerJson } from "../ledger.ts";
-import { renderTable } from "../table.ts";
-import { oneLine } from "../text.ts";
+import { ledgerJson } from "../ledger/open.ts";
+import { EXIT } from "../term/exit.ts";
+import { relative, shortKey } from "../term/format.ts";
+import { renderTable } from "../term/table.ts";
+import { oneLine } from "../term/text.ts";
 
 export const requests: Command = {
   name: "requests",

@@ -4,17 +4,17 @@ import type { LedgerRecord } from "../../core/record.ts";
 import { instantOf } from "../../core/store.ts";
 import { AGENT, agentOf } from "../agent-flag.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT, ProblemError, UsageError } from "../exit.ts";
-import { findRecord } from "../find-record.ts";
-import { shortKey } from "../format.ts";
-import { kindOf } from "../kind-of-record.ts";
-import { ledgerJson, requireStore } from "../ledger.ts";
+import { findRecord } from "../ledger/find-record.ts";
+import { kindOf } from "../ledger/kind-of-record.ts";
+import { ledgerJson, requireStore } from "../ledger/open.ts";
+import { outcomeJson } from "../ledger/record-json.ts";
+import { standingOf } from "../ledger/standing.ts";
 import { type AnyAction, identifier, loadAction } from "../load-actions.ts";
 import { decide, isOfTool } from "../once-more.ts";
-import { outcomeJson } from "../record-json.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
-import { standingOf } from "../standing.ts";
-import { oneLine, visible } from "../text.ts";
+import { EXIT, ProblemError, UsageError } from "../term/exit.ts";
+import { shortKey } from "../term/format.ts";
+import { oneLine, visible } from "../term/text.ts";
 
 export const resend: Command = {
   name: "resend",

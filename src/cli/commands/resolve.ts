@@ -1,23 +1,23 @@
 import { resolve as resolvePath } from "node:path";
 import { messageOf } from "../../core/errors.ts";
-import { digestKeyId } from "../../core/fingerprint.ts";
 import { parseForeignJson } from "../../core/foreign-json.ts";
+import { digestKeyId } from "../../core/key/fingerprint.ts";
 import type { LedgerRecord } from "../../core/record.ts";
 import { instantOf, type Stored } from "../../core/store.ts";
 import { nevertwice } from "../../nevertwice.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT, ProblemError, UsageError } from "../exit.ts";
-import { findRecord } from "../find-record.ts";
-import { readText } from "../foreign-text.ts";
-import { shortKey } from "../format.ts";
-import { ledgerJson, requireStore } from "../ledger.ts";
-import { outcomeJson } from "../record-json.ts";
-import { resolveFrom } from "../resolve-from.ts";
-import { GROUP_FLAGS, refuseGroupFlags, resolveGroup } from "../resolve-group.ts";
+import { readText } from "../import/foreign-text.ts";
+import { findRecord } from "../ledger/find-record.ts";
+import { ledgerJson, requireStore } from "../ledger/open.ts";
+import { outcomeJson } from "../ledger/record-json.ts";
+import { actionLabel, standingOf, whoGetsIt, whoRunsIt } from "../ledger/standing.ts";
+import { stepNeedsResult } from "../ledger/step-result.ts";
+import { resolveFrom } from "../resolve/from.ts";
+import { GROUP_FLAGS, refuseGroupFlags, resolveGroup } from "../resolve/group.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
-import { actionLabel, standingOf, whoGetsIt, whoRunsIt } from "../standing.ts";
-import { stepNeedsResult } from "../step-result.ts";
-import { oneLine, wrap } from "../text.ts";
+import { EXIT, ProblemError, UsageError } from "../term/exit.ts";
+import { shortKey } from "../term/format.ts";
+import { oneLine, wrap } from "../term/text.ts";
 
 export const resolve: Command = {
   name: "resolve",

@@ -8,8 +8,8 @@ import { windowsIn } from "../../core/keep.ts";
 import { asContainer, DEFAULT_KEEP, resolveKeep, resolvePolicy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
 import { nevertwice, servicesOf } from "../../nevertwice.ts";
-import { DEFAULT_RECENT, runCommandJob } from "../../schedule/command-job.ts";
-import { requirePlanText } from "../../schedule/command-plan.ts";
+import { DEFAULT_RECENT, runCommandJob } from "../../schedule/command/job.ts";
+import { requirePlanText } from "../../schedule/command/plan.ts";
 import { jobAction } from "../../schedule/job-action.ts";
 import { KnownSlots } from "../../schedule/known-slots.ts";
 import { slotLengthMs, slotOf } from "../../schedule/slot.ts";
@@ -17,10 +17,10 @@ import { slotKeep } from "../../schedule/slot-keep.ts";
 import { instantOfSlot, slotOfInstant, type Timetable, timetable } from "../../schedule/timetable.ts";
 import { AGENT, agentOf } from "../agent-flag.ts";
 import type { Command, Context, Sink } from "../command.ts";
-import { asUsage, EXIT, UsageError } from "../exit.ts";
-import { exitFolder, openLedger } from "../ledger.ts";
+import { exitFolder, openLedger } from "../ledger/open.ts";
 import { report } from "../run-report.ts";
-import { oneLine } from "../text.ts";
+import { asUsage, EXIT, UsageError } from "../term/exit.ts";
+import { oneLine } from "../term/text.ts";
 
 export const run: Command = {
   name: "run",

@@ -3,14 +3,23 @@ import { instantOf, type Store } from "../../core/store.ts";
 import { onlyOf } from "../../engine/tenancy.ts";
 import { runAction } from "../../runs/run.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT } from "../exit.ts";
-import { age, shortKey } from "../format.ts";
-import { ledgerJson, requireStore } from "../ledger.ts";
-import { recordJson } from "../record-json.ts";
-import { HELD, heldBy, heldLines, heldWords, type ListedStep, RUN_PREFIX, runName, stepsOfRun } from "../run-steps.ts";
-import { paintState, remarkOf, standingOf } from "../standing.ts";
-import { renderTable } from "../table.ts";
-import { oneLine } from "../text.ts";
+import { ledgerJson, requireStore } from "../ledger/open.ts";
+import { recordJson } from "../ledger/record-json.ts";
+import {
+  HELD,
+  heldBy,
+  heldLines,
+  heldWords,
+  type ListedStep,
+  RUN_PREFIX,
+  runName,
+  stepsOfRun,
+} from "../ledger/run-steps.ts";
+import { paintState, remarkOf, standingOf } from "../ledger/standing.ts";
+import { EXIT } from "../term/exit.ts";
+import { age, shortKey } from "../term/format.ts";
+import { renderTable } from "../term/table.ts";
+import { oneLine } from "../term/text.ts";
 
 const DEFAULT_LIMIT = 20;
 const LARGEST_LIMIT = 200;

@@ -6,12 +6,12 @@ import { nevertwice, servicesOf } from "../../nevertwice.ts";
 import { LOOPBACK } from "../../serve/door.ts";
 import type { Listen } from "../../serve/http-service.ts";
 import type { Command, Context } from "../command.ts";
-import { asUsage, EXIT, ProblemError, UsageError } from "../exit.ts";
-import { openLedger } from "../ledger.ts";
+import { openLedger } from "../ledger/open.ts";
+import { checkLedger } from "../ledger/secret-check.ts";
+import { ledgerOptions } from "../ledger/secret-flags.ts";
 import { ACTING_FLAGS, reportDuplicates } from "../outside.ts";
-import { checkLedger } from "../secret-check.ts";
-import { ledgerOptions } from "../secret-flags.ts";
-import { oneLine } from "../text.ts";
+import { asUsage, EXIT, ProblemError, UsageError } from "../term/exit.ts";
+import { oneLine } from "../term/text.ts";
 import { tokenIn } from "../token-file.ts";
 
 const DEFAULT_PORT = 7433;

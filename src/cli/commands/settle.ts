@@ -1,7 +1,7 @@
 import type { Command, Context } from "../command.ts";
-import { EXIT, UsageError } from "../exit.ts";
-import { shortKey } from "../format.ts";
 import { ACTING_FLAGS, type Answer, jsonOf, operate, tokenOperand } from "../outside.ts";
+import { EXIT, UsageError } from "../term/exit.ts";
+import { shortKey } from "../term/format.ts";
 
 export const settle: Command = {
   name: "settle",

@@ -5,19 +5,19 @@ import { instantOf } from "../../core/store.ts";
 import { isUnclassified, wayOut } from "../../core/way-out.ts";
 import { runnerOf } from "../../schedule/slot-attempt.ts";
 import type { Command, Context } from "../command.ts";
-import { afterDeadRunner } from "../dead-runner.ts";
-import { EXIT } from "../exit.ts";
-import { keyOperand, lookUp, notFound } from "../find-record.ts";
-import { type ForgottenBefore, forgottenBefore, forgottenWords } from "../forgotten-words.ts";
-import { age, keepSpan, localIso, moment, shortKey } from "../format.ts";
-import { kindOf } from "../kind-of-record.ts";
-import { ledgerJson, requireStore } from "../ledger.ts";
-import { nextByItself } from "../next-by-itself.ts";
-import { fullRecordJson, recordJson } from "../record-json.ts";
-import { drawSteps, HELD, heldBy, heldWords, type ListedStep, stepsOfRun } from "../run-steps.ts";
-import { actionLabel, leaseLeftMs, paintState, plainWords, standingOf } from "../standing.ts";
-import { renderTable } from "../table.ts";
-import { oneLine, padEnd, visible, wrap } from "../text.ts";
+import { afterDeadRunner } from "../ledger/dead-runner.ts";
+import { keyOperand, lookUp, notFound } from "../ledger/find-record.ts";
+import { type ForgottenBefore, forgottenBefore, forgottenWords } from "../ledger/forgotten-words.ts";
+import { kindOf } from "../ledger/kind-of-record.ts";
+import { nextByItself } from "../ledger/next-by-itself.ts";
+import { ledgerJson, requireStore } from "../ledger/open.ts";
+import { fullRecordJson, recordJson } from "../ledger/record-json.ts";
+import { drawSteps, HELD, heldBy, heldWords, type ListedStep, stepsOfRun } from "../ledger/run-steps.ts";
+import { actionLabel, leaseLeftMs, paintState, plainWords, standingOf } from "../ledger/standing.ts";
+import { EXIT } from "../term/exit.ts";
+import { age, keepSpan, localIso, moment, shortKey } from "../term/format.ts";
+import { renderTable } from "../term/table.ts";
+import { oneLine, padEnd, visible, wrap } from "../term/text.ts";
 
 export const show: Command = {
   name: "show",

@@ -2,13 +2,13 @@ import { STATES } from "../../core/record.ts";
 import { type ActionStats, instantOf, type LedgerStats } from "../../core/store.ts";
 import { readPrevented } from "../../engine/prevented.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT } from "../exit.ts";
-import { moment, plural } from "../format.ts";
-import { ledgerJson, noLedgerYet } from "../ledger.ts";
-import { countLedger, emptyStats } from "../ledger-counts.ts";
-import { paintState } from "../standing.ts";
-import { type Cell, type Column, renderTable } from "../table.ts";
-import { oneLine } from "../text.ts";
+import { countLedger, emptyStats } from "../ledger/counts.ts";
+import { ledgerJson, noLedgerYet } from "../ledger/open.ts";
+import { paintState } from "../ledger/standing.ts";
+import { EXIT } from "../term/exit.ts";
+import { moment, plural } from "../term/format.ts";
+import { type Cell, type Column, renderTable } from "../term/table.ts";
+import { oneLine } from "../term/text.ts";
 
 export const stats: Command = {
   name: "stats",

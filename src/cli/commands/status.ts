@@ -5,14 +5,14 @@ import { toStoredError } from "../../core/stored-error.ts";
 import { by } from "../../engine/events.ts";
 import { Payloads } from "../../engine/payloads.ts";
 import type { Command, Context } from "../command.ts";
-import { exitOfStatus } from "../exit.ts";
-import { keyOperand, lookUp } from "../find-record.ts";
-import { moment, shortKey } from "../format.ts";
-import { ledgerJson } from "../ledger.ts";
-import { outcomeJson } from "../record-json.ts";
-import { heldBy, heldWords } from "../run-steps.ts";
-import { actionLabel } from "../standing.ts";
-import { oneLine } from "../text.ts";
+import { keyOperand, lookUp } from "../ledger/find-record.ts";
+import { ledgerJson } from "../ledger/open.ts";
+import { outcomeJson } from "../ledger/record-json.ts";
+import { heldBy, heldWords } from "../ledger/run-steps.ts";
+import { actionLabel } from "../ledger/standing.ts";
+import { exitOfStatus } from "../term/exit.ts";
+import { moment, shortKey } from "../term/format.ts";
+import { oneLine } from "../term/text.ts";
 
 export const status: Command = {
   name: "status",

@@ -2,10 +2,10 @@ import type { Store } from "../../core/store.ts";
 import { onlyOf } from "../../engine/tenancy.ts";
 import { nevertwice } from "../../nevertwice.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT } from "../exit.ts";
-import { plural } from "../format.ts";
-import { ledgerJson, noLedgerYet } from "../ledger.ts";
-import { endProgress, showProgress } from "../progress.ts";
+import { ledgerJson, noLedgerYet } from "../ledger/open.ts";
+import { EXIT } from "../term/exit.ts";
+import { plural } from "../term/format.ts";
+import { endProgress, showProgress } from "../term/progress.ts";
 
 // Bounded passes, so that progress is shown and other programs write in between.
 const REMOVED_A_PASS = 1_000;

@@ -1,7 +1,7 @@
 import type { ClaimedAttempt } from "../../serve/attempts.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT, exitOfStatus, UsageError } from "../exit.ts";
 import { ACTING_FLAGS, CLAIM_FLAGS, operate, termsOf } from "../outside.ts";
+import { EXIT, exitOfStatus, UsageError } from "../term/exit.ts";
 
 const MOST_ACTIONS = 64;
 

@@ -5,11 +5,11 @@ import { clearInterval, type RealTimer, setInterval } from "../../engine/real-ti
 import { onlyOf } from "../../engine/tenancy.ts";
 import type { Worker, WorkerStatus } from "../../outbox/worker.ts";
 import type { Command, Context } from "../command.ts";
-import { EXIT, UsageError } from "../exit.ts";
-import { plural } from "../format.ts";
 import { loadActions } from "../load-actions.ts";
-import { endProgress, showProgress } from "../progress.ts";
-import { oneLine } from "../text.ts";
+import { EXIT, UsageError } from "../term/exit.ts";
+import { plural } from "../term/format.ts";
+import { endProgress, showProgress } from "../term/progress.ts";
+import { oneLine } from "../term/text.ts";
 
 // A line that a person watches, and lines in a log: how often each.
 const LIVE_MS = 250;

@@ -6,7 +6,7 @@ import { InMemoryTransport } from "@modelcontextprotocol/sdk/inMemory.js";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { CallToolResultSchema, CreateTaskResultSchema } from "@modelcontextprotocol/sdk/types.js";
 import { z } from "zod";
-import { guardMcpServer } from "../../../dist/agents/mcp-server-tools.js";
+import { guardMcpServer } from "../../../dist/agents/mcp/server/index.js";
 import { nevertwice } from "../../../dist/index.js";
 
 const [store, how] = process.argv.slice(2);

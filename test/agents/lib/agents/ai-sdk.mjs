@@ -4,7 +4,7 @@ import { MockLanguageModelV3 as Seven } from "ai/test";
 import * as six from "ai-6";
 import { MockLanguageModelV3 as Six } from "ai-6/test";
 import { z } from "zod";
-import { guardAiTools } from "../../../../dist/agents/ai-sdk.js";
+import { guardAiTools } from "../../../../dist/agents/frameworks/ai-sdk.js";
 import { deliver, fresh, mailOptions } from "./mail-tool.mjs";
 
 const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };

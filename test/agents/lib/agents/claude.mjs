@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createSdkMcpServer, query, tool } from "@anthropic-ai/claude-agent-sdk";
 import { z } from "zod";
-import { claudeGuard } from "../../../../dist/agents/claude-agent-sdk.js";
+import { claudeGuard } from "../../../../dist/agents/frameworks/claude-agent-sdk.js";
 import { deliver, fresh, mailOptions } from "./mail-tool.mjs";
 
 const TOOL = "mcp__mail__send_mail";

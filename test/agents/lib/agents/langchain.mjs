@@ -6,7 +6,7 @@ import { FakeListChatModel } from "@langchain/core/utils/testing";
 import { Command, interrupt, MemorySaver } from "@langchain/langgraph";
 import { createAgent, createMiddleware, humanInTheLoopMiddleware } from "langchain";
 import { z } from "zod";
-import { guardLangChainTools, guardToolCalls } from "../../../../dist/agents/langchain.js";
+import { guardLangChainTools, guardToolCalls } from "../../../../dist/agents/frameworks/langchain.js";
 import { deliver, fresh, mailOptions } from "./mail-tool.mjs";
 
 /** Says what the script says, whatever it is asked. */

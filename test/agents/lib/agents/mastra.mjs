@@ -5,7 +5,7 @@ import { InMemoryStore } from "@mastra/core/storage";
 import { createTool } from "@mastra/core/tools";
 import { MockLanguageModelV3 } from "ai-6/test";
 import { z } from "zod";
-import { guardMastraTools } from "../../../../dist/agents/mastra.js";
+import { guardMastraTools } from "../../../../dist/agents/frameworks/mastra.js";
 import { deliver, fresh, mailOptions } from "./mail-tool.mjs";
 
 const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };

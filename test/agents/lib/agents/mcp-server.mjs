@@ -6,7 +6,7 @@ import { InMemoryTransport } from "@modelcontextprotocol/sdk/inMemory.js";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { InMemoryTransport as InMemory2, McpServer as McpServer2 } from "@modelcontextprotocol/server";
 import { z } from "zod";
-import { guardMcpServer } from "../../../../dist/agents/mcp-server-tools.js";
+import { guardMcpServer } from "../../../../dist/agents/mcp/server/index.js";
 import { deliver, mailOptions } from "./mail-tool.mjs";
 
 const shape = { to: z.string(), body: z.string(), amount: z.number().optional() };

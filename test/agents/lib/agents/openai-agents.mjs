@@ -1,7 +1,7 @@
 // An agent on the OpenAI Agents SDK with a scripted model. Guarded at the factory, or as tools that are there already.
 import { Agent, Runner, RunState, tool as sdkTool, setTracingDisabled, Usage } from "@openai/agents";
 import { z } from "zod";
-import { guardOpenAiTools } from "../../../../dist/agents/openai-agents.js";
+import { guardOpenAiTools } from "../../../../dist/agents/frameworks/openai-agents.js";
 import { deliver, fresh, mailOptions } from "./mail-tool.mjs";
 
 setTracingDisabled(true);

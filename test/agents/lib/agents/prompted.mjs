@@ -9,10 +9,10 @@ import * as ai from "ai";
 import { MockLanguageModelV3 } from "ai/test";
 import { createAgent } from "langchain";
 import { z } from "zod";
-import { guardAiTools } from "../../../../dist/agents/ai-sdk.js";
+import { guardAiTools } from "../../../../dist/agents/frameworks/ai-sdk.js";
+import { guardLangChainTools } from "../../../../dist/agents/frameworks/langchain.js";
+import { guardOpenAiTools } from "../../../../dist/agents/frameworks/openai-agents.js";
 import { statusTool } from "../../../../dist/agents/index.js";
-import { guardLangChainTools } from "../../../../dist/agents/langchain.js";
-import { guardOpenAiTools } from "../../../../dist/agents/openai-agents.js";
 import { fresh } from "./mail-tool.mjs";
 
 setTracingDisabled(true);

@@ -1,0 +1,257 @@
+/** Reads and compare-and-swaps on any connection: the pool's, or the caller's own transaction. */
+import { performance } from "node:perf_hooks";
+import { configError, NevertwiceError } from "../../core/errors.ts";
+import type { LeaseQuery, Put, PutResult, Stored } from "../../core/store.ts";
+import type { Connection } from "./client/connection.ts";
+import { isProvisional, type ServerClock } from "./clock.ts";
+import { isTransient } from "./errors.ts";
+import { beforeOf, Lineage } from "./lineage.ts";
+import { keyHex } from "./sql/key.ts";
+import { decodeLeased, type Leased } from "./sql/leased-row.ts";
+import { type RowNames, readRows } from "./sql/read.ts";
+import { decodeRow, type Row } from "./sql/row.ts";
+import { SingleWrites } from "./sql/single.ts";
+import { batchWrite, type PlannedPut, planPut, type Statement, timed, winners } from "./sql/write.ts";
+import { uniformRead, uniformWrite } from "./supabase/uniform.ts";
+
+// 2 MB. On a small table the planner joins a batch by reading all of it, and a plan that is kept would go on doing so
+// while the table grows. From 0.5 MB on it takes the index (from 1.3 MB where random_page_cost is 10), as it will on any
+// larger one. An insert looks nothing up.
+export const LARGE_BYTES = 2 * 1_048_576;
+// A deadlock's victim has written nothing: it goes again, a few times.
+const TRIES = 4;
+
+/** The ways to ask; those that a connection does not have are asked as any other. */
+type Asking = Pick<Connection, "query" | "queryAgain" | "queryInLine">;
+
+export interface SwapOptions {
+  readonly table: string;
+  readonly name: string;
+  readonly tenant: string | undefined;
+  readonly clock: ServerClock;
+}
+
+export class Swaps {
+  readonly #options: SwapOptions;
+  readonly #lineage = new Lineage();
+  readonly #singles: SingleWrites;
+  readonly #typedSingles: SingleWrites;
+  #large = false;
+
+  constructor(options: SwapOptions) {
+    this.#options = options;
+    this.#singles = new SingleWrites(options.table);
+    this.#typedSingles = new SingleWrites(options.table, { typed: true });
+  }
+
+  /** Plans for what is looked for again and again may be kept: they are those for any larger table. */
+  get large(): boolean {
+    return this.#large;
+  }
+
+  /** A row as it was just read: what the table holds of it need not be sent again. */
+  seen(row: Row): Stored {
+    const stored = decodeRow(row, this.#options.name);
+    this.#lineage.keep(stored.record, stored.version, row.c0 as string);
+    return stored;
+  }
+
+  /** Rows as a lease has just made them. */
+  leased(rows: readonly Row[], query: LeaseQuery, now: number): Leased[] {
+    const all = decodeLeased(rows, query, now, this.#options.name);
+    for (const { stored, hex } of all) this.#lineage.keep(stored.record, stored.version, hex);
+    return all;
+  }
+
+  async read(run: Connection, keys: readonly string[]): Promise<(Stored | null)[]> {
+    if (keys.length === 0) return [];
+    const hexes = keys.map(keyHex);
+    const { tenant } = this.#options;
+    const names = [...new Set(hexes)].map((hex) => ({ hex, tenant }));
+    // One key is looked up by the index on any table.
+    const how = this.#large || keys.length === 1 ? "queryAgain" : "query";
+    const found = this.#byHex(await this.#timed(run, this.#select(run, names), how));
+    return hexes.map((hex) => found.get(hex) ?? null);
+  }
+
+  /** Each put on its own; a key that comes twice is put twice, one after the other. */
+  write(run: Connection, puts: readonly Put[], inTransaction = false): Promise<PutResult[]> {
+    const now = this.#now();
+    const all = puts.map((put) => this.#plan(put, now, run.uniform === true));
+    // The engine's own batches come sorted, each key once.
+    return ascending(all) ? this.#swap(run, all, inTransaction, now) : this.#inTurns(run, all, inTransaction);
+  }
+
+  /**
+   * Records stamped by this host's wall clock, before the server's was known, are not written: "there is no row" makes
+   * the engine look at the clock again. Nothing was written, so nothing is lost by it.
+   */
+  async writeAllButEarly(run: Connection, puts: readonly Put[], inTransaction = false): Promise<PutResult[]> {
+    const early = puts.map(stampedTooEarly);
+    const timely = puts.filter((_, i) => !early[i]);
+    const others = timely.length === 0 ? [] : await this.write(run, timely, inTransaction);
+    const current = await this.read(
+      run,
+      puts.filter(({ expected }, i) => early[i] && expected !== null).map(({ record }) => record.key),
+    );
+    return puts.map(({ expected }, i) => {
+      if (!early[i]) return others.shift() as PutResult;
+      return { ok: false, current: expected === null ? null : (current.shift() ?? null) };
+    });
+  }
+
+  async #inTurns(run: Connection, all: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {
+    const results = new Array<PutResult>(all.length);
+    let waiting = all.map((planned, at) => ({ at, planned }));
+    while (waiting.length > 0) {
+      const keys = new Set<string>();
+      const batch = waiting.filter(({ planned: { hex } }) => !keys.has(hex) && keys.add(hex));
+      if (batch.length < waiting.length) waiting = waiting.filter((one) => !batch.includes(one));
+      else waiting = [];
+      // Sorted, so that no two batches lock rows in opposite order.
+      batch.sort((a, b) => (a.planned.hex < b.planned.hex ? -1 : a.planned.hex > b.planned.hex ? 1 : 0));
+      const answers = await this.#swap(
+        run,
+        batch.map(({ planned }) => planned),
+        inTransaction,
+        this.#now(),
+      );
+      for (const [i, { at }] of batch.entries()) results[at] = answers[i] as PutResult;
+    }
+    return results;
+  }
+
+  #plan(put: Put, now: number, whole: boolean): PlannedPut {
+    const { tenant } = this.#options;
+    if (tenant !== undefined && put.record.tenant !== tenant) throw foreign(tenant, put);
+    const held = this.#lineage.of(put.record.key);
+    // Converting a key costs more than remembering it.
+    const hex = held === null ? keyHex(put.record.key) : held.hex;
+    // Where every put names all of its record, nothing may be left out.
+    return planPut(put, { hex, now, before: whole ? null : beforeOf(held, put) });
+  }
+
+  #swap(run: Connection, batch: readonly PlannedPut[], inTransaction: boolean, now: number): Promise<PutResult[]> {
+    const tries = inTransaction ? 1 : TRIES;
+    const [only] = batch;
+    if (batch.length > 1 || only === undefined || run.uniform) return this.#swapMany(run, batch, tries, now);
+    return this.#swapOne(run, only, tries, now);
+  }
+
+  async #swapMany(run: Connection, batch: readonly PlannedPut[], tries: number, now: number): Promise<PutResult[]> {
+    const { table } = this.#options;
+    if (run.uniform) {
+      const [row] = await this.#patiently(tries, () => this.#timed(run, uniformWrite(table, batch, now)));
+      return this.#settle(run, batch, winners(row as Row, batch.length));
+    }
+    const again = this.#large || batch.every(({ way }) => way === "insert");
+    const how = again ? "queryInLine" : "query";
+    const measured = !this.#large;
+    const statement = batchWrite(table, batch, now, measured);
+    const [answer] = await this.#patiently(tries, () => this.#timed(run, statement, how));
+    // Not asked again: a plan for a large table serves a small one as well.
+    if (measured) this.#large = Number(answer?.c3) >= LARGE_BYTES;
+    return this.#settle(run, batch, winners(answer as Row, batch.length));
+  }
+
+  /** Callbacks, not an async function: a lone caller waits for each promise in between. */
+  #swapOne(run: Connection, only: PlannedPut, tries: number, now: number): Promise<PutResult[]> {
+    return this.#changed(run, only, now).then(
+      (rows) => (rows === 1 ? [this.#won(only)] : this.#settle(run, [only], new Set())),
+      (error) => {
+        if (tries <= 1 || !isTransient(error)) throw error;
+        return this.#swapOne(run, only, tries - 1, this.#now());
+      },
+    );
+  }
+
+  #changed(run: Connection, only: PlannedPut, now: number): Promise<number> {
+    const singles = run.sendsTexts ? this.#typedSingles : this.#singles;
+    const statement = singles.statement(only, now);
+    if (run.count !== undefined && !this.#options.clock.stale) return run.count(statement.text, statement.values);
+    return this.#timed(run, timed(statement)).then((rows) => rows.length);
+  }
+
+  #now(): number {
+    return this.#options.clock.instant().now;
+  }
+
+  #won({ put, rev, hex }: PlannedPut): PutResult {
+    this.#lineage.keep(put.record, rev, hex);
+    return { ok: true, version: rev };
+  }
+
+  async #settle(run: Connection, batch: readonly PlannedPut[], won: ReadonlySet<string> | null): Promise<PutResult[]> {
+    if (won === null) return batch.map((planned) => this.#won(planned));
+    const lost = batch.filter(({ hex }) => !won.has(hex));
+    // A statement of its own: the row that stood in the way may have come after the first one's snapshot.
+    const named = lost.map(({ hex, put }) => ({ hex, tenant: put.record.tenant }));
+    const current = this.#byHex(await this.#timed(run, this.#select(run, named)));
+    return batch.map((put) =>
+      won.has(put.hex) ? this.#won(put) : { ok: false, current: current.get(put.hex) ?? null },
+    );
+  }
+
+  async #patiently<T>(tries: number, ask: () => Promise<T>): Promise<T> {
+    for (let left = tries; ; left -= 1) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (left <= 1 || !isTransient(error)) throw error;
+      }
+    }
+  }
+
+  #select(run: Connection, names: readonly RowNames[]): Statement {
+    const { table } = this.#options;
+    return run.uniform ? uniformRead(table, names) : readRows(table, names);
+  }
+
+  #byHex(rows: readonly Row[]): Map<string, Stored> {
+    const found = new Map<string, Stored>();
+    for (const row of rows) {
+      const stored = this.seen(row);
+      const hex = row.c0 as string;
+      if (found.has(hex)) throw ambiguous(stored.record.key);
+      found.set(hex, stored);
+    }
+    return found;
+  }
+
+  /** Every answer that tells the server's time is a new measure of it. */
+  async #timed(run: Connection, { text, values }: Statement, how: keyof Asking = "query"): Promise<Row[]> {
+    const askedAt = performance.now();
+    const rows = await (run[how]?.(text, values) ?? run.query(text, values));
+    const clock = rows[0]?.clock;
+    if (typeof clock === "string")
+      this.#options.clock.observe({ serverMs: Number(clock), askedAt, answeredAt: performance.now() });
+    return rows;
+  }
+}
+
+function ascending(puts: readonly PlannedPut[]): boolean {
+  for (let i = 1; i < puts.length; i += 1) {
+    if ((puts[i - 1] as PlannedPut).hex >= (puts[i] as PlannedPut).hex) return false;
+  }
+  return puts.length > 0;
+}
+
+function foreign(tenant: string, { record }: Put): NevertwiceError {
+  return configError(
+    `this store is confined to the tenant ${JSON.stringify(tenant)}, and a record of another was to be written. Make one postgresStore() per tenant, or one without tenant.`,
+    new NevertwiceError("CONFIG", "another tenant's record", { key: record.key }),
+  );
+}
+
+/** A key is a digest over its tenant: no two tenants come by one. Somebody wrote to the table. */
+function ambiguous(key: string): NevertwiceError {
+  return new NevertwiceError(
+    "STORE_UNAVAILABLE",
+    "two tenants hold records under one key, which nevertwice never writes. Nothing was run. Find out who writes to the ledger's table, or confine the store: postgresStore({ tenant }).",
+    { key },
+  );
+}
+
+export function stampedTooEarly({ record }: Put): boolean {
+  return isProvisional(record.updatedAt);
+}
