@@ -1,5 +1,6 @@
 // npm install nevertwice @modelcontextprotocol/sdk @modelcontextprotocol/server-filesystem
-// A server that somebody else wrote, with the proxy in front: three edits alike change the file once.
+// A server that somebody else wrote, with the proxy in front. By default an identical call is a repeat only while the answer to the
+// first one may not have arrived. --guard intent goes by the arguments alone: three edits alike change the file once.
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,10 +15,12 @@ const server = [
   fileURLToPath(import.meta.resolve("@modelcontextprotocol/server-filesystem/dist/index.js")),
   folder,
 ];
-// On a command line: npx nevertwice mcp -- npx @modelcontextprotocol/server-filesystem <folder>
+// On a command line: npx nevertwice mcp --guard intent -- npx @modelcontextprotocol/server-filesystem <folder>
 const nevertwice = [
   fileURLToPath(new URL("./cli/main.js", import.meta.resolve("nevertwice"))),
   "mcp",
+  "--guard",
+  "intent",
   "--store",
   `sqlite:${folder}/ledger.db`,
   "--",
