@@ -14,6 +14,12 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+// What `npm test` leaves out: it takes minutes, or needs a gigabyte of frameworks.
+const LONG_ONLY = ["test/{agents,orms,bundles,typescript}/**/*.test.ts", "**/*.long.test.ts"];
+// What tries a sample in `npm test` and everything in `npm run test:long`. All other tests are the same in both, and run in the first.
+const SAMPLED = ["test/{crash,linearizability,python}/**/*.test.ts", "test/docs.test.ts"];
+const isLong = process.env.NEVERTWICE_TESTS === "long";
+
 export default defineConfig({
   resolve: {
     alias: [
@@ -26,14 +32,15 @@ export default defineConfig({
     ],
   },
   test: {
-    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    include: isLong ? [...LONG_ONLY, ...SAMPLED] : ["src/**/*.test.ts", "test/**/*.test.ts"],
+    exclude: ["**/node_modules/**", ...(isLong ? [] : LONG_ONLY)],
     // Crash and fault tests start real processes; a starved machine must not turn into a red test.
     testTimeout: 60_000,
     hookTimeout: 60_000,
     // Three workers on two cores: many tests wait for leases, timeouts and processes of their own.
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
-    // PostgreSQL, PgBouncer, Redis and Redis Cluster of our own for every run (about four seconds); a count of the kills.
-    globalSetup: ["test/services/global-setup.ts", "test/crash/lib/tally.ts"],
+    // PostgreSQL, PgBouncer, Redis and Redis Cluster of our own for every run that needs them (about four seconds); what was tried.
+    globalSetup: ["test/services/global-setup.ts", "test/support/tally.ts"],
   },
 });

@@ -22,6 +22,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readProxyConfig } from "../src/agents/mcp/config.ts";
 import { COMMANDS } from "../src/cli/registry.ts";
+import { isLong } from "./support/effort.mjs";
 
 const DOCUMENTS = [
   "README.md",
@@ -101,7 +102,18 @@ async function runBlock(block: Block): Promise<string[]> {
   }
 }
 
-const blocks = DOCUMENTS.flatMap(blocksOf);
+/** Packages that only the long command installs: blocks that import one are its alone. */
+const { dependencies } = JSON.parse(readFileSync(join(root, "test/agents/package.json"), "utf8")) as {
+  dependencies: Record<string, string>;
+};
+const FRAMEWORKS = Object.keys(dependencies).filter((name) => !existsSync(join(root, "node_modules", name)));
+
+function needsFramework({ code }: Block): boolean {
+  const imported = [...code.matchAll(/from "([^"]+)"/g)].map(([, name = ""]) => name);
+  return imported.some((name) => FRAMEWORKS.some((one) => name === one || name.startsWith(`${one}/`)));
+}
+
+const blocks = DOCUMENTS.flatMap(blocksOf).filter((block) => isLong || !needsFramework(block));
 const typescript = join(root, "node_modules", "typescript", "bin", "tsc");
 
 const COMPILER_OPTIONS = {
@@ -124,7 +136,7 @@ beforeAll(async () => {
   expect(existsSync(join(root, "dist", "index.d.ts")), "built first: npm run build").toBe(true);
   mkdirSync(workshop, { recursive: true });
   // The agent frameworks, as far as the documents use them: what is not found there is looked for at the root.
-  symlinkSync(join(root, "test", "agents", "node_modules"), join(workshop, "node_modules"));
+  if (isLong) symlinkSync(join(root, "test", "agents", "node_modules"), join(workshop, "node_modules"));
   for (const { file, code } of blocks) writeFileSync(file, withSqlite(code));
   const config = { compilerOptions: COMPILER_OPTIONS, include: ["*.mts"] };
   writeFileSync(join(workshop, "tsconfig.json"), JSON.stringify(config));

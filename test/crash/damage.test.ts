@@ -16,11 +16,11 @@ import { isNevertwiceError, nevertwice } from "nevertwice";
 import type { SqliteHandle } from "nevertwice/sqlite";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DatabaseSync } from "../support/database-sync.ts";
-import { seeded } from "./lib/fleet.mjs";
+import { effort, seeded } from "../support/effort.mjs";
 import { cleanUp, temporaryFolder } from "./lib/processes.mjs";
 
 const RECORDS = 300;
-const FLIPS = 300;
+const FLIPS = effort(100, 300);
 
 interface Row {
   readonly key: string;

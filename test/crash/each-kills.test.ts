@@ -8,10 +8,11 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { SMTPServer } from "smtp-server";
 import { afterAll, expect, it, onTestFinished } from "vitest";
+import { effort } from "../support/effort.mjs";
 import { until } from "../support/gate.ts";
 import { cleanUp, countKill, temporaryFolder } from "./lib/processes.mjs";
 
-const RECIPIENTS = 10_000;
+const RECIPIENTS = effort(2_000, 10_000);
 const SHARE_MS = 100_000;
 const COMMAND = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const ACTIONS = fileURLToPath(new URL("./mail-actions.mjs", import.meta.url));

@@ -2,13 +2,14 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, it } from "vitest";
+import { effort } from "../support/effort.mjs";
 import { runFleet } from "./lib/fleet.mjs";
 import { cleanUp, startProgram, temporaryFolder } from "./lib/processes.mjs";
 import { viewLedger } from "./lib/recovery.mjs";
 
 const RIVAL = fileURLToPath(new URL("./rival.mjs", import.meta.url));
 const PROCESSES = 6;
-const KILLS = 40;
+const KILLS = effort(10, 40);
 
 afterAll(cleanUp);
 

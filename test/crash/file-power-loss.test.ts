@@ -10,10 +10,10 @@ import { type Disk, fileStore } from "nevertwice/file";
 import { sampleRecord } from "nevertwice/testing";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../support/each-store.ts";
-import { seeded } from "./lib/fleet.mjs";
+import { effort, seeded, tried } from "../support/effort.mjs";
 
 const SECTOR = 512;
-const VARIANTS_A_MOMENT = 4;
+const VARIANTS_A_MOMENT = effort(1, 4);
 
 type Op =
   | { readonly kind: "write"; readonly file: number; readonly at: number; readonly bytes: Buffer }
@@ -253,7 +253,7 @@ it("F10: power lost at every moment, unsynced writes dropped, reordered and torn
       }
     }
   }
-  console.log(`power lost in ${layouts} ways`);
+  tried("power losses", layouts);
   expect(found.slice(0, 5)).toEqual([]);
 }, 240_000);
 

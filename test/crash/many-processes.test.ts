@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, it } from "vitest";
+import { effort } from "../support/effort.mjs";
 import { cleanUp, startProgram, temporaryFolder } from "./lib/processes.mjs";
 import { viewLedger } from "./lib/recovery.mjs";
 
@@ -39,8 +40,8 @@ function median(sorted: readonly number[]): number {
 }
 
 it.each([
-  { name: "one call at a time each", atOnce: 1, intents: 2_400, open: true },
-  { name: "sixteen calls at a time each", atOnce: 16, intents: 4_800, open: true },
+  { name: "one call at a time each", atOnce: 1, intents: effort(600, 2_400), open: true },
+  { name: "sixteen calls at a time each", atOnce: 16, intents: effort(1_200, 4_800), open: true },
 ])("eight processes, $name: every effect once, no lock error, fair shares", async ({ name, ...options }) => {
   const { ran, complaints, lines, after } = await race(options);
   console.log(`${name}: executions per process ${ran.join(", ")}`);

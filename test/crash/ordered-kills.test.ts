@@ -4,13 +4,13 @@ import type { AddressInfo } from "node:net";
 import { type Nevertwice, nevertwice } from "nevertwice";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { freshDatabase } from "../services/addresses.ts";
-import { seeded } from "./lib/fleet.mjs";
+import { effort, seeded } from "../support/effort.mjs";
 import { cleanUp, startProgram, temporaryFolder } from "./lib/processes.mjs";
 
 const PROGRAM = new URL("./ordered-worker.mjs", import.meta.url).pathname;
 const LEASE_MS = 2_000;
 const ORDERS = ["ada", "bob", "cyd"];
-const EACH = 40;
+const EACH = effort(15, 40);
 const AT_ONCE = 40;
 const KILLS = { enqueuers: 4, workers: 5 };
 

@@ -2,10 +2,11 @@
 import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
 import { freshDatabase } from "../services/addresses.ts";
+import { effort } from "../support/effort.mjs";
 import { runFleet } from "./lib/fleet.mjs";
 import { describeKillPoints } from "./lib/kill-points.ts";
 
-const KILLS = 40;
+const KILLS = effort(8, 40);
 const MAX_ROUNDS = 30;
 
 const { url } = await freshDatabase();

@@ -1,9 +1,10 @@
 /** F3, F9, F12 at once: four workers on overlapping keys, killed at random moments until everything is settled. */
 import { afterAll, expect, it } from "vitest";
+import { effort } from "../support/effort.mjs";
 import { runFleet } from "./lib/fleet.mjs";
 import { cleanUp } from "./lib/processes.mjs";
 
-const KILLS = 100;
+const KILLS = effort(20, 100);
 const MAX_ROUNDS = 60;
 
 afterAll(cleanUp);

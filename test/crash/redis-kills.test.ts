@@ -1,10 +1,11 @@
 /** F3–F9 on Redis: its clients are killed, at each point of an attempt and at random moments. */
 import { expect, it } from "vitest";
 import { flushableRedisDb, freshPrefix } from "../services/addresses.ts";
+import { effort } from "../support/effort.mjs";
 import { runFleet } from "./lib/fleet.mjs";
 import { describeKillPoints } from "./lib/kill-points.ts";
 
-const KILLS = 40;
+const KILLS = effort(8, 40);
 const MAX_ROUNDS = 30;
 
 const url = await flushableRedisDb();

@@ -6,7 +6,7 @@
 import { once } from "node:events";
 import { appendFileSync } from "node:fs";
 import { nevertwice } from "nevertwice";
-import { seeded } from "./lib/fleet.mjs";
+import { seeded } from "../support/effort.mjs";
 import { storeOf } from "./lib/stores.mjs";
 
 const spec = JSON.parse(process.argv[2]);

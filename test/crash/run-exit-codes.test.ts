@@ -7,7 +7,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
-import { seeded } from "./lib/fleet.mjs";
+import { seeded } from "../support/effort.mjs";
 import { cleanUp, countKill, temporaryFolder } from "./lib/processes.mjs";
 
 const CLI = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));

@@ -9,12 +9,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { nevertwice } from "nevertwice";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { seeded } from "./lib/fleet.mjs";
+import { effort, seeded } from "../support/effort.mjs";
 import { cleanUp, countKill, temporaryFolder } from "./lib/processes.mjs";
 import { startProvider } from "./lib/provider.mjs";
 
 const CLI = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
-const KILLS = 100;
+const KILLS = effort(15, 100);
 const FIRE_EVERY_MS = 120;
 const LEASE_MS = 1_500;
 const MAX_FIRES = 5_000;

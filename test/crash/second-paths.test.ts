@@ -2,12 +2,13 @@
 import { lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
+import { effort } from "../support/effort.mjs";
 import { runFleet } from "./lib/fleet.mjs";
 import { cleanUp, startProgram, temporaryFolder } from "./lib/processes.mjs";
 import { viewLedger } from "./lib/recovery.mjs";
 
 const RIVAL = fileURLToPath(new URL("./rival.mjs", import.meta.url));
-const KILLS = 25;
+const KILLS = effort(6, 25);
 
 afterAll(cleanUp);
 

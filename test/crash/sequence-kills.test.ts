@@ -5,7 +5,7 @@ import { json } from "node:stream/consumers";
 import { nevertwice } from "nevertwice";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { freshDatabase } from "../services/addresses.ts";
-import { seeded } from "./lib/fleet.mjs";
+import { effort, seeded } from "../support/effort.mjs";
 import { cleanUp, startProgram, temporaryFolder } from "./lib/processes.mjs";
 
 const PROGRAM = new URL("./sequence-worker.mjs", import.meta.url).pathname;
@@ -13,7 +13,7 @@ const SUBJECTS = ["ada", "bob", "cyd", "dee", "eve", "fay"];
 const FIRST = ["a", "fails", "b", "c"];
 const SECOND = ["zero", "a", "half", "fails", "b", "between", "c", "d"];
 const ATTEMPTS = 4;
-const KILLS = 8;
+const KILLS = effort(4, 8);
 
 afterAll(cleanUp);
 

@@ -11,14 +11,14 @@ import { aliasTarget } from "../../src/core/key/formerly.ts";
 import type { LedgerRecord } from "../../src/core/record.ts";
 import type { Page } from "../../src/core/store.ts";
 import { freshDatabase } from "../services/addresses.ts";
-import { seeded } from "./lib/fleet.mjs";
+import { effort, seeded } from "../support/effort.mjs";
 import { cleanUp, startProgram, temporaryFolder } from "./lib/processes.mjs";
 import { storeAt } from "./lib/store-at.mjs";
 
 const RELEASE = fileURLToPath(new URL("./release.mjs", import.meta.url));
 const LEADS = 60;
 const MAX_LIFE_MS = 500;
-const KILLS = 24;
+const KILLS = effort(6, 24);
 const ROUND_MS = 100_000;
 const DEPLOYS = [
   ["old", "new", "old", "new"],

@@ -4,7 +4,7 @@ import type { Put, PutResult, Store, Stored } from "nevertwice";
 import { nevertwice } from "nevertwice";
 import { memoryStore } from "nevertwice/memory";
 import { describe, expect, it } from "vitest";
-import { seeded } from "../crash/lib/fleet.mjs";
+import { seeded } from "../support/effort.mjs";
 import { isLinearizable, type Operation } from "./checker.ts";
 import { engineHistories } from "./engine-histories.ts";
 import { storeHistories } from "./store-histories.ts";

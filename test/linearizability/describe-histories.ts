@@ -2,12 +2,12 @@
 import { randomBytes } from "node:crypto";
 import { nevertwice, type Store } from "nevertwice";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { seeded } from "../crash/lib/fleet.mjs";
+import { effort, seeded, tried } from "../support/effort.mjs";
 import { engineHistories } from "./engine-histories.ts";
 import { storeHistories } from "./store-histories.ts";
 
-const STORE_HISTORIES = 2_000;
-const ENGINE_HISTORIES = 300;
+const STORE_HISTORIES = effort(400, 2_000);
+const ENGINE_HISTORIES = effort(60, 300);
 const PROCESSES = 3;
 // Some ten thousand commits: seconds on a quiet disk, and a slow one must not turn into a red test.
 const TIMEOUT_MS = 240_000;
@@ -36,6 +36,7 @@ function histories(ledger: Ledgers[string]): void {
       for (const store of stores) await store.read(["nt1_first"]);
       const { seed: from, ...rest } = seed();
       const bad = await storeHistories(stores, { ...rest, histories: STORE_HISTORIES });
+      tried("histories checked", STORE_HISTORIES);
       expect(bad, `seed ${from}`).toEqual([]);
     },
     TIMEOUT_MS,
@@ -53,6 +54,7 @@ function histories(ledger: Ledgers[string]): void {
       });
       const { seed: from, ...rest } = seed();
       const bad = await engineHistories(programs, { ...rest, histories: ENGINE_HISTORIES });
+      tried("histories checked", ENGINE_HISTORIES);
       expect(bad, `seed ${from}`).toEqual([]);
     },
     TIMEOUT_MS,

@@ -2,9 +2,10 @@
  * Python clients and the service, killed at random moments (SIGKILL) until there were enough kills. Then everything is looked
  * at: no effect twice, and what has an effect is done or unknown. Shared by the test and by `npm run torture -- --only python`.
  */
-import { seeded } from "../crash/lib/fleet.mjs";
+
 import { temporaryFolder } from "../crash/lib/processes.mjs";
 import { startProvider } from "../crash/lib/provider.mjs";
+import { seeded } from "../support/effort.mjs";
 import { startPython, startService, TOKEN } from "./lib.mjs";
 import { askOverSocket } from "./over-socket.mjs";
 

@@ -2,9 +2,10 @@
 import { afterAll, expect, it } from "vitest";
 import { cleanUp, temporaryFolder } from "../crash/lib/processes.mjs";
 import { freshDatabase } from "../services/addresses.ts";
+import { effort } from "../support/effort.mjs";
 import { killPython } from "./kills.mjs";
 
-const KILLS = Number(process.env.NEVERTWICE_PYTHON_KILLS ?? 24);
+const KILLS = Number(process.env.NEVERTWICE_PYTHON_KILLS ?? effort(6, 24));
 const database = await freshDatabase();
 
 afterAll(cleanUp);

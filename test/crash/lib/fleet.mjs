@@ -3,6 +3,7 @@
  * Shared by the test (a fixed number of kills) and by the torture run (minutes). Everything random about it comes from
  * the seed; what the machine does with it in time does not, so a seed repeats the pressure, not the very interleaving.
  */
+import { seeded } from "../../support/effort.mjs";
 import { KINDS } from "./actions.mjs";
 import { violations } from "./invariants.mjs";
 import { startProgram, temporaryFolder } from "./processes.mjs";
@@ -14,17 +15,6 @@ const WORKERS = 4;
 const IDS_A_ROUND = 150;
 const MAX_LIFE_MS = 450;
 const ROUND_TIMEOUT_MS = 120_000;
-
-/** mulberry32: small, seeded, good enough to choose moments by. */
-export function seeded(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
 
 /**
  * Rounds until `enough({ kills, rounds })` says so or a violation is found.

@@ -1,10 +1,11 @@
 /** Child processes of the crash tests: started, listened to, killed for real, counted, and never left behind. */
 import { spawn } from "node:child_process";
-import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { tried } from "../../support/effort.mjs";
 
 const VICTIM = fileURLToPath(new URL("../victim.mjs", import.meta.url));
 const KEPT_STDERR = 20_000;
@@ -21,11 +22,9 @@ export function killCount() {
   return kills;
 }
 
-/** The total over all files goes through a file whose name the global setup hands down (see tally.ts). */
 export function countKill(many = 1) {
   kills += many;
-  const tally = process.env.NEVERTWICE_KILL_TALLY;
-  if (tally !== undefined) appendFileSync(tally, ".".repeat(many));
+  tried("processes killed", many);
 }
 
 export function temporaryFolder() {
