@@ -1,7 +1,6 @@
 /** One session of node-postgres, and how it is asked. */
 import { createHash } from "node:crypto";
 import type { Row, SqlText } from "../sql/row.ts";
-import { inOnePacket, type PgQuery } from "./packet.ts";
 import type { Patience } from "./timeout.ts";
 
 export type Listener = (message: { readonly channel: string; readonly payload?: string }) => void;
@@ -18,6 +17,11 @@ interface Question {
   readonly text: string;
   readonly values: readonly SqlText[];
   readonly name: string | null;
+}
+
+/** By shape: `pg.Query`. */
+interface PgQuery {
+  name?: string;
 }
 
 /** A statement as an object of pg's own, which carries its callback. */
@@ -134,7 +138,7 @@ function put(client: Session, { text, values, name }: Question, told: Told): voi
     (answer as Promise<Answer>).then((known) => told(null, known), told);
     return;
   }
-  const query = new (inOnePacket(Query))(text, values, told);
+  const query = new Query(text, values, told);
   if (name !== null) query.name = name;
   client.query(query);
 }

@@ -1,4 +1,4 @@
-/** A prepared statement in one write: the server gets what pg would have sent. */
+/** Prepared statements on one session: values arrive as they are, and errors are those of their statement. */
 import pg from "pg";
 import { expect, it, onTestFinished } from "vitest";
 import { freshDatabase } from "../../../../test/services/addresses.ts";
@@ -17,29 +17,8 @@ async function client(options: object = {}) {
   const session = client as unknown as Session;
   const ask = (text: string, ...values: (string | null)[]) => asker.rowsAgain(session, text, values);
   const change = (text: string, ...values: (string | null)[]) => asker.count(session, text, values);
-  return { client, ask, change, writes: writesOf(client) };
+  return { client, ask, change };
 }
-
-/** What goes to the server from now on. */
-function writesOf(client: pg.Client): Buffer[] {
-  const writes: Buffer[] = [];
-  const { stream } = (client as unknown as { connection: { stream: { write(bytes: Buffer): boolean } } }).connection;
-  const write = stream.write.bind(stream);
-  stream.write = (bytes) => {
-    writes.push(bytes);
-    return write(bytes);
-  };
-  return writes;
-}
-
-it("the first time by pg, which has it prepared; from then on in one write", async () => {
-  const { ask, writes } = await client();
-  expect(await ask(MIRROR, "a", "b", "c")).toEqual([{ c0: "a", c1: "b", c2: "c" }]);
-  expect(writes.length).toBeGreaterThan(1);
-  writes.length = 0;
-  expect(await ask(MIRROR, "d", "e", "f")).toEqual([{ c0: "d", c1: "e", c2: "f" }]);
-  expect(writes).toHaveLength(1);
-});
 
 it("nulls, empty texts, what is not ASCII and what is long arrive as they are", async () => {
   const { ask } = await client();
@@ -77,7 +56,7 @@ it("a statement that the server has forgotten is asked again without a name", as
   expect(await ask(MIRROR, "d", "e", "f")).toEqual([{ c0: "d", c1: "e", c2: "f" }]);
 });
 
-it("in line, each has its own answer", async () => {
+it("on a client that pipelines each has its own answer", async () => {
   const { ask } = await client({ pipeline: true });
   await ask(MIRROR, "0", "0", "0");
   const numbers = Array.from({ length: 50 }, (_, n) => String(n));
