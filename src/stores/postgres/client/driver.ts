@@ -9,7 +9,6 @@ import { type SupabaseClient, supabaseDriver } from "../supabase/client.ts";
 import type { Driver } from "./connection.ts";
 import { type PgClient, type PgPool, pgClientDriver, pgPoolDriver } from "./pg.ts";
 import { type PostgresJs, postgresJsDriver } from "./postgres-js.ts";
-import { ledgerSocket } from "./socket.ts";
 
 export type { PgClient, PgPool, PostgresJs, SupabaseClient };
 
@@ -48,7 +47,6 @@ function loadDriver(url: string, timeoutMs: number): Driver {
       allowExitOnIdle: true,
       keepAlive: true,
       pipeline: sharesFewCores(url),
-      stream: ledgerSocket,
     });
     return pgPoolDriver(pool, { timeoutMs, owned: true });
   }

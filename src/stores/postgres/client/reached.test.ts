@@ -1,53 +1,10 @@
-/** The ledger's own connections: what arrives is what was sent, however it was cut, and in TLS as without. */
+/** How a ledger is reached: through a Unix socket, and in TLS with its certificate checked. */
 import { nevertwice } from "nevertwice";
 import { postgresStore } from "nevertwice/postgres";
-import pg from "pg";
 import { expect, it, onTestFinished } from "vitest";
-import { freshDatabase } from "../../../../test/services/addresses.ts";
 import { ownPostgresInTls } from "../../../../test/services/on-demand.ts";
-import { ledgerSocket } from "./socket.ts";
 
 const { server, certificate } = await ownPostgresInTls();
-
-async function connected(url: string): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: url, stream: ledgerSocket as never });
-  client.on("error", () => {});
-  await client.connect();
-  onTestFinished(() => client.end());
-  return client;
-}
-
-it("answers of many packets arrive whole, on many connections at once", async () => {
-  const { url } = await freshDatabase();
-  const clients = await Promise.all(Array.from({ length: 6 }, () => connected(url)));
-  // Rows of every length, so that packets end in the middle of whatever a message consists of.
-  const text =
-    "SELECT n, repeat(chr(97 + ($1::int + n) % 26), n * 7) AS filled FROM generate_series(1, 700) n ORDER BY n";
-  const answers = await Promise.all(clients.map((client, at) => client.query(text, [at])));
-  for (const [at, { rows }] of answers.entries()) {
-    const filled = (n: number) => String.fromCharCode(97 + ((at + n) % 26)).repeat(n * 7);
-    expect(rows).toEqual(Array.from({ length: 700 }, (_, index) => ({ n: index + 1, filled: filled(index + 1) })));
-  }
-});
-
-it("what one answer holds is still there when the next was read", async () => {
-  const { url } = await freshDatabase();
-  const client = await connected(url);
-  const bytes = async (fill: string) =>
-    (await client.query("SELECT decode(repeat($1, 900), 'hex') AS b", [fill])).rows[0].b;
-  const first = await bytes("ab");
-  const second = await bytes("cd");
-  expect([first, second]).toEqual([Buffer.alloc(900, 0xab), Buffer.alloc(900, 0xcd)]);
-});
-
-it("F30: a server that ends the connection is heard", async () => {
-  const { url } = await freshDatabase();
-  const [client, other] = [await connected(url), await connected(url)];
-  const { pid } = (await client.query("SELECT pg_backend_pid() AS pid")).rows[0];
-  const sleeping = client.query("SELECT pg_sleep(60)").catch((error: Error) => error.message);
-  await other.query("SELECT pg_terminate_backend($1)", [pid]);
-  expect(await sleeping).toMatch(/terminat/);
-});
 
 it("a ledger is reached through a Unix socket", async () => {
   const { pathname, username } = new URL(server.url);
