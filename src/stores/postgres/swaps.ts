@@ -22,7 +22,7 @@ export const LARGE_BYTES = 2 * 1_048_576;
 const TRIES = 4;
 
 /** The ways to ask; those that a connection does not have are asked as any other. */
-type Asking = Pick<Connection, "query" | "queryAgain" | "queryInLine">;
+type Asking = Pick<Connection, "query" | "queryAgain">;
 
 export interface SwapOptions {
   readonly table: string;
@@ -145,7 +145,7 @@ export class Swaps {
       return this.#settle(run, batch, winners(row as Row, batch.length));
     }
     const again = this.#large || batch.every(({ way }) => way === "insert");
-    const how = again ? "queryInLine" : "query";
+    const how = again ? "queryAgain" : "query";
     const measured = !this.#large;
     const statement = batchWrite(table, batch, now, measured);
     const [answer] = await this.#patiently(tries, () => this.#timed(run, statement, how));

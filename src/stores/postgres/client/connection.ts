@@ -8,8 +8,6 @@ export interface Connection {
   count?(text: string, values: readonly SqlText[]): Promise<number>;
   /** One of a few statements that come again and again, and whose plan stays right however the table grows. */
   queryAgain?(text: string, values: readonly SqlText[]): Promise<Row[]>;
-  /** The same, where it may be sent before the one ahead of it is answered. */
-  queryInLine?(text: string, values: readonly SqlText[]): Promise<Row[]>;
   /** True where values reach the server as the texts they are, whatever the types of parameters. */
   readonly sendsTexts?: boolean;
   /** True where only statements with a text known before can be run. */

@@ -2,7 +2,6 @@
  * Clients by shape: a `pg` Pool or Client, a postgres.js `sql`, or a connection string for which one of them is loaded.
  * No session state, so that PgBouncer's transaction mode serves as well as a direct connection.
  */
-import { availableParallelism } from "node:os";
 import { configError, messageOf } from "../../../core/errors.ts";
 import { requireInstalled } from "../../../engine/installed-package.ts";
 import { type SupabaseClient, supabaseDriver } from "../supabase/client.ts";
@@ -46,7 +45,6 @@ function loadDriver(url: string, timeoutMs: number): Driver {
       // A script that forgets close() still ends.
       allowExitOnIdle: true,
       keepAlive: true,
-      pipeline: sharesFewCores(url),
     });
     return pgPoolDriver(pool, { timeoutMs, owned: true });
   }
@@ -58,21 +56,6 @@ function loadDriver(url: string, timeoutMs: number): Driver {
   throw configError(
     `a ledger in PostgreSQL needs a driver, and none is installed. Run: npm install pg (or: npm install postgres). Tried ${failures.join("; ")}.`,
   );
-}
-
-// The program and one process of the server. With more, the server's second one need not take the program's.
-const FEW_CORES = 2;
-
-/** Whether the server runs on this machine, and there is no core to spare. */
-function sharesFewCores(url: string): boolean {
-  return availableParallelism() <= FEW_CORES && isOfThisMachine(url);
-}
-
-function isOfThisMachine(url: string): boolean {
-  if (!URL.canParse(url)) return false;
-  const { hostname, searchParams } = new URL(url);
-  const host = searchParams.get("host") ?? hostname;
-  return /^(\/|%2f)/i.test(host) || ["localhost", "127.0.0.1", "[::1]", "::1"].includes(host);
 }
 
 function load<Module>(name: string, failures: string[]): Module | null {

@@ -35,10 +35,6 @@ export function pgPoolDriver(pool: PgPool, options: SessionOptions): Driver {
   const sessions = new Sessions(pool, options);
   return {
     ...statements(asker, (work) => sessions.use(work)),
-    queryInLine: (text, values) => {
-      const ask = (client: Session) => asker.rowsAgain(client, text, values);
-      return asker.isSureOfServer ? sessions.useInLine(ask) : sessions.use(ask);
-    },
     listen: (options) => listenApart(pool, options, { asker, timeoutMs }),
     close: async () => {
       sessions.close();
@@ -65,7 +61,7 @@ type OnSession = <T>(work: (client: Session) => Promise<T>) => Promise<T>;
 function statements(
   asker: Asker,
   onSession: OnSession,
-): Pick<Driver, "query" | "count" | "queryAgain" | "queryInLine" | "sendsTexts" | "transaction"> {
+): Pick<Driver, "query" | "count" | "queryAgain" | "sendsTexts" | "transaction"> {
   const queryAgain: Driver["query"] = (text, values = []) =>
     onSession((client) => asker.rowsAgain(client, text, values));
   return {
@@ -73,8 +69,6 @@ function statements(
     count: (text, values) => onSession((client) => asker.count(client, text, values)),
     sendsTexts: true,
     queryAgain,
-    // A client by itself has no line.
-    queryInLine: queryAgain,
     transaction: (work, setup) => onSession((client) => transactionOn(client, { work, setup, asker })),
   };
 }

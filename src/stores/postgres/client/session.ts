@@ -62,11 +62,6 @@ export class Asker {
     return this.#prepared(client, text, values, countOf);
   }
 
-  /** Whether statements are known to reach a server of their own, and not a pooler that spreads them over several. */
-  get isSureOfServer(): boolean {
-    return this.#direct === true;
-  }
-
   /** A pooler hands out process ids of its own: a session whose id is not the backend's is not ours to keep. */
   async isDirect(client: Session): Promise<boolean> {
     const [row] = await this.rows(client, "SELECT pg_backend_pid()::text AS c0");

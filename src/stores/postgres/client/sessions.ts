@@ -1,5 +1,4 @@
-/** The sessions of a pool: who has one, and whose statements follow on each other's. */
-import { performance } from "node:perf_hooks";
+/** The sessions of a pool: who has one, and which one is kept for the next statement. */
 import { clearTimeout, type RealTimer, setImmediate, setTimeout } from "../../../engine/real-timers.ts";
 import { isServerError, type Session } from "./session.ts";
 import { answerWithin } from "./timeout.ts";
@@ -30,41 +29,28 @@ interface CheckedOut {
   readonly client: PooledClient;
   readonly onError: () => void;
   broken: boolean;
-  /** Statements under way: more than one only in line. */
-  users: number;
-  /** In line: when the last of them was answered, or the first one sent. */
-  movedAt: number;
 }
 
 // Then the pool has it, which closes what stays idle.
 const IDLE_MS = 1_000;
-// One is carried out, one lies ready: more would only wait for longer.
-const MOST_IN_LINE = 2;
-// A statement that has not been answered by then waits for a lock, perhaps: nothing more is put behind it.
-const STUCK_AFTER_MS = 5;
 
 export interface SessionOptions {
   readonly timeoutMs: number;
   /** The ledger's own pool: nobody else asks it. */
   readonly owned: boolean;
-  readonly stuckAfterMs?: number;
 }
 
 export class Sessions {
   readonly #pool: PgPool;
   readonly #timeoutMs: number;
   readonly #owned: boolean;
-  readonly #stuckAfterMs: number;
   #kept: CheckedOut | null = null;
-  /** Where the next statement may go behind another. */
-  #line: CheckedOut | null = null;
   #handingBack = false;
   #keeps = 0;
   #idleTimer: RealTimer | null = null;
   #closed = false;
 
-  constructor(pool: PgPool, { timeoutMs, owned, stuckAfterMs = STUCK_AFTER_MS }: SessionOptions) {
-    this.#stuckAfterMs = stuckAfterMs;
+  constructor(pool: PgPool, { timeoutMs, owned }: SessionOptions) {
     this.#pool = pool;
     this.#timeoutMs = timeoutMs;
     this.#owned = owned;
@@ -83,54 +69,21 @@ export class Sessions {
     return kept === null ? this.#checkOut().then((session) => this.#on(session, work)) : this.#on(kept, work);
   }
 
-  /**
-   * For a single statement, each its own transaction: where a session pipelines, it may go behind one that is under way.
-   * The server has it at hand when it is done with that one, and does so in one process: where server and program share
-   * two processors, a second one would take the program's.
-   */
-  useInLine<T>(work: (client: Session) => Promise<T>): Promise<T> {
-    const line = this.#line;
-    if (line !== null && isMoving(line, this.#stuckAfterMs)) return this.#on(line, work);
-    const kept = this.#takeKept();
-    return kept === null ? this.#checkOut().then((session) => this.#lineUp(session, work)) : this.#lineUp(kept, work);
-  }
-
-  #lineUp<T>(session: CheckedOut, work: (client: Session) => Promise<T>): Promise<T> {
-    if (session.client.pipeline === true) {
-      this.#line = session;
-      session.movedAt = performance.now();
-    }
-    return this.#on(session, work);
-  }
-
   #on<T>(session: CheckedOut, work: (client: Session) => Promise<T>): Promise<T> {
-    session.users += 1;
     return work(session.client).then(
       (answer) => {
-        if (this.#isLast(session)) {
-          if (session.broken) this.#release(session);
-          else this.#keep(session);
-        }
+        if (session.broken) this.#release(session);
+        else this.#keep(session);
         return answer;
       },
       (error) => {
         // An error the server itself reported leaves the session sound; anything else (a timeout, a lost connection, a
         // failed rollback) does not, and closing it also ends what may still run on it.
         if (!isServerError(error)) breakOff(session);
-        if (this.#isLast(session)) this.#release(session);
+        this.#release(session);
         throw error;
       },
     );
-  }
-
-  #isLast(session: CheckedOut): boolean {
-    session.users -= 1;
-    if (session.users > 0) {
-      session.movedAt = performance.now();
-      return false;
-    }
-    if (this.#line === session) this.#line = null;
-    return true;
   }
 
   async #checkOut(): Promise<CheckedOut> {
@@ -147,7 +100,7 @@ export class Sessions {
     const onError = () => {
       session.broken = true;
     };
-    const session: CheckedOut = { client, onError, broken: false, users: 0, movedAt: 0 };
+    const session: CheckedOut = { client, onError, broken: false };
     client.on("error", onError);
     return session;
   }
@@ -209,11 +162,7 @@ export class Sessions {
   }
 }
 
-function isMoving({ broken, users, movedAt }: CheckedOut, stuckAfterMs: number): boolean {
-  return !broken && users < MOST_IN_LINE && performance.now() - movedAt < stuckAfterMs;
-}
-
-/** A client that pipelines would wait for the answers before it ends, and those behind this one with it. */
+/** A client of a pool that pipelines would wait for its answers before it ends. */
 function breakOff(session: CheckedOut): void {
   session.broken = true;
   if (session.client.pipeline === true) session.client.connection?.stream?.destroy?.();
