@@ -4,7 +4,7 @@ import { Turns } from "../../shared/turns.ts";
 import { beginning, type Connection, type Driver, type Listening, type ListenOptions } from "./connection.ts";
 import { Asker, type Listener, type Session } from "./session.ts";
 import { type PgPool, type SessionOptions, Sessions } from "./sessions.ts";
-import { answerWithin, Patience } from "./timeout.ts";
+import { answerWithin } from "./timeout.ts";
 
 export type { PgPool };
 
@@ -31,7 +31,7 @@ export function pgPoolDriver(pool: PgPool, options: SessionOptions): Driver {
   // Without a listener, a server that restarts while a connection idles would end the process.
   if (owned) pool.on?.("error", () => {});
   listenFromTheStart(pool);
-  const asker = new Asker(new Patience(timeoutMs));
+  const asker = new Asker(timeoutMs);
   const sessions = new Sessions(pool, options);
   return {
     ...statements(asker, (work) => sessions.use(work)),
@@ -105,7 +105,7 @@ function transactionStatus(client: PgClient): () => string {
 
 export function pgClientDriver(given: PgClient, timeoutMs: number): Driver {
   const client = given as Session;
-  const asker = new Asker(new Patience(timeoutMs));
+  const asker = new Asker(timeoutMs);
   // A client runs one query at a time, and a transaction has it to itself.
   const turns = new Turns();
   const status = transactionStatus(given);

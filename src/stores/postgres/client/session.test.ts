@@ -3,17 +3,17 @@ import pg from "pg";
 import { expect, it, onTestFinished } from "vitest";
 import { freshDatabase } from "../../../../test/services/addresses.ts";
 import { Asker, type Session } from "./session.ts";
-import { Patience } from "./timeout.ts";
+import { QueryTimeout } from "./timeout.ts";
 
 const MIRROR = "SELECT $1::text AS c0, $2::text AS c1, $3::text AS c2";
 
-async function client(options: object = {}) {
+async function client(options: object = {}, timeoutMs = 10_000) {
   const { url } = await freshDatabase();
   const client = new pg.Client({ connectionString: url, ...options });
   client.on("error", () => {});
   await client.connect();
   onTestFinished(() => client.end());
-  const asker = new Asker(new Patience(10_000));
+  const asker = new Asker(timeoutMs);
   const session = client as unknown as Session;
   const ask = (text: string, ...values: (string | null)[]) => asker.rowsAgain(session, text, values);
   const change = (text: string, ...values: (string | null)[]) => asker.count(session, text, values);
@@ -71,4 +71,12 @@ it("F30: on a connection that is gone it fails", async () => {
   await ask(MIRROR, "a", "b", "c");
   (own as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
   await expect(ask(MIRROR, "a", "b", "c")).rejects.toThrow(/terminated|not queryable/);
+});
+
+it("F16: a statement without an answer in time is an error, and keeps the program alive no longer", async () => {
+  const { ask } = await client({}, 50);
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+  const before = timers();
+  await expect(ask("SELECT pg_sleep(60)::text AS c0")).rejects.toBeInstanceOf(QueryTimeout);
+  expect(timers()).toBe(before);
 });

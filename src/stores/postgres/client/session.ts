@@ -1,7 +1,8 @@
 /** One session of node-postgres, and how it is asked. */
 import { createHash } from "node:crypto";
+import { clearTimeout, setTimeout } from "../../../engine/real-timers.ts";
 import type { Row, SqlText } from "../sql/row.ts";
-import type { Patience } from "./timeout.ts";
+import { QueryTimeout } from "./timeout.ts";
 
 export type Listener = (message: { readonly channel: string; readonly payload?: string }) => void;
 
@@ -42,12 +43,12 @@ export interface Session {
 const MOST_PREPARED = 100;
 
 export class Asker {
-  readonly #patience: Patience;
+  readonly #timeoutMs: number;
   readonly #names = new Map<string, string>();
   #direct: boolean | null = null;
 
-  constructor(patience: Patience) {
-    this.#patience = patience;
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
   }
 
   rows(client: Session, text: string, values: readonly SqlText[] = []): Promise<Row[]> {
@@ -85,9 +86,9 @@ export class Asker {
 
   #ask<T>(client: Session, question: Question, read: Read<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const wait = this.#patience.begin(reject);
+      const timer = setTimeout(() => reject(new QueryTimeout(this.#timeoutMs)), this.#timeoutMs);
       const told: Told = (error, answer) => {
-        this.#patience.end(wait);
+        clearTimeout(timer);
         if (error === null || error === undefined) resolve(read(answer as Answer));
         else if (question.name !== null && isUnprepared(error)) {
           // Not run at all: a pooler after all, or tables that were altered under a plan.
