@@ -70,8 +70,11 @@ export function eachStore(title: string, body: (open: Open) => void): void {
 
 function bench(clock: SteeredClock, connect: () => Store, options: Parameters<Open>[0] = {}): Bench {
   const opened: Nevertwice[] = [];
+  const store = connect();
   onTestFinished(async () => {
     for (const one of opened) await one.close();
+    // The last: in memory it is the very store of the others, and what they have still to write would wait for it.
+    await store.close();
   });
   const another: Bench["another"] = ({ wrap = (store: Store) => store, ...rest } = {}) => {
     const made = nevertwice({ sweep: false, onWarning: () => {}, ...rest, store: wrap(connect()) });
@@ -81,8 +84,6 @@ function bench(clock: SteeredClock, connect: () => Store, options: Parameters<Op
   const nt = another(options);
   const events: EngineEvent[] = [];
   nt.on((event) => events.push(event));
-  const store = connect();
-  onTestFinished(() => store.close());
   const record = async (key: string) => {
     const [stored] = await store.read([key]);
     if (!stored) throw new Error(`there is no record ${key}`);
