@@ -174,6 +174,9 @@ it.each(LEDGERS)("%s while intents run: drain() rejects, and so does the next on
   const send = nt.action("send", {
     key: ["id"],
     doubt: "retry",
+    // close() tries to write the ends of attempts for as long.
+    lease: "3s",
+    timeout: "1s",
     run: async (_: { id: number }) => {
       running += 1;
       await go.opened;
