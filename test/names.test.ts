@@ -5,7 +5,7 @@ import { sqliteStore } from "nevertwice/sqlite";
 import { sampleRecord } from "nevertwice/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { McpGuard } from "../src/agents/mcp/guard.ts";
-import { parse } from "../src/cli/args.ts";
+import { parse } from "../src/cli/command-line.ts";
 import { COMMANDS } from "../src/cli/registry.ts";
 import { deriveKey } from "../src/core/key/key.ts";
 import { storableText, unstorableIn } from "../src/core/storable-text.ts";

@@ -2,8 +2,9 @@
 import { messageOf } from "../core/errors.ts";
 import { PACKAGE_VERSION } from "../core/package-version.ts";
 import { redact } from "../core/redact.ts";
-import { type Args, parse } from "./args.ts";
+import type { Args } from "./args.ts";
 import type { Context, Io, Ledger } from "./command.ts";
+import { parse } from "./command-line.ts";
 import { findLedger } from "./ledger/open.ts";
 import { COMMANDS } from "./registry.ts";
 import { codeOfError, EXIT, exitOfError } from "./term/exit.ts";

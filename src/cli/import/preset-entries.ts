@@ -12,15 +12,8 @@ import { oneLine } from "../term/text.ts";
 import { atPlace, type Entry, type EntrySource, keepMsOf } from "./entries.ts";
 import type { SourceFile } from "./file.ts";
 import { PresetRow } from "./preset-row.ts";
-import {
-  isPresetColumn,
-  KEY_COLUMNS,
-  PRESETS,
-  type Preset,
-  type PresetFlags,
-  type Reading,
-  renamed,
-} from "./presets.ts";
+import { isPresetColumn, KEY_COLUMNS, PRESETS, type Preset, type PresetFlags, renamed } from "./presets.ts";
+import type { Reading } from "./reading.ts";
 import { columnsOf, type PlacedRow, type Row } from "./row.ts";
 import { type End, type Statuses, statusesWith, statusMap } from "./status.ts";
 import { refuseUnexplained } from "./status-column.ts";

@@ -5,7 +5,7 @@ import { readJson } from "../../core/strict-json.ts";
 import { ProblemError } from "../term/exit.ts";
 import { oneLine } from "../term/text.ts";
 import type { PresetRow } from "./preset-row.ts";
-import type { Reading } from "./presets.ts";
+import type { Reading } from "./reading.ts";
 import type { RedisRow } from "./redis.ts";
 import { howToMap } from "./status.ts";
 import { statusMembers } from "./status-column.ts";

@@ -1,6 +1,7 @@
 /** The help texts, laid out from what the commands say about themselves. */
-import { COMMON_FLAGS } from "../args.ts";
+
 import type { Command, Context, Flags } from "../command.ts";
+import { COMMON_FLAGS } from "../command-line.ts";
 import { padEnd, wrap } from "./text.ts";
 
 const EXIT_CODES: readonly (readonly [code: string, meaning: string])[] = [
