@@ -7,7 +7,17 @@ import { join } from "node:path";
 import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { describe, expect, it } from "vitest";
 import { startMailProvider } from "./lib/mail-provider.ts";
-import { connect, connectHttp, folder, httpProxyOf, MAIL_SERVER, mailServerOnHttp, proxied, said } from "./lib/mcp.ts";
+import {
+  bridged,
+  connect,
+  connectHttp,
+  folder,
+  httpProxyOf,
+  MAIL_SERVER,
+  mailServerOnHttp,
+  proxied,
+  said,
+} from "./lib/mcp.ts";
 import { bySession, byUser, MAIL, noAnswerGoesAstray, type Party } from "./lib/whose.ts";
 
 const config = { tools: { send_mail: { key: ["to"], free: ["body"] } } };
@@ -34,12 +44,6 @@ async function told(client: Client, times: number): Promise<string[]> {
     all.push(said(await client.callTool({ name: "send_mail", arguments: MAIL })));
   await client.close();
   return all;
-}
-
-/** argv of the proxy on stdio in front of a URL. */
-function bridged(place: string, url: string, flags: readonly string[], given?: object): string[] {
-  const beforeDashes = proxied(place, [], given).slice(0, -2);
-  return [...beforeDashes, "--url", url, ...flags];
 }
 
 describe("on HTTP: each request of a user in a session of its own, through one proxy", () => {
@@ -191,7 +195,7 @@ describe("on stdio in front of a URL: a process for each request, on one ledger"
     const [provider, place] = [await startMailProvider(), folder()];
     const url = await mailServerOnHttp(provider.url);
     const ask = async (party: Party, times: number) =>
-      told((await connect(bridged(place, url, flags(party), config))).client, times);
+      told((await connect(bridged(place, url, config, flags(party)))).client, times);
     await noAnswerGoesAstray(ask, provider, whose);
   });
 });
@@ -222,7 +226,7 @@ describe("by default, without a config: an answer that was lost is given to its 
       dial: async (user, { place, provider }) => {
         shared ??= mailServerOnHttp(provider);
         const flags = ["--header", `Authorization: Bearer ${user}`, ...finish];
-        return (await connect(bridged(place, await shared, flags))).client;
+        return (await connect(bridged(place, await shared, undefined, flags))).client;
       },
     },
   ];

@@ -41,6 +41,12 @@ export function proxied(
   return [COMMAND, "mcp", ...store, ...given, ...flags, "--", process.execPath, ...server];
 }
 
+/** argv of the proxy on stdio in front of a URL. */
+export function bridged(inFolder: string, url: string, config?: object, flags: readonly string[] = []): string[] {
+  const beforeDashes = proxied(inFolder, [], config, flags).slice(0, -2);
+  return [...beforeDashes, "--url", url];
+}
+
 export interface Connected {
   readonly client: Client;
   readonly pid: number;
