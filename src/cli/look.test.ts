@@ -259,6 +259,27 @@ describe("stats", () => {
     const { json } = await ledger.run(["stats", "--tenant", "acme", "--json"]);
     expect(json).toMatchObject({ total: 2, lapsed: 1, states: { confirmed: 1, sent: 1, pending: 0 } });
   });
+
+  it("does not count the ledger's own notes, and neither does any other list of intents", async () => {
+    const nt = ledger.program();
+    const send = nt.action("send", { key: ["to"], run: (_: { to: string }) => ({ id: "msg_1" }) });
+    await send({ to: "ada" });
+    await send({ to: "ada" });
+    await nt.sweep();
+    await ledger.put({ key: keyLike("note01"), action: "nevertwice.line", state: "confirmed" });
+    await ledger.put({ key: keyLike("note02"), action: "job-since:digest", state: "confirmed" });
+    expect(await nt.store.stats()).toMatchObject({ total: 4 });
+    const counted = { total: 1, states: { confirmed: 1 }, actions: [{ action: "send", total: 1 }] };
+    expect((await ledger.run(["stats", "--json"])).json).toMatchObject(counted);
+    expect((await ledger.run(["stats"])).out).toMatch(/^1 record in .*\n\n.*\nsend .* 1\n\nprevented +1 duplicate/);
+    expect((await ledger.run(["ls", "--json"])).json.records).toMatchObject([{ action: "send" }]);
+    expect(await nt.find({ providerId: "msg_1" })).toMatchObject([{ action: "send" }]);
+    expect((await ledger.run(["doctor", "--deep", "--json"])).json.healthy).toBe(true);
+    await nt.forget({ key: await send.keyOf({ to: "ada" }) }, { by: "ada", reason: "asked" });
+    await nt.sweep();
+    expect((await ledger.run(["stats", "--json"])).json).toMatchObject({ total: 0, actions: [] });
+    expect((await ledger.run(["stats"])).out).toMatch(/^0 records in .*\n\nprevented +1 duplicate/);
+  });
 });
 
 it.each(["report", "send_mail", "Send Mail"])(

@@ -79,8 +79,9 @@ describe("a wrong command line exits 2 and says what was meant", () => {
     [["run", "--job", "x", "--per", "day", "--store", "flie:x", "--", "true"], /there is no store "flie:"/],
     [["import", "none.csv", "--action", "x"], /none\.csv cannot be read: ENOENT/],
     [["mcp"], /mcp needs the server it stands in front of/],
-    [["mcp", "--listen", "0", "--", "cat"], /--listen and --header belong to --url/],
-    [["mcp", "--header", "A: b", "--", "cat"], /--listen and --header belong to --url/],
+    [["mcp", "--listen", "0", "--", "cat"], /--listen, --header and --principal belong to --url/],
+    [["mcp", "--header", "A: b", "--", "cat"], /--listen, --header and --principal belong to --url/],
+    [["mcp", "--principal", "X-User", "--", "cat"], /--listen, --header and --principal belong to --url/],
     [
       ["mcp", "--url", "http://127.0.0.1:9/mcp", "--listen", "0", "--header", "Authorization: Bearer x"],
       /--header is for a client on stdio: with --listen, each client sends its own headers/,

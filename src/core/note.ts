@@ -3,7 +3,15 @@
  * the ledger as well: a note, swapped like any record. It is settled from the start, so that no sweep, listing or worker
  * takes it for an intent, and it goes once nobody has touched it for as long as it is kept.
  */
+import { entryAction } from "./entry-name.ts";
 import { BLANK_RECORD, expired, type Instant, type LedgerRecord } from "./record.ts";
+
+/** Beginnings of the actions of notes. What lists, counts or runs intents leaves them out. */
+export const NOTE_ACTIONS: readonly string[] = ["nevertwice.", entryAction("since", "")];
+
+export function isNote(action: string): boolean {
+  return NOTE_ACTIONS.some((beginning) => action.startsWith(beginning));
+}
 
 export interface NoteName {
   readonly key: string;

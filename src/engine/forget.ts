@@ -9,6 +9,7 @@ import {
   withForgotten,
   withoutForgotten,
 } from "../core/forgotten.ts";
+import { isNote } from "../core/note.ts";
 import { expired, type LedgerRecord, type State } from "../core/record.ts";
 import type { Refusal } from "../core/refusal.ts";
 import type { Page, Put, Stored } from "../core/store.ts";
@@ -79,7 +80,7 @@ async function forgottenBefore(engine: Engine, target: Target, stored: Stored | 
 }
 
 function refuseNote({ key, action }: LedgerRecord): void {
-  if (!action.startsWith("nevertwice.") && entryOf(action).kind !== "since") return;
+  if (!isNote(action)) return;
   throw invalid(
     key,
     "it is a note that the ledger keeps for itself, and holds no input or result. It goes by itself when it is not used any more",

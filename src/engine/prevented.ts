@@ -7,6 +7,7 @@ import { type At, atMs } from "../core/at.ts";
 import { type Duration, durationMs } from "../core/duration.ts";
 import { entryOf } from "../core/entry-name.ts";
 import { configError, noSuchOption } from "../core/errors.ts";
+import { isNote } from "../core/note.ts";
 import {
   addPrevented,
   dayOf,
@@ -164,8 +165,7 @@ export class PreventedCounts {
 
 /** What jobs and the ledger look up for themselves is nobody's duplicate. */
 function isOwn(action: string): boolean {
-  const { kind } = entryOf(action);
-  return kind === "plan" || kind === "since" || action.startsWith("nevertwice.");
+  return isNote(action) || entryOf(action).kind === "plan";
 }
 
 const OPTIONS = new Set(["since", "tenant", "tenants"]);

@@ -10,7 +10,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { COMMAND, connect, connectHttp, folder, httpProxyOf, proxied, said, started } from "./lib/mcp.ts";
+import { bridged, connect, connectHttp, folder, httpProxyOf, proxied, said, started } from "./lib/mcp.ts";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const STATE_SERVER = here("./lib/state-server.mjs");
@@ -52,15 +52,6 @@ async function serverOnHttp({ path }: Place) {
   return { child, url: `http://127.0.0.1:${found}/mcp` };
 }
 
-const bridged = ({ path }: Place, url: string) => [
-  COMMAND,
-  "mcp",
-  "--store",
-  `sqlite:${join(path, "ledger.db")}`,
-  "--url",
-  url,
-];
-
 /** Calls that are meant, each of them. */
 async function session(client: Client): Promise<string[]> {
   const answers: string[] = [];
@@ -85,7 +76,7 @@ describe("calls that are meant", () => {
           ? await connect(onStdio(guarded))
           : over === "http"
             ? await connectHttp((await httpProxyOf((await serverOnHttp(guarded)).url, guarded.path)).url)
-            : await connect(bridged(guarded, (await serverOnHttp(guarded)).url));
+            : await connect(bridged(guarded.path, (await serverOnHttp(guarded)).url));
       expect(await session(client)).toEqual(without);
       expect(guarded.effects()).toEqual(bare.effects());
       expect(without.at(-1)).toBe('{"a":"v1","hall":"on","task":3}');
@@ -307,7 +298,7 @@ describe("answers that were lost over HTTP: one effect", () => {
     const { client } =
       over === "http"
         ? await connectHttp((await httpProxyOf(server.url, at.path)).url)
-        : await connect(bridged(at, server.url));
+        : await connect(bridged(at.path, server.url));
     at.die();
     const first = await client.callTool(toggle).catch((error: Error) => error);
     await at.happened(1);

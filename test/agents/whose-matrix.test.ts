@@ -1,6 +1,7 @@
 /**
- * Two users with two sessions each, on one program, one ledger and the very same guarded tools, all with the same arguments and the same
- * call ids: each conversation gets the answers of its own calls, and nobody another's. Through the real packages.
+ * Two users with two sessions each, on one program, one ledger and the very same guarded tools: each conversation gets the answers of
+ * its own calls, and nobody another's. The guard's own functions, and the real packages. MCP servers: whose-mcp-servers.test.ts; the
+ * proxy: whose-proxy.test.ts.
  */
 import { rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,8 +11,6 @@ import { tool as langChainTool } from "@langchain/core/tools";
 import { Agent as MastraAgent } from "@mastra/core/agent";
 import { createTool } from "@mastra/core/tools";
 import { MCPServerStdio, Agent as OpenAiAgent, tool as openAiTool, Runner } from "@openai/agents";
-import { tool as aiTool, generateText, isStepCount } from "ai";
-import { MockLanguageModelV3 as AiModel } from "ai/test";
 import { MockLanguageModelV3 } from "ai-6/test";
 import { createAgent, createMiddleware } from "langchain";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -20,52 +19,88 @@ import { guardAiTools } from "../../dist/agents/frameworks/ai-sdk.js";
 import { guardLangChainTools, guardToolCalls } from "../../dist/agents/frameworks/langchain.js";
 import { guardMastraTools } from "../../dist/agents/frameworks/mastra.js";
 import { guardOpenAiMcpServer, guardOpenAiTools } from "../../dist/agents/frameworks/openai-agents.js";
+import { guardTool, queuedTool, type ToolMemory, toolMemory } from "../../dist/agents/index.js";
 import { type Nevertwice, nevertwice } from "../../dist/index.js";
+import { agent as aiAgent } from "./lib/agents/ai-sdk.mjs";
 import { calling, toldBy } from "./lib/agents/ai-sdk-model.mjs";
 import { run as runClaude } from "./lib/agents/claude.mjs";
 import { Scripted } from "./lib/agents/langchain-model.mjs";
 import { scripted } from "./lib/agents/openai-agents.mjs";
 import { type MailProvider, sendMail, startMailProvider } from "./lib/mail-provider.ts";
 import { MAIL_SERVER } from "./lib/mcp.ts";
+import { type Ask, MAIL, noAnswerGoesAstray, type Party } from "./lib/whose.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the models and messages of five frameworks, read by shape
 type Any = any;
-
-interface Party {
-  readonly user: string;
-  readonly session: string;
-}
-
-/** One request in a conversation, in which the model calls send_mail `times` times; what it was told each time. */
-type Ask = (party: Party, times: number) => Promise<string[]>;
 
 interface Place {
   readonly nt: Nevertwice;
   readonly provider: MailProvider;
 }
 
-const MAIL = { to: "ada", body: "Hello" };
 const inputSchema = z.object({ to: z.string(), body: z.string() });
 const key = ["to"];
 const ids = (times: number) => Array.from({ length: times }, (_, i) => `call_${i}`);
 
 /** The tools are guarded once, for everybody, as in a server. Each wrapper takes its scope from what the framework hands over. */
 const WRAPPERS: Record<string, (place: Place) => Promise<Ask>> = {
-  "AI SDK": async ({ nt, provider }) => {
-    const contextSchema = z.object({ session: z.string() });
-    const send_mail = aiTool({ inputSchema, contextSchema, execute: (mail) => sendMail(provider.url, mail) });
-    const scope = ({ context }: Any) => context.session;
-    const tools = guardAiTools(nt, { send_mail }, { scope, tools: { send_mail: { key } } } as Any) as Any;
-    return async ({ session }, times) => {
-      const model = calling(
-        AiModel,
-        ids(times).map((id) => [["send_mail", MAIL, id]]),
-      );
-      const toolsContext = { send_mail: { session } };
-      await generateText({ model: model as Any, prompt: "mail", tools, toolsContext, stopWhen: isStepCount(9) } as Any);
-      return toldBy(model).map((output: unknown) => JSON.stringify(output));
-    };
+  guardTool: async ({ nt, provider }) => guardedBy(nt, provider, ({ session }) => session),
+  "guardTool, by user and session": async ({ nt, provider }) =>
+    guardedBy(nt, provider, ({ user, session }) => `${user}/${session}`),
+  queuedTool: async ({ nt, provider }) => {
+    const run = (mail: typeof MAIL) => sendMail(provider.url, mail);
+    const send = nt.action("send_mail", { key: ["to"], free: ["body"], run });
+    const record = queuedTool(send, { scope: ({ session }: Party) => session });
+    const worker = nt.worker({ poll: 20 });
+    await worker.start();
+    onTestFinished(async () => void (await worker.stop()));
+    return inTurn(async (party) => {
+      const { text, key } = await record.answer(MAIL, party);
+      const resultOf = async () => (await nt.store.read([key]))[0]?.record.result;
+      await expect.poll(resultOf, { timeout: 20_000 }).toBeTruthy();
+      return `${text} ${JSON.stringify(await resultOf())}`;
+    });
   },
+  ...Object.fromEntries(
+    ([true, false] as const).map((onLedger) => [
+      `toolMemory, ${onLedger ? "on a ledger" : "in the process"}`,
+      async ({ nt, provider }: Place) => {
+        const memories = new Map<string, ToolMemory>();
+        const memoryOf = (scope: string) => {
+          // On a ledger each request may be another process's.
+          const known = onLedger ? undefined : memories.get(scope);
+          const memory = known ?? toolMemory({ scope, ...(onLedger && { nt, tools: { send_mail: { key } } }) });
+          memories.set(scope, memory);
+          return memory;
+        };
+        return inTurn(async ({ session }, id) =>
+          textOf(await memoryOf(session).call("send_mail", MAIL, () => sendMail(provider.url, MAIL), id)),
+        );
+      },
+    ]),
+  ),
+  ...Object.fromEntries(
+    [6, 7].map((version) => [
+      `AI SDK ${version}`,
+      async ({ nt, provider }: Place) => {
+        const { ai, Model } = aiAgent(version) as Any;
+        const contextSchema = z.object({ session: z.string() });
+        const execute = (mail: Any) => sendMail(provider.url, mail);
+        const send_mail = ai.tool({ inputSchema, contextSchema, execute });
+        const scope = ({ context, experimental_context }: Any) => (context ?? experimental_context).session;
+        const tools = guardAiTools(nt, { send_mail }, { scope, tools: { send_mail: { key } } } as Any) as Any;
+        const stopWhen = ai.stepCountIs?.(9) ?? ai.isStepCount(9);
+        return async ({ session }: Party, times: number) => {
+          const steps = ids(times).map((id) => [["send_mail", MAIL, id]]);
+          const model = calling(Model, steps) as Any;
+          const given =
+            version === 6 ? { experimental_context: { session } } : { toolsContext: { send_mail: { session } } };
+          await ai.generateText({ model, prompt: "mail", tools, stopWhen, ...given });
+          return toldBy(model).map((output: unknown) => JSON.stringify(output));
+        };
+      },
+    ]),
+  ),
   ...Object.fromEntries(
     (["factory", "finished"] as const).map((by) => [
       `OpenAI Agents, ${by}`,
@@ -142,9 +177,25 @@ const WRAPPERS: Record<string, (place: Place) => Promise<Ask>> = {
         ids(times).map(() => [MAIL]),
       );
   },
-  // MCP servers (guardMcpServer) and the proxy (nevertwice mcp): their entries go here, with two tokens and two environments
-  // beside the two users and sessions.
 };
+
+/** Calls one after the other, as a loop of one's own makes them. */
+function inTurn(call: (party: Party, id: string) => Promise<string>): Ask {
+  return async (party, times) => {
+    const told: string[] = [];
+    for (const id of ids(times)) told.push(await call(party, id));
+    return told;
+  };
+}
+
+const textOf = (answer: Any) => `${answer.note ?? ""} ${JSON.stringify(answer.result ?? answer)}`;
+
+function guardedBy(nt: Nevertwice, provider: MailProvider, scope: ((party: Party) => string) | null): Ask {
+  const send = guardTool(nt, { name: "send_mail", key, scope } as Any, (mail: typeof MAIL) =>
+    sendMail(provider.url, mail),
+  );
+  return inTurn(async (party) => textOf(await send.answer(MAIL, party as never)));
+}
 
 function openAiAgent(own: object, more: object = {}): Ask {
   return async ({ user, session }, times) => {
@@ -159,34 +210,23 @@ function openAiAgent(own: object, more: object = {}): Ask {
   };
 }
 
-const PARTIES: readonly Party[] = ["ada", "bob"].flatMap((user) =>
-  [1, 2].map((number) => ({ user, session: `${user}-session-${number}` })),
-);
-
-const mailIn = (told: string) => /mail_\d+/.exec(told)?.[0];
+async function place(): Promise<Place> {
+  const nt = nevertwice({ store: "memory:", sweep: false, onWarning: () => {} });
+  onTestFinished(() => nt.close());
+  return { nt, provider: await startMailProvider() };
+}
 
 describe.each(Object.entries(WRAPPERS))("%s", (_, setUp) => {
   it("no answer of one conversation reaches another, at once and one after the other", {
     timeout: 120_000,
   }, async () => {
-    const provider = await startMailProvider();
-    const nt = nevertwice({ store: "memory:", sweep: false, onWarning: () => {} });
-    onTestFinished(() => nt.close());
-    const ask = await setUp({ nt, provider });
-
-    const first = await Promise.all(PARTIES.map((party) => ask(party, 2)));
-    const mine = first.map((told) => mailIn(told[0] as string));
-    expect(new Set(mine).size).toBe(PARTIES.length);
-    for (const [i, told] of first.entries()) {
-      expect(told.map(mailIn)).toEqual([mine[i], mine[i]]);
-      expect(told[0]).not.toContain("Already done");
-      expect(told[1]).toContain("Already done");
-    }
-
-    for (const [i, party] of PARTIES.entries()) {
-      const told = (await ask(party, 1)).at(-1) as string;
-      expect([mailIn(told), told.includes("Already done")]).toEqual([mine[i], true]);
-    }
-    expect(provider.mails).toHaveLength(PARTIES.length);
+    const at = await place();
+    await noAnswerGoesAstray(await setUp(at), at.provider);
   });
+});
+
+it("with one scope for all, the matrix sees that answers go astray", async () => {
+  const { nt, provider } = await place();
+  await expect(noAnswerGoesAstray(guardedBy(nt, provider, null), provider)).rejects.toThrow(/expected/);
+  expect(provider.mails).toHaveLength(1);
 });

@@ -52,8 +52,10 @@ function proxy({ config = {}, on = store() }: { config?: ProxyConfig; on?: Retur
   };
   return {
     ...{ nt, relay, calls, call, send, toClient },
-    cancel: (requestId: number) =>
-      relay.fromClient(JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } })),
+    cancel: (requestId: number, reason?: string) =>
+      relay.fromClient(
+        JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId, reason } }),
+      ),
     deaf: () => {
       reads = false;
     },
@@ -78,6 +80,27 @@ it("an answer that was cancelled as it came is given once more, and then the cal
   expect(await call("toggle")).toBe("toggle 2");
   expect(calls).toHaveLength(2);
 });
+
+it.each([
+  ["is told to stop", {}],
+  ["goes on", { onTimeout: "finish" }],
+] as const)(
+  "a client gives up, its call %s, and the answer comes before the next message: it is the next call's",
+  async (_, config) => {
+    const { call, calls, cancel, send, relay, silent } = proxy({ config });
+    silent();
+    const first = send("toggle");
+    await expect.poll(() => calls).toHaveLength(1);
+    cancel(first, "McpError: MCP error -32001: Request timed out");
+    const result = { content: [{ type: "text", text: "on" }] };
+    relay.fromServer(JSON.stringify({ jsonrpc: "2.0", id: first, result }));
+    await relay.idle();
+    relay.fromClient(JSON.stringify({ jsonrpc: "2.0", method: "notifications/roots/list_changed" }));
+    silent(false);
+    expect(await call("toggle")).toMatch(/^Already done at .* \| on$/);
+    expect(await call("toggle")).toBe("toggle 2");
+  },
+);
 
 it("an answer that could not be written is given to the next client, and the server's errors alike", async () => {
   const on = store();

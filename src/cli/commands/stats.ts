@@ -37,9 +37,9 @@ async function run(context: Context): Promise<number> {
       ? `${plural(counts.total, "record")} in ${oneLine(ledger.name)}`
       : `No records: ${noLedgerYet(ledger)}.`,
   );
-  if (!ledger.exists || counts.total === 0) return EXIT.ok;
-  context.line();
-  for (const line of table(context, counts)) context.line(line);
+  if (!ledger.exists) return EXIT.ok;
+  if (counts.total > 0) context.line();
+  for (const line of counts.total === 0 ? [] : table(context, counts)) context.line(line);
   const now = ledger.store.now();
   const asked = { since: 0, tenant: context.args.text("tenant") };
   const { prevented } = await readPrevented(ledger.store, asked, instantOf(ledger.store));

@@ -1,5 +1,6 @@
-/** How much of what is in the ledger. */
+/** How many intents of what kind are in the ledger: its notes, and further keys of one intent, are none. */
 import { ALIAS_AGENT } from "../../core/key/formerly.ts";
+import { isNote } from "../../core/note.ts";
 import { STATES, type State } from "../../core/record.ts";
 import type { LedgerStats, Page, Store } from "../../core/store.ts";
 import { onlyOf } from "../../engine/tenancy.ts";
@@ -12,7 +13,7 @@ export async function countLedger(
   tenant: string | undefined,
   { waiting = false }: { readonly waiting?: boolean } = {},
 ): Promise<LedgerStats> {
-  const counts = await store.stats({ ...onlyOf(tenant), ...(waiting && { waiting }) });
+  const counts = withoutNotes(await store.stats({ ...onlyOf(tenant), ...(waiting && { waiting }) }));
   // No alias waits for anybody.
   return waiting || counts.states.confirmed === 0 ? counts : withoutAliases(counts, await aliasesIn(store, tenant));
 }
@@ -31,15 +32,23 @@ async function aliasesIn(store: Store, tenant: string | undefined): Promise<Read
   return found;
 }
 
+/** Notes are settled: they are counted as confirmed, and nowhere else. */
+function withoutNotes(counts: LedgerStats): LedgerStats {
+  const notes = counts.actions.filter(({ action }) => isNote(action)).reduce((sum, { total }) => sum + total, 0);
+  return { ...fewer(counts, notes), actions: counts.actions.filter(({ action }) => !isNote(action)) };
+}
+
 function withoutAliases(counts: LedgerStats, aliases: ReadonlyMap<string, number>): LedgerStats {
-  const less = <C extends Pick<LedgerStats, "total" | "states">>(of: C, by: number): C => {
-    // Counted a moment apart.
-    const fewer = Math.min(by, of.states.confirmed);
-    return { ...of, total: of.total - fewer, states: { ...of.states, confirmed: of.states.confirmed - fewer } };
-  };
   const all = [...aliases.values()].reduce((sum, count) => sum + count, 0);
-  const actions = counts.actions.map((one) => less(one, aliases.get(one.action) ?? 0));
-  return { ...less(counts, all), actions: actions.filter(({ total }) => total > 0) };
+  const actions = counts.actions.map((one) => fewer(one, aliases.get(one.action) ?? 0));
+  return { ...fewer(counts, all), actions: actions.filter(({ total }) => total > 0) };
+}
+
+/** By so many that are confirmed. */
+function fewer<C extends Pick<LedgerStats, "total" | "states">>(of: C, by: number): C {
+  // Counted a moment apart, or estimated.
+  const less = Math.min(by, of.states.confirmed);
+  return { ...of, total: of.total - less, states: { ...of.states, confirmed: of.states.confirmed - less } };
 }
 
 export function emptyStats(): LedgerStats {

@@ -3,6 +3,7 @@
  * them, so `resend` cannot have their effect again. What their own API offers instead is said here.
  */
 import { entryOf } from "../../core/entry-name.ts";
+import { isNote } from "../../core/note.ts";
 import type { LedgerRecord } from "../../core/record.ts";
 import { shellWord, shortKey } from "../term/format.ts";
 import { oneLine } from "../term/text.ts";
@@ -20,16 +21,11 @@ export interface Kind {
 
 type Suggest = (line: string) => string;
 
-/** A note that the ledger keeps for itself, of which nothing ever runs: no record of something that was done. */
-export function isNote(action: string): boolean {
-  return action.startsWith("nevertwice.") || entryOf(action).kind === "since";
-}
-
 /** Null: a record of an action. */
 export function kindOf(record: LedgerRecord, suggest: Suggest): Kind | null {
   const { action } = record;
-  if (action.startsWith("nevertwice.")) return note("a note that the ledger keeps for itself");
   const { kind, name } = entryOf(action);
+  if (isNote(action) && kind === "action") return note("a note that the ledger keeps for itself");
   switch (kind) {
     case "job":
       return slotOfJob(name, record, suggest);

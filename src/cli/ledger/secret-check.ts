@@ -4,6 +4,7 @@
  */
 import { isOfAllRecords } from "../../core/damaged-record.ts";
 import { printInput } from "../../core/key/fingerprint.ts";
+import { isNote } from "../../core/note.ts";
 import type { LedgerRecord } from "../../core/record.ts";
 import type { ActionServices } from "../../engine/action.ts";
 import { onlyOf } from "../../engine/tenancy.ts";
@@ -42,7 +43,7 @@ function isMadeWith(
   secret: string | Uint8Array | undefined,
 ): boolean | null {
   const own = Object.values(fingerprint.fields);
-  if (input === null || !("json" in input) || action.startsWith("nevertwice.") || own.length === 0) return null;
+  if (input === null || !("json" in input) || isNote(action) || own.length === 0) return null;
   // Digests beside sealed payloads have a key of their own.
   if (/^[0-9a-f]{8}[.]/.test(fingerprint.guarded)) return null;
   try {

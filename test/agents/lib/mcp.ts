@@ -41,6 +41,12 @@ export function proxied(
   return [COMMAND, "mcp", ...store, ...given, ...flags, "--", process.execPath, ...server];
 }
 
+/** argv of the proxy on stdio in front of a URL. */
+export function bridged(inFolder: string, url: string, config?: object, flags: readonly string[] = []): string[] {
+  const beforeDashes = proxied(inFolder, [], config, flags).slice(0, -2);
+  return [...beforeDashes, "--url", url];
+}
+
 export interface Connected {
   readonly client: Client;
   readonly pid: number;
@@ -48,11 +54,16 @@ export interface Connected {
 }
 
 /** Connects to a node program on stdio. */
-export async function connect(argv: readonly string[], env: Record<string, string> = {}): Promise<Connected> {
+export async function connect(
+  argv: readonly string[],
+  env: Record<string, string> = {},
+  cwd = process.cwd(),
+): Promise<Connected> {
   const transport = new StdioClientTransport({
     command: process.execPath,
     args: [...argv],
     env: { ...(process.env as Record<string, string>), ...env },
+    cwd,
     stderr: "ignore",
   });
   const client = new Client({ name: "test", version: "1.0.0" });
@@ -61,15 +72,18 @@ export async function connect(argv: readonly string[], env: Record<string, strin
   return { client, pid: transport.pid as number, close: () => client.close() };
 }
 
-export async function connectHttp(url: string): Promise<{ client: Client; transport: StreamableHTTPClientTransport }> {
-  const transport = new StreamableHTTPClientTransport(new URL(url));
+export async function connectHttp(
+  url: string,
+  headers: Record<string, string> = {},
+): Promise<{ client: Client; transport: StreamableHTTPClientTransport }> {
+  const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
   const client = new Client({ name: "test", version: "1.0.0" });
   await client.connect(transport as Parameters<Client["connect"]>[0]);
   onTestFinished(() => client.close());
   return { client, transport };
 }
 
-/** A program that prints where it listens; the first line of the stream is given to `find`. */
+/** A program that prints where it listens: what `find` found in a line, and the lines up to there. */
 export async function started(
   argv: readonly string[],
   env: Record<string, string>,
@@ -84,11 +98,13 @@ export async function started(
   const other = from === "stdout" ? child.stderr : child.stdout;
   other?.resume();
   const stream = child[from] as NodeJS.ReadableStream;
+  const lines: string[] = [];
   for await (const line of createInterface({ input: stream })) {
+    lines.push(line);
     const found = find.exec(line);
     if (found === null) continue;
     stream.resume();
-    return { child, found: found[1] as string };
+    return { child, found: found[1] as string, lines };
   }
   throw new Error(`${argv.join(" ")} ended before it listened`);
 }
@@ -123,8 +139,8 @@ export async function httpProxyOf(url: string, inFolder: string, config?: object
     "127.0.0.1:0",
     ...flags,
   ];
-  const { child, found } = await started(argv, {}, "stderr", /connect to (\S+)/);
-  return { child, url: found };
+  const { child, found, lines } = await started(argv, {}, "stderr", /connect to (\S+)/);
+  return { child, url: found, lines };
 }
 
 /** The text of a tool's answer. */

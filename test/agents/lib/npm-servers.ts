@@ -25,7 +25,14 @@ export interface NpmServer {
   once?(place: string): ToolUse;
   /** What has to be there first. */
   before?(place: string): void;
+  /** How often `once` has had its effect, by the server's files. Absent: it keeps none. */
+  effects?(place: string): number;
+  /** By itself the server has the effect of `once` a single time, however often it is called. */
+  absorbs?: true;
 }
+
+const textIn = (...path: string[]) => (existsSync(join(...path)) ? readFileSync(join(...path), "utf8") : "");
+const count = (text: string, what: string) => text.split(what).length - 1;
 
 const use = (name: string, args: Readonly<Record<string, unknown>> = {}): ToolUse => ({ name, arguments: args });
 
@@ -45,8 +52,9 @@ export const NPM_SERVERS: readonly NpmServer[] = [
         ...[use("move_file", { source: `${path}.old`, destination: `${path}.older` }), read],
       ];
     },
-    before: (place) => writeFileSync(join(place, "once.txt"), "once"),
-    once: (place) => use("move_file", { source: join(place, "once.txt"), destination: join(place, "moved.txt") }),
+    before: (place) => writeFileSync(join(place, "once.txt"), "x"),
+    once: (place) => use("edit_file", { path: join(place, "once.txt"), edits: [{ oldText: "x", newText: "xx" }] }),
+    effects: (place) => count(textIn(place, "once.txt"), "x") - 1,
   },
   {
     name: "server-memory",
@@ -59,6 +67,8 @@ export const NPM_SERVERS: readonly NpmServer[] = [
       return [ada, graph, gone, graph, ada, graph, ada, gone, ada, graph];
     },
     once: () => use("create_entities", { entities: [{ name: "Once", entityType: "person", observations: [] }] }),
+    effects: (place) => count(textIn(place, "memory.jsonl"), '"name":"Once"'),
+    absorbs: true,
   },
   {
     name: "server-everything",
@@ -97,6 +107,7 @@ export const NPM_SERVERS: readonly NpmServer[] = [
       ];
     },
     once: () => use("request_planning", { originalRequest: "once", tasks: [{ title: "a", description: "b" }] }),
+    effects: (place) => count(textIn(place, "tasks.json"), '"originalRequest": "once"'),
   },
   {
     name: "memory-bank (allpepper)",
@@ -112,6 +123,8 @@ export const NPM_SERVERS: readonly NpmServer[] = [
       ];
     },
     once: () => use("memory_bank_write", { projectName: "p", fileName: "once.md", content: "once" }),
+    effects: (place) => count(textIn(place, "p", "once.md"), "once"),
+    absorbs: true,
   },
   {
     name: "mcp-server-commands",
@@ -123,6 +136,7 @@ export const NPM_SERVERS: readonly NpmServer[] = [
       return [count, count, count, use("run_command", { command: "echo v1" }), count];
     },
     once: (place) => use("run_command", { command: `printf x >> ${join(place, "once")}` }),
+    effects: (place) => count(textIn(place, "once"), "x"),
   },
   {
     name: "mcpvault",
@@ -139,6 +153,7 @@ export const NPM_SERVERS: readonly NpmServer[] = [
       ];
     },
     once: () => use("write_note", { path: "once.md", content: "once\n", mode: "append" }),
+    effects: (place) => count(textIn(place, "once.md"), "once"),
   },
   {
     name: "mcp-knowledge-graph",
@@ -153,7 +168,12 @@ export const NPM_SERVERS: readonly NpmServer[] = [
       const gone = use("delete_entities", { entityNames: ["Ada"] });
       return [create, gone, create, gone, create, use("delete_observations", { deletions: [] }), gone, open];
     },
-    once: () => use("create_entities", { entities: [{ name: "Once", entityType: "person", observations: [] }] }),
+    before: (place) => {
+      const entity = { type: "entity", name: "Once", entityType: "person", observations: [], version: 0 };
+      writeFileSync(join(place, "graph.jsonl"), `${JSON.stringify(entity)}\n`);
+    },
+    once: () => use("update_entities", { entities: [{ name: "Once", entityType: "robot" }] }),
+    effects: (place) => Number(/"version":(\d+)/.exec(textIn(place, "graph.jsonl"))?.[1]),
   },
   {
     name: "memory-bank (movibe)",
@@ -169,6 +189,8 @@ export const NPM_SERVERS: readonly NpmServer[] = [
       ];
     },
     once: (place) => use("initialize_memory_bank", { path: place }),
+    effects: (place) => count(textIn(place, "memory-bank", "progress.md"), "# Project Progress"),
+    absorbs: true,
   },
 ];
 

@@ -7,7 +7,8 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 const [{ argv, url }, call] = process.argv.slice(2).map((text) => JSON.parse(text));
 const transport =
   url === undefined
-    ? new StdioClientTransport({ command: process.execPath, args: argv, stderr: "ignore" })
+    ? // The whole environment, as connect() in mcp.ts gives it: a server that is started with another one is another server.
+      new StdioClientTransport({ command: process.execPath, args: argv, env: process.env, stderr: "ignore" })
     : new StreamableHTTPClientTransport(new URL(url));
 const client = new Client({ name: "one-call", version: "1.0.0" });
 await client.connect(transport);

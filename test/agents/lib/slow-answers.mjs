@@ -27,12 +27,14 @@ createInterface({ input: child.stdout }).on("line", (line) => {
     appendFileSync(join(folder, "door.answered"), `${line}\n`);
   } else process.stdout.write(`${line}\n`);
 });
-const look = setInterval(() => {
+const letGo = () => {
   if (existsSync(join(folder, "door.held"))) return;
   for (const line of held.splice(0)) process.stdout.write(`${line}\n`);
-}, 20);
-child.on("exit", (code) => {
+};
+const look = setInterval(letGo, 20);
+child.on("close", (code) => {
   clearInterval(look);
+  letGo();
   process.exit(code ?? 1);
 });
 for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => child.kill(signal));

@@ -75,6 +75,22 @@ function ended(
   });
 }
 
+/**
+ * What was told, with the mails themselves in the place of their ids: calls of one turn run at the same time, and which of them is
+ * the provider's second mail is left to chance, with a guard and without. Each mail is told of once.
+ */
+function inMails(told: readonly string[], { mails }: MailProvider): string[] {
+  const left = new Map(mails.map(({ id, ...mail }) => [id, JSON.stringify(mail)]));
+  const shown = told.map((text) =>
+    text.replace(/mail_\d+/g, (id) => {
+      const mail = left.get(id) ?? `${id}, told twice`;
+      left.delete(id);
+      return mail;
+    }),
+  );
+  return [...shown, ...left.values()];
+}
+
 /** `seesErrors`: the guard is given what the tool throws, not a text the framework made of it. */
 export function tellStories(
   run: Run,
@@ -155,11 +171,10 @@ export function tellStories(
   it("mode: observe: every call runs, the model reads what it reads without a guard, and the ledger knows", async () => {
     const steps = [[hello], [hello, { ...hello, amount: 6 }], [{ ...hello, to: "bob", body: "" }], [hello]];
     const { provider: bare, world: without } = await world(false);
-    const told = await run(without, steps);
+    const told = inMails(await run(without, steps), bare);
     const { provider, world: at } = await world(true);
-    expect(await run({ ...at, mode: "observe" }, steps)).toEqual(told);
-    expect(provider.mails).toEqual(bare.mails);
-    expect(bare.mails).toHaveLength(4);
+    expect(inMails(await run({ ...at, mode: "observe" }, steps), provider)).toEqual(told);
+    expect([bare.mails.length, provider.mails.length]).toEqual([4, 4]);
     const { prevented, observed } = await (at.nt as Nevertwice).prevented();
     expect([prevented, observed]).toEqual([0, 3]);
   });

@@ -258,7 +258,8 @@ export class McpRelay {
       },
     };
     const answer = await guard.answer(call, (tool, args) => this.#callTool(tool, args, message));
-    const written = this.#life.writing(idText(message.id), answer.delivery);
+    // A client that gave up before does not wait for it: its later messages say nothing about this answer.
+    const written = held.cancelled ? undefined : this.#life.writing(idText(message.id), answer.delivery);
     if (held.cancelled) answer.delivery.lost();
     const asItCame = answer.kind === "result" && answer.note === null ? held.line : null;
     if (asItCame !== null) return void this.#options.toClient(asItCame, written);

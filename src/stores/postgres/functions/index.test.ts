@@ -2,9 +2,10 @@
 import { type Nevertwice, nevertwice, notSent, rejected } from "nevertwice";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { freshDatabase } from "../../../../test/services/addresses.ts";
-import { CliLedger } from "../../../../test/support/cli.ts";
+import { CliLedger, keyLike } from "../../../../test/support/cli.ts";
 import { gate, until } from "../../../../test/support/gate.ts";
 import { connect, type SqlLedger, sqlLedger } from "../../../../test/support/sql-ledger.ts";
+import { sampleRecord } from "../../../testing/index.ts";
 
 const database = await freshDatabase();
 const cli = new CliLedger();
@@ -52,6 +53,20 @@ describe("D6: enqueue", () => {
     expect(notices).toEqual([]);
     expect((await settle(2)).rows[0].it).toMatchObject({ status: "done", result: { id: 1 } });
     expect(notices).toEqual([expect.stringMatching(/^duplicate_detected: a: a second attempt/)]);
+  });
+
+  it("D6: notes of the ledger are no intents", async () => {
+    const ledger = await ledgerWith();
+    const nt = program(ledger);
+    await nt.once("welcome", [1], () => 1);
+    await nt.once("welcome", [1], () => 1);
+    const since = { key: keyLike("since1"), action: "job-since:digest", state: "confirmed" } as const;
+    await nt.store.write([{ record: sampleRecord(since), expected: null }]);
+    await nt.sweep();
+    const { items } = await nt.store.list({ limit: 10 });
+    const actions = items.map(({ record }) => record.action).sort();
+    expect(actions).toEqual(["job-since:digest", "nevertwice.prevented", "welcome"]);
+    expect(await ledger.rows("SELECT action FROM @.intents")).toEqual([{ action: "welcome" }]);
   });
 
   it("D6: a worker of the library runs what SQL enqueued, once, and a call finds the result", async () => {

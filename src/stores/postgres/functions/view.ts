@@ -1,10 +1,11 @@
 /** The ledger as people read it: the view `intents`. */
 
+import { NOTE_ACTIONS } from "../../../core/note.ts";
 import { quoteName, quoteText } from "../sql/schema.ts";
 import { isAlias } from "./aliases.ts";
 
 /**
- * Actions that begin with "nevertwice." are notes of the ledger, and no intents; an alias has its intent under another key.
+ * Notes of the ledger are no intents; an alias has its intent under another key.
  * A view has its owner's rights, so row-level security is asked for in it. Columns may only be added at the end: a view
  * that others build on is replaced, not dropped.
  */
@@ -27,6 +28,6 @@ SELECT r.agent COLLATE "default" AS agent, r.action, r.state,
   coalesce((${name}._rest(r.doc) ->> 'version')::bigint, 1) AS version, ${name}._key_text(r.key) AS key, r.fence, r.holder,
   ${time("r.lease_until")} AS lease_until, ${time("r.updated_at")} AS updated_at, ${time("r.expires_at")} AS expires_at, r.provider_id
 FROM ${name}.records r CROSS JOIN (SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now) clock
-WHERE r.action NOT LIKE 'nevertwice.%' AND NOT coalesce(${isAlias("r")}, false) AND (r.expires_at IS NULL OR r.expires_at > clock.now)
+WHERE ${NOTE_ACTIONS.map((beginning) => `r.action NOT LIKE ${quoteText(`${beginning}%`)} AND`).join(" ")} NOT coalesce(${isAlias("r")}, false) AND (r.expires_at IS NULL OR r.expires_at > clock.now)
   AND (NOT row_security_active(${quoteText(`${name}.records`)}) OR r.tenant = nullif(current_setting('nevertwice.tenant', true), ''))`;
 }
