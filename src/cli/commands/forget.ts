@@ -7,8 +7,9 @@ import { keyOperand, lookUp, notFound } from "../ledger/find-record.ts";
 import { forgottenBefore, forgottenWords } from "../ledger/forgotten-words.ts";
 import { ledgerJson, requireStore } from "../ledger/open.ts";
 import { actionLabel, type whoRunsIt } from "../ledger/standing.ts";
+import { commandStillRuns } from "../resolve/objection.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
-import { EXIT } from "../term/exit.ts";
+import { EXIT, ProblemError } from "../term/exit.ts";
 import { plural, shortKey } from "../term/format.ts";
 import { wrap } from "../term/text.ts";
 
@@ -40,6 +41,8 @@ async function run(context: Context): Promise<number> {
   const store = requireStore(context);
   const found = await lookUp(context, key);
   if (found === null) return forgottenAlready(context, key);
+  const problem = commandStillRuns(found.record);
+  if (problem !== null) throw new ProblemError(problem);
   const nt = nevertwice({ store, sweep: false });
   const forgotten = await nt.forget(
     { key: found.record.key },

@@ -14,6 +14,7 @@ import { ledgerJson, requireStore } from "../ledger/open.ts";
 import { fullRecordJson, recordJson } from "../ledger/record-json.ts";
 import { drawSteps, HELD, heldBy, heldWords, type ListedStep, stepsOfRun } from "../ledger/run-steps.ts";
 import { actionLabel, leaseLeftMs, paintState, plainWords, standingOf } from "../ledger/standing.ts";
+import { commandStillRuns } from "../resolve/objection.ts";
 import { EXIT } from "../term/exit.ts";
 import { age, keepSpan, localIso, moment, shortKey } from "../term/format.ts";
 import { renderTable } from "../term/table.ts";
@@ -260,6 +261,7 @@ function settling(
 function sensible(context: Context, record: LedgerRecord, at: Instant): (readonly [what: string, line: string])[] {
   const key = shortKey(record.key);
   const { inDoubt, expired } = standingOf(record, at);
+  if (inDoubt && commandStillRuns(record) !== null) return [["Look again when its command has ended", `show ${key}`]];
   if (inDoubt && nextByItself(record, at) !== null) {
     return [
       ["It is done: settle it, and it is not run again", `resolve ${key} --done --reason '…'`],

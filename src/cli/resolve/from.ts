@@ -16,13 +16,13 @@ import { jsonLines } from "../json-lines.ts";
 import { keptFilters } from "../ledger/doubt-group-table.ts";
 import { ledgerJson, requireStore } from "../ledger/open.ts";
 import { standingOf } from "../ledger/standing.ts";
-import { stepNeedsResult } from "../ledger/step-result.ts";
 import { EXIT, ProblemError, UsageError } from "../term/exit.ts";
 import { localIso, plural, shellWord, shortKey } from "../term/format.ts";
 import { endProgress, showProgress } from "../term/progress.ts";
 import { renderTable } from "../term/table.ts";
 import { oneLine } from "../term/text.ts";
 import { type BadLine, type Decision, readDecision } from "./decision-lines.ts";
+import { objectionTo } from "./objection.ts";
 
 const OTHER_WAYS = ["done", "not-done", "failed", "result", "result-file", "group", "all", "error", "action", "scope"];
 const FILTERS = ["agent", "since", "limit"];
@@ -192,7 +192,7 @@ class Applying {
       return `this decision was applied at ${localIso(before)}. The record was tried again, and is in doubt again: decide anew, with another reason`;
     if (doubtBegan(record) >= this.#before)
       return `the record came into doubt at ${localIso(doubtBegan(record))}, after the decision was made (${localIso(this.#before)}): look at it again. If the decision is about this doubt, say when it was made: --before <time>`;
-    const problem = as === "done" && !("result" in resolution) ? stepNeedsResult(record) : null;
+    const problem = objectionTo(record, as, "result" in resolution);
     if (problem !== null) return problem;
     try {
       this.#refuseClearText(record, "result" in resolution ? { value: resolution.result } : undefined);

@@ -13,13 +13,13 @@ import { type DoubtGroup, DoubtGroups, groupDoubts } from "../ledger/doubt-group
 import { nextByItself } from "../ledger/next-by-itself.ts";
 import { ledgerJson, requireStore } from "../ledger/open.ts";
 import { actionLabel } from "../ledger/standing.ts";
-import { stepNeedsResult } from "../ledger/step-result.ts";
 import { signatureOf } from "../signature.ts";
 import { EXIT, ProblemError, UsageError } from "../term/exit.ts";
 import { age, plural, shellWord, shortKey } from "../term/format.ts";
 import { endProgress, showProgress } from "../term/progress.ts";
 import { renderTable } from "../term/table.ts";
 import { oneLine, wrap } from "../term/text.ts";
+import { objectionTo } from "./objection.ts";
 
 export const GROUP_FLAGS = {
   all: { takes: "nothing", about: "all doubts that fit --action, --error and the other filters" },
@@ -198,7 +198,7 @@ export async function settleGroup(
     stopped,
   });
   const isOfTime = (record: LedgerRecord) => doubtBegan(record) >= since && doubtBegan(record) < before;
-  const refuses = as === "done" && isVoid !== true ? stepNeedsResult : () => null;
+  const refuses = (record: LedgerRecord) => objectionTo(record, as, isVoid === true);
   const choice = { fits: (record: LedgerRecord) => isOfTime(record) && fits(record), limit, refuses };
   let downInARow = 0;
   for await (const one of settleDoubts(
