@@ -32,7 +32,7 @@ it("a command that is not found is said once", async () => {
   const { code, err } = await ledger.run(["run", "--job", "j", "--per", "day", "--", "nosuchcmd"]);
   expect(code).toBe(127);
   expect(err.match(/nosuchcmd: command not found/g)).toHaveLength(1);
-  expect(err).toContain("the command did not begin");
+  expect(err).toContain("the command was not found");
 });
 
 describe("a wrong command line exits 2 and says what was meant", () => {
@@ -79,8 +79,8 @@ describe("a wrong command line exits 2 and says what was meant", () => {
     [["run", "--job", "x", "--per", "day", "--store", "flie:x", "--", "true"], /there is no store "flie:"/],
     [["import", "none.csv", "--action", "x"], /none\.csv cannot be read: ENOENT/],
     [["mcp"], /mcp needs the server it stands in front of/],
-    [["mcp", "--listen", "0", "--", "cat"], /--listen and --header belong to --url/],
-    [["mcp", "--header", "A: b", "--", "cat"], /--listen and --header belong to --url/],
+    [["mcp", "--listen", "0", "--", "cat"], /--listen, --header and --principal belong to --url/],
+    [["mcp", "--header", "A: b", "--", "cat"], /--listen, --header and --principal belong to --url/],
     [
       ["mcp", "--url", "http://127.0.0.1:9/mcp", "--listen", "0", "--header", "Authorization: Bearer x"],
       /--header is for a client on stdio: with --listen, each client sends its own headers/,

@@ -116,7 +116,7 @@ describe("mcp init in front of a server that no preset knows", () => {
     expect(stdout).toContain("no preset is known for it");
     const text = proposal(place);
     expect(JSON.parse(withoutComments(text))).toEqual({ tools: {} });
-    expect(text).toMatch(/"echo" passes: read-only by its own word/);
+    expect(text).toMatch(/"echo" passes: the server declares it read-only/);
     expect(text).toMatch(/\/\/ These act\..*\n\s*\/\/ "toggle-simulated-logging"/);
     expect(text).toContain("npx nevertwice mcp --config nevertwice.mcp.jsonc --");
   });

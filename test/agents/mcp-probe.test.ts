@@ -26,7 +26,7 @@ describe("nevertwice mcp probe", () => {
     const argv = ["mcp", "probe", "--config", "tools.json", "--call", 'send_mail={"to":"ada"}', "--"];
     const { code, out } = await command([...argv, process.execPath, MAIL_SERVER, "stdio", provider.url], place);
     expect(out).toMatch(/send_mail\s+3 calls, 3 effects\s+3 calls, 1 effect\s+acts again on a repeat/);
-    expect(out).toMatch(/list_mails\s+read-only by its own word/);
+    expect(out).toMatch(/list_mails\s+declared read-only/);
     expect(code).toBe(1);
     // Three bare, one of the three guarded.
     expect(provider.mails).toHaveLength(4);

@@ -34,10 +34,7 @@ export const forget: Command = {
 async function run(context: Context): Promise<number> {
   const { args } = context;
   const key = keyOperand(context, "forget");
-  const signature = signatureOf(
-    context,
-    `nevertwice forget ${args.operands[0]} --reason "erasure asked for, ticket 12"`,
-  );
+  const signature = signatureOf(context, `forget ${args.operands[0]} --reason "erasure asked for, ticket 12"`);
   const store = requireStore(context);
   const found = await lookUp(context, key);
   if (found === null) return forgottenAlready(context, key);

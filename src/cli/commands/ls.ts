@@ -18,7 +18,7 @@ import { ledgerJson, noLedgerYet } from "../ledger/open.ts";
 import { recordJson } from "../ledger/record-json.ts";
 import { HELD, heldBy, heldLines, heldWords, type ListedStep } from "../ledger/run-steps.ts";
 import { encryptOf } from "../ledger/secret-flags.ts";
-import { actionLabel, markOf, paintState, remarkOf, standingOf } from "../ledger/standing.ts";
+import { actionAndStep, actionLabel, markOf, paintState, remarkOf, standingOf } from "../ledger/standing.ts";
 import { listDoubtGroups } from "../resolve/list-doubt-groups.ts";
 import { EXIT, UsageError } from "../term/exit.ts";
 import { age, plural, shellWord, shortKey } from "../term/format.ts";
@@ -126,8 +126,8 @@ function noGroups({ args }: Context) {
   return args.on("doubt") && !args.on("cursor") ? { groups: [], allGrouped: true } : {};
 }
 
-function groupJson({ id, action, error, count, since }: DoubtGroup) {
-  return { id, action, error, count, since };
+function groupJson({ id, action, step, error, count, since }: DoubtGroup) {
+  return { id, action, step, error, count, since };
 }
 
 function filterOf(context: Context): DoubtFilter {
@@ -347,12 +347,12 @@ function groupLines(context: Context, store: Store, { groups, counted, all }: Gr
 function groupTable(context: Context, store: Store, many: readonly DoubtGroup[], counted: number | null): string[] {
   const { paint, width } = context;
   const { now } = instantOf(store);
-  const rows = many.map(({ id, count, action, error, since }) => [
-    id,
-    String(count),
-    oneLine(action),
-    age(now - since),
-    oneLine(error),
+  const rows = many.map((group) => [
+    group.id,
+    String(group.count),
+    actionAndStep(group),
+    age(now - group.since),
+    oneLine(group.error),
   ]);
   const columns: Column[] = [
     { title: "group" },

@@ -104,6 +104,7 @@ async function runJob(context: Context): Promise<number> {
     );
   if (args.behindDashes.length === 0)
     throw new UsageError("run needs a command after --: nevertwice run --job digest --per day -- node publish.js");
+  requireOneSlot(context);
   const { hold, stale, failed } = onTrouble(context);
   const plan = args.text("plan");
   asUsage(() => requirePlanText(plan));
@@ -259,15 +260,16 @@ function inFlags<T>(args: Context["args"], work: () => T): T {
   }
 }
 
-function slotFor({ args }: Context, now: number): { slot: string; times?: Timetable } {
-  const [per, cron, slot, tz] = ["per", "cron", "slot", "tz"].map((flag) => args.text(flag));
-  const given = Object.entries({ per, cron, slot }).flatMap(([flag, value]) =>
-    value === undefined ? [] : [`--${flag}`],
-  );
+function requireOneSlot({ args }: Context): void {
+  const given = ["per", "cron", "slot"].filter((flag) => args.on(flag)).map((flag) => `--${flag}`);
   if (given.length > 1)
     throw new UsageError(`${given.join(" and ")} exclude each other: each says what a slot is. Give one of them.`);
   if (given.length === 0)
     throw new UsageError("run needs one of --per <window>, --cron <expression> and --slot <text>: one run for each.");
+}
+
+function slotFor({ args }: Context, now: number): { slot: string; times?: Timetable } {
+  const [per, cron, slot, tz] = ["per", "cron", "slot", "tz"].map((flag) => args.text(flag));
   if (slot !== undefined) {
     if (tz !== undefined) throw new UsageError("--tz belongs to --per and --cron; a --slot is taken as it is.");
     if (slot.trim() === "") throw new UsageError("--slot is blank: every run would share one slot.");
