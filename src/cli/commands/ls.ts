@@ -42,7 +42,7 @@ export const ls: Command = {
     "--result-id <id>",
   ],
   about:
-    "A record whose holder stopped answering is shown as what it is: unknown* after the send mark, pending* before it (nothing was sent, and a worker or the next call takes it). The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by what the ledger's row says, --doubt by what is true, and puts doubts with the same error together; with --group it shows only these groups, of all doubts, with the command that settles each. --result-id goes from a provider's own id (a message id in a bounce, a charge id) back to the records whose result has it; no index serves it, so that it looks at every record.",
+    "A record whose holder stopped answering is unknown* after the send mark, and pending* before it (nothing was sent, and a worker or the next call takes it). The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by the ledger's row. --doubt lists doubts and puts those with the same error together; with --group it shows only the groups, of all doubts, with the command that settles each. --result-id finds the records whose result has a provider's own id (a message id in a bounce, a charge id); it reads every record.",
   flags: {
     state: { takes: "values", value: "states", about: "only these states: pending,unknown" },
     doubt: { takes: "nothing", about: "only doubts: unknown, and sent by a holder that fell silent" },

@@ -21,7 +21,7 @@ export const resend: Command = {
   summary: "the same intent on purpose once more, as its next version",
   usage: ["<key> --reason <why> --actions <module>", "<key> --reason <why> [--tool]", "<key> --reason <why> --deny"],
   about:
-    "Has the effect again, with the stored input, under the key of the next version. That key is derived by the action's own code, so the module that defines the action is loaded and its action.resend() is called; the store is the one the module's nevertwice() uses. Nothing is sent while the latest version is in flight or in doubt. A guarded tool lives in its agent, and is not run from here: for its record, one more run is granted, and the next identical call of the tool is run as the next version. --deny refuses it, or takes a grant back that is not used.",
+    "Runs the action again, with the stored input, under the key of the next version. The action's own code derives that key, so its module is loaded and action.resend() is called, on the store of the module's nevertwice(). Nothing is sent while the latest version is in flight or in doubt. A guarded tool runs in its agent: its next identical call is granted one more run, as the next version. --deny refuses a request, or takes back a grant that is not used.",
   flags: {
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
     once: {
