@@ -1,5 +1,5 @@
 /** What is wrong with a command line is said in its own words: flags, and commands that can be copied as they are. */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CliLedger, keyLike } from "../../test/support/cli.ts";
@@ -122,4 +122,20 @@ it("a command that is not there: run and ls say the same", async () => {
   expect(err).toContain("the command was not found (exit code 127)");
   const key = (await cli.run(["ls", "--json"])).json.records[0].key;
   expect((await cli.run(["show", key])).out).not.toMatch(/realm|draft/);
+});
+
+it("the commands of the README are commands", async () => {
+  const readme = readFileSync(join(import.meta.dirname, "../../README.md"), "utf8");
+  const lines = [...readme.matchAll(/^npx nevertwice (.*?)(?: +#.*)?$/gm)].map(([, line = ""]) => line);
+  expect(lines.length).toBeGreaterThan(3);
+  await cli.put({ key: keyLike("s3hfqac7bg"), action: "send", state: "unknown", why: "timeout", attempt: 1 });
+  for (const line of lines) {
+    const words = [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
+      ([, one, two, three]) => one ?? two ?? three ?? "",
+    );
+    expect([line, await cli.run(words)]).toEqual([line, expect.objectContaining({ err: "" })]);
+  }
+  // A repeat gets what the README gives.
+  const { json } = await cli.run(["show", keyLike("s3hfqac7bg"), "--json"]);
+  expect(json.record).toMatchObject({ state: "confirmed", result: { value: expect.anything() } });
 });

@@ -108,6 +108,14 @@ describe("a preset in use", () => {
   });
 });
 
+describe("mcp init --preset", () => {
+  it("writes the preset that is named, whatever the tools look like", () => {
+    const place = folder();
+    const { status, stdout } = init(place, [EVERYTHING], {}, ["--preset", "slack"]);
+    expect([status, stdout]).toEqual([0, expect.stringContaining("preset slack")]);
+  });
+});
+
 describe("mcp init in front of a server that no preset knows", () => {
   it("says which tools pass, and proposes the rest in comments", () => {
     const place = folder();

@@ -54,6 +54,18 @@ describe("nevertwice mcp probe", () => {
     expect(shown.out).toContain("Answers that differ do not prove a second effect");
   });
 
+  it("says where no call succeeded, and fits a narrow terminal", async () => {
+    const place = folder();
+    const { code, out } = await command(
+      ["mcp", "probe", "--call", "create_entities", "--", process.execPath, MEMORY],
+      place,
+    );
+    expect(out).toMatch(/create_entities\s+3 calls, 3 errors\s+3 calls, 3 errors\s+every call failed/);
+    expect(out).toContain("create_entities: no call succeeded, so the probe shows nothing.");
+    expect(code).toBe(1);
+    expect(Math.max(...out.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
   it("calls nothing that was not named, and says so", async () => {
     const provider = await startMailProvider();
     const { code, out } = await command(

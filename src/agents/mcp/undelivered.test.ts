@@ -200,7 +200,9 @@ it.each([
 });
 
 it("says at the start what holds", () => {
-  expect(whatHolds({})).toMatch(/^an identical call is a repeat until .* arrived, for 15m at most; tools that the server declares/);
+  expect(whatHolds({})).toMatch(
+    /^an identical call is a repeat until .* arrived, for 15m at most; tools that the server declares/,
+  );
   expect(whatHolds({ guard: "intent", window: "1h" })).toMatch(/^identical calls are made once within 1h; /);
   const tools = { a: {}, b: { readOnly: true }, c: { guard: "undelivered" } } as const;
   expect(whatHolds({ tools })).toContain("; made once per key, as the config says: a; ");
