@@ -749,7 +749,11 @@ describe("D8: --from", () => {
   });
 
   it.each([
-    [["--as", "s0-dedupe"], 2, /--from has no table agent_action_dedupe\. There are: sends\. Name it with --table/],
+    [
+      ["--as", "s0-dedupe"],
+      2,
+      /--from has no table agent_action_dedupe\. The tables are: sends\. Name it with --table/,
+    ],
     [["--table", "sends"], 2, /import needs --action <name>/],
     [["--action", "x"], 2, /--from needs --table <name>/],
     [

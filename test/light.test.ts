@@ -122,6 +122,11 @@ describe("the package", () => {
   );
   const files = packed?.files.map(({ path }) => path) ?? [];
 
+  it("runs nothing where it is installed", () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: object };
+    expect(Object.keys(scripts).filter((name) => /^(pre|post)?(install|prepare)$/.test(name))).toEqual([]);
+  });
+
   it("is below 1.5 MB unpacked", () => {
     expect(packed?.unpackedSize).toBeLessThan(1_500_000);
   });

@@ -239,10 +239,10 @@ export function noConversation(tool: string, what: string, remedy: string): Neve
 }
 
 /** A word that is no meaning would be taken for one that holds everything, or nothing. */
-export function checkErrors(errors: unknown, where: string, also = ""): void {
+export function checkErrors(errors: unknown, where: string, also = "", option = "errors"): void {
   if (errors === undefined || MEANINGS.has(errors)) return;
   const shown = typeof errors === "function" ? "a function" : JSON.stringify(errors);
-  throw configError(`${where}: errors is ${shown}; it takes "doubt", "not-done", "answer"${also}.`);
+  throw configError(`${where}: ${option} is ${shown}; it takes "doubt", "not-done", "answer"${also}.`);
 }
 
 /** The first argument of every guard. */

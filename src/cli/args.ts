@@ -18,6 +18,11 @@ export class Args {
     this.#values = values;
   }
 
+  /** Those that were given. */
+  get flags(): Iterable<string> {
+    return this.#values.keys();
+  }
+
   on(flag: string): boolean {
     return this.#values.has(flag);
   }

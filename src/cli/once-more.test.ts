@@ -76,7 +76,7 @@ describe("requests", () => {
     expect(out).toMatch(new RegExp(`${key.slice(0, 14)} +send_mail +1 +\\S+.* +mailer +a second.copy`));
     expect(out).toContain(`nevertwice resend ${key.slice(0, 14)} --deny --reason "…"`);
     expect((await ledger.run(["requests", "--json"])).json.requests).toMatchObject([
-      { key, tenant: "", action: "send_mail", version: 1, agent: "mailer", at: expect.stringMatching(/Z$/) },
+      { key, tenant: "", action: "send_mail", version: 1, agent: "mailer", at: expect.any(Number) },
     ]);
     const doctor = await ledger.run(["doctor"]);
     expect(doctor.out).toMatch(/! requests +1 request for a run once more/);
@@ -84,5 +84,47 @@ describe("requests", () => {
     // Asked for by a model, so that it is a tool's.
     expect((await ledger.run(["resend", key, ...reason])).out).toContain("send_mail: granted.");
     expect((await ledger.run(["requests", "--json"])).json.requests).toEqual([]);
+  });
+});
+
+describe("whose record it is", () => {
+  it("show, and a missing reason, print the command that fits a tool, also of its next version", async () => {
+    const { nt, key, call } = await sent();
+    await onceMoreTool(nt, { agent: "mailer" }).execute({ reference: key, reason: "a copy" });
+    const expected = `nevertwice resend ${key.slice(0, 14)} --reason '…'\n`;
+    expect((await ledger.run(["show", key])).out).toContain(expected);
+    expect((await ledger.run(["resend", key])).err).toContain(expected);
+    await ledger.run(["resend", key, ...reason]);
+    await call();
+    const { items } = await nt.store.list({ action: "send_mail", limit: 5 });
+    const second = items.find(({ record }) => record.version === 2)?.record.key ?? "";
+    const { out } = await ledger.run(["show", second]);
+    expect(out).toContain(`nevertwice resend ${second.slice(0, 14)} --reason '…'\n`);
+    expect(out).not.toContain("--actions");
+  });
+
+  it("an action's record is granted nothing, since its calls look for no grant", async () => {
+    const { nevertwice } = await import("nevertwice");
+    const nt = nevertwice({ store: `sqlite:${ledger.path}` });
+    let runs = 0;
+    const mail = nt.action("mail", { key: ["x"], run: async (_: { x: string }) => ++runs });
+    await mail({ x: "1" });
+    const key = await mail.keyOf({ x: "1" });
+    // The program has neither swept nor closed: the ledger cannot tell.
+    const early = await ledger.run(["resend", key, "--tool", ...reason]);
+    expect(early.err).toContain("the ledger does not know yet whether mail is a guarded tool");
+    expect([await mail({ x: "1" }), runs]).toEqual([1, 1]);
+    await nt.close();
+    for (const flag of ["--tool", "--deny"]) {
+      const { code, err } = await ledger.run(["resend", key, flag, ...reason]);
+      expect([code, err]).toEqual([1, expect.stringContaining("mail is an action and no guarded tool")]);
+      expect(err).toContain(`nevertwice resend ${key.slice(0, 14)} --reason '…' --actions ./actions.js`);
+    }
+  });
+
+  it("--deny with nothing to deny says so", async () => {
+    const { key } = await sent();
+    const { code, err } = await ledger.run(["resend", key, "--deny", ...reason]);
+    expect([code, err]).toEqual([1, expect.stringContaining("there is nothing to deny")]);
   });
 });

@@ -111,7 +111,7 @@ export function reportDuplicates({ engine }: ActionServices, note: (text: string
   engine.services.events.on((event) => {
     if (event.type === "duplicate_detected")
       note(
-        `duplicate_detected: ${event.action}: a second attempt reports success with another result: the effect may have happened twice. See: nevertwice show ${event.key}`,
+        `duplicate_detected: ${event.action}: success was reported a second time, with another result: the effect may have happened twice. See: nevertwice show ${event.key}`,
       );
   });
 }

@@ -28,7 +28,7 @@ it("lists action, cause, count, times and the latest key; as JSON too", async ()
     since: null,
     prevented: 1,
     observed: 0,
-    entries: [{ tenant: "", action: "send_mail", cause: "done", prevented: 1, key, last: expect.stringMatching(/Z$/) }],
+    entries: [{ tenant: "", action: "send_mail", cause: "done", prevented: 1, key, last: expect.any(Number) }],
   });
 });
 
@@ -52,7 +52,7 @@ it("says so where there is nothing, and refuses a time that cannot be read", asy
   expect((await ledger.run(["prevented"])).out).toBe("0 duplicates prevented\n");
   expect(await ledger.run(["prevented", "--since", "yesterday"])).toMatchObject({
     code: 2,
-    err: expect.stringContaining('--since: "yesterday" is not a duration'),
+    err: expect.stringContaining("--since yesterday: it takes a duration back"),
   });
   expect((await ledger.run(["prevented", "--since", "2026-10-02T09:00:00Z"])).code).toBe(0);
 });

@@ -160,7 +160,7 @@ function failure(context: Context, outcome: Extract<Outcome<unknown>, { status: 
     return {
       ran: true,
       code,
-      words: "the command did not begin. The next call for this slot tries it again.",
+      words: "the command was not found (exit code 127). The next call for this slot tries it again.",
       quiet: false,
     };
   return {

@@ -32,7 +32,7 @@ it("a command that is not found is said once", async () => {
   const { code, err } = await ledger.run(["run", "--job", "j", "--per", "day", "--", "nosuchcmd"]);
   expect(code).toBe(127);
   expect(err.match(/nosuchcmd: command not found/g)).toHaveLength(1);
-  expect(err).toContain("the command did not begin");
+  expect(err).toContain("the command was not found");
 });
 
 describe("a wrong command line exits 2 and says what was meant", () => {

@@ -1,5 +1,5 @@
 /** argv in, exit code out. Everything outside comes in through `io`, so that tests see what a person would. */
-import { messageOf } from "../core/errors.ts";
+import { isNevertwiceError, messageOf } from "../core/errors.ts";
 import { PACKAGE_VERSION } from "../core/package-version.ts";
 import { redact } from "../core/redact.ts";
 import type { Args } from "./args.ts";
@@ -7,7 +7,8 @@ import type { Context, Io, Ledger } from "./command.ts";
 import { parse } from "./command-line.ts";
 import { findLedger } from "./ledger/open.ts";
 import { COMMANDS } from "./registry.ts";
-import { codeOfError, EXIT, exitOfError } from "./term/exit.ts";
+import { codeOfError, EXIT, exitOfError, UsageError } from "./term/exit.ts";
+import { inFlags } from "./term/flag-words.ts";
 import { shellWord } from "./term/format.ts";
 import { commandHelp, overview } from "./term/help.ts";
 import { choosePaint } from "./term/paint.ts";
@@ -18,8 +19,10 @@ const NARROWEST = 40;
 
 export async function run(argv: readonly string[], io: Io): Promise<number> {
   let opened: Ledger | null = null;
+  let parsed: Args | null = null;
   try {
     const { command, args } = parse(argv, COMMANDS);
+    parsed = args;
     const context = contextOf(args, io, () => {
       opened ??= announced(args, io);
       return opened;
@@ -35,7 +38,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     }
     return await command.run(context);
   } catch (error) {
-    return report(error, argv, io);
+    return report(error, argv, io, parsed);
   } finally {
     await closeQuietly(opened);
   }
@@ -61,10 +64,23 @@ function contextOf(args: Args, io: Io, ledger: () => Ledger): Context {
     ledger,
     line: (text = "") => io.stdout.write(`${text}\n`),
     json: (document) => io.stdout.write(`${harmlessJson(document)}\n`),
-    note: (text) => io.stderr.write(`nevertwice: ${redact(text)}\n`),
+    note: (text) => io.stderr.write(`nevertwice: ${redact(ofThisLedger(text, args))}\n`),
     suggest: (line, store = args.text("store")) =>
       `nevertwice ${line}${tenantFlag(line, args.text("tenant"))}${storeFlag(store)}`,
   };
+}
+
+const COMMAND =
+  /nevertwice (?:show|ls|status|resolve|retry|resend|sweep|doctor)\b(?: nt1_\w+| --[a-z-]+(?: "[^"]*"| '[^']*')?)*/g;
+
+/** The library does not know how the command was told which ledger it is: commands in its messages get that here. */
+function ofThisLedger(text: string, args: Args | null): string {
+  const [store, tenant] = [args?.text("store"), args?.text("tenant")];
+  const named = store === undefined ? " --tenant " : " --store ";
+  return text.replace(COMMAND, (line, at: number) => {
+    const isNamed = text.slice(at).split("\n", 1)[0]?.includes(named);
+    return isNamed ? line : `${line}${tenantFlag(line, tenant)}${storeFlag(store)}`;
+  });
 }
 
 /** What was named on this call has to be named on the next one too; a password is not repeated on the screen. */
@@ -78,8 +94,10 @@ function tenantFlag(line: string, tenant: string | undefined): string {
   return tenant === undefined || line.includes(" --tenant ") ? "" : ` --tenant ${shellWord(tenant)}`;
 }
 
-function report(error: unknown, argv: readonly string[], io: Io): number {
-  const message = redact(messageOf(error)).split("\n").map(visible).join("\n");
+function report(error: unknown, argv: readonly string[], io: Io, args: Args | null): number {
+  const isOption = error instanceof UsageError && isNevertwiceError(error.cause);
+  const said = isOption && args !== null ? inFlags(error.message, args.flags) : messageOf(error);
+  const message = redact(ofThisLedger(said, args)).split("\n").map(visible).join("\n");
   io.stderr.write(`nevertwice: ${message}\n`);
   if (argv.includes("--verbose")) io.stderr.write(`${redact(stackOf(error)).split("\n").map(visible).join("\n")}\n`);
   // Who reads stdout as JSON gets JSON, whatever happened.

@@ -111,7 +111,7 @@ it("D7: a second success with another result is in its log, and in the settle co
     const settled = await ledger.run(["settle", first.token, "--as", "done", "--result-text", "m1"]);
     expect(settled.err).toMatch(/duplicate_detected: dup/);
   });
-  expect(err.match(/duplicate_detected: dup: a second attempt reports success/g)).toHaveLength(1);
+  expect(err.match(/duplicate_detected: dup: success was reported a second time/g)).toHaveLength(1);
 });
 
 it("D7: a ledger whose records look made with a secret is not served or claimed on without it, and the reverse", async () => {

@@ -66,6 +66,39 @@ describe("resolve", () => {
     expect((await ledger.run(["show", key])).out).toContain("ops bot: never");
   });
 
+  it("a result that was left out can be added later, once, and the history says by whom", async () => {
+    const { send, key, runs } = await doubt();
+    await ledger.run(["resolve", key, "--done", "--reason", "found"]);
+    await expect(send({ to: "ada" })).rejects.toMatchObject({ code: "RESULT_UNAVAILABLE" });
+    const add = (id: string) => ["resolve", key, "--done", "--result", JSON.stringify({ id }), "--reason", `id ${id}`];
+    const { code, out } = await ledger.run(add("msg_1"));
+    expect([code, out.split("\n")[0]]).toEqual([
+      0,
+      `send_mail ${key.slice(0, 14)}: already confirmed; its result was added`,
+    ]);
+    expect(await ledger.program().resolve({ key }, { as: "done", by: "k", reason: "r" })).toMatchObject({
+      status: "done",
+      result: { id: "msg_1" },
+    });
+    expect(await ledger.run(add("msg_2"))).toMatchObject({ code: 1, err: expect.stringContaining("was not stored") });
+    const { json } = await ledger.run(["show", key, "--json"]);
+    expect(json.record.result).toEqual({ value: { id: "msg_1" } });
+    expect(json.record.history.map((entry: { reason: string }) => entry.reason).slice(-2)).toEqual([
+      "found",
+      "id msg_1",
+    ]);
+    expect(runs()).toBe(1);
+  });
+
+  it("so does a file of decisions", async () => {
+    const { key } = await doubt();
+    await ledger.run(["resolve", key, "--done", "--reason", "found"]);
+    writeFileSync(join(ledger.folder, "d.jsonl"), JSON.stringify({ key, as: "done", result: "msg_1" }));
+    const file = ["resolve", "--from", "d.jsonl", "--reason", "found", "--yes", "--json"];
+    expect((await ledger.run(file)).json).toMatchObject({ settled: 1, unchanged: 0 });
+    expect((await ledger.run(file)).json).toMatchObject({ settled: 0, unchanged: 1 });
+  });
+
   it("names what a program calls: the run of a step, the sequence, the job", async () => {
     const settled = async (action: string, ...as: string[]) => {
       const key = keyLike(`${as.join("").slice(2, 4)}${action.replace(/\W/g, "")}`);
@@ -367,7 +400,7 @@ describe("sweep and doctor", () => {
       const none = await ledger.run(["doctor", "--quarantine", keyLike("none0001")]);
       expect(none.err).toMatch(/there is no record with the key/);
       const short = await ledger.run(["doctor", "--quarantine", bad.slice(0, 14)]);
-      expect(short).toMatchObject({ code: 1, err: expect.stringMatching(/is not a full key\. Give the full key/) });
+      expect(short).toMatchObject({ code: 2, err: expect.stringMatching(/is not a full key\. Give the full key/) });
       const { out, code } = await ledger.run(["doctor", "--quarantine", bad]);
       expect(code).toBe(0);
       expect(out).toContain(`${bad}: set aside. Its bytes are in the table nevertwice_quarantine of ${ledger.path}.`);

@@ -3,12 +3,15 @@
  * What varies from call to call is left out of the text.
  */
 import { createHash } from "node:crypto";
+import { isStep, stepOf } from "./entry-name.ts";
 import type { LedgerRecord } from "./record.ts";
 
 export interface DoubtCause {
   /** Short and stable: the same error of the same action has the same id in every ledger. */
   readonly id: string;
   readonly action: string;
+  /** The step of a run or a sequence, where it is one: a charge and a mail want different decisions. */
+  readonly step: string | null;
   /** The error's name and message in its normal form, and its code; not made harmless for a terminal. */
   readonly error: string;
   /** Its message was redacted to nothing: it is a cause of its own, which no text selects. */
@@ -21,14 +24,21 @@ const SILENT_HOLDER = "its holder stopped answering after the send mark";
 
 export function kindOfDoubt(record: LedgerRecord): DoubtCause {
   const { key, action } = record;
+  const step = stepOf(record);
   const message = messageOf(record);
   const text = textOf(record, normalForm(message));
   // Two messages that were redacted to nothing look the same and need not be: each is a kind of its own.
   const isAlone = message.includes("…") && !saysSomething(message);
   const digest = createHash("sha256")
-    .update(JSON.stringify([action, text, ...(isAlone ? [key] : [])]))
+    .update(JSON.stringify([action, text, ...(isAlone ? [key] : []), ...stepMark(record, step)]))
     .digest("hex");
-  return { id: digest.slice(0, ID_LENGTH), action, error: text, isAlone };
+  return { id: digest.slice(0, ID_LENGTH), action, step, error: text, isAlone };
+}
+
+/** Where the name is sealed, its digest tells steps apart. */
+function stepMark({ action, fingerprint }: LedgerRecord, step: string | null): object[] {
+  const mark = step ?? (isStep(action) ? fingerprint.fields.step : undefined);
+  return mark === undefined ? [] : [{ step: mark }];
 }
 
 function messageOf({ error, why }: LedgerRecord): string {

@@ -2,6 +2,7 @@
  * What a user called, from the name of the action in the ledger. Runs, sequences and jobs are recorded as actions whose names
  * have a prefix; messages name the entry, since that is what a program can call.
  */
+import type { LedgerRecord } from "./record.ts";
 
 const PREFIXES = {
   run: "run:",
@@ -68,6 +69,18 @@ export function entryLabel(action: string): string {
     default:
       return `${kind} ${name}`;
   }
+}
+
+export function isStep(action: string): boolean {
+  const { kind } = entryOf(action);
+  return kind === "step" || kind === "sequence";
+}
+
+/** The name of a step of a run or a sequence, which its record's input has; null: no step, or not readable. */
+export function stepOf({ action, input }: Pick<LedgerRecord, "action" | "input">): string | null {
+  if (!isStep(action) || input === null || !("json" in input)) return null;
+  const { step } = (JSON.parse(input.json) ?? {}) as { readonly step?: unknown };
+  return typeof step === "string" ? step : null;
 }
 
 /** Beginnings of names under which the ledger keeps records of its own. */

@@ -26,6 +26,13 @@ export function isNoResult(payload: Payload): boolean {
   return "omitted" in payload && payload.omitted === (NO_RESULT as { readonly omitted: string }).omitted;
 }
 
+/** Done, and whatever it returned is not on record: somebody who knows it may add it. */
+export function lacksResult(record: LedgerRecord): boolean {
+  const { state, result } = record;
+  if (state !== "confirmed") return false;
+  return result === null ? whyNotKept(record) !== null : "omitted" in result && !isNoResult(result);
+}
+
 /** Of a record without a payload. Earlier releases left it out where a resolution or a probe gave none. */
 export function whyNotKept({ state, result, history }: LedgerRecord): string | null {
   if (state !== "confirmed" || result !== null) return null;

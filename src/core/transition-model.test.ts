@@ -6,6 +6,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { keepFrom } from "./keep.ts";
+import { lacksResult, RESULT_NOT_GIVEN } from "./kept-result.ts";
 import { expired, HISTORY_LIMIT, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
 import { type Hold, type Intent, type LedgerEvent, transition } from "./transition.ts";
 
@@ -150,7 +151,8 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
       return {
         type: "resolve",
         as: (["done", "not-done", "failed"] as const)[choice % 3] ?? "done",
-        result: null,
+        // Without the result, which a later one may add.
+        result: choice === 0 ? RESULT_NOT_GIVEN.resolve : choice === 3 ? RESULT : null,
         ...BY,
       };
     case "retry":
@@ -398,10 +400,16 @@ function checkWays(before: LedgerRecord, event: LedgerEvent, next: LedgerRecord)
   const way = `${before.state} → ${next.state}`;
   // How long a record is kept may change; what it says may not.
   const retention = ({ keepMs, expiresAt, updatedAt, ...rest }: LedgerRecord) => JSON.stringify(rest);
+  const said = ({ result, providerId, history, updatedAt, ...rest }: LedgerRecord) => JSON.stringify(rest);
   const other = event.type === "enqueue" && event.otherInput === true;
   const settled = before.state === "confirmed" || (before.state === "failed" && before.final && !other);
   if (event.type === "retain" || event.type === "delivered" || (event.type === "enqueue" && settled))
     must(retention(before) === retention(next), `${event.type} changed more than the retention`);
+  else if (before.state === "confirmed" && event.type === "resolve")
+    must(
+      lacksResult(before) && said(before) === said(next),
+      "resolve changed more of a confirmed record than its missing result",
+    );
   else must(before.state !== "confirmed", "a confirmed record changed");
   must(way !== "sent → claimed" && way !== "unknown → claimed", `${way}: what may have happened was called unsent`);
   if (before.state === "unknown") {

@@ -11,6 +11,8 @@ import { delivered, isOfCallBefore, silentSince } from "./delivered.ts";
 import { heldLongEnough, quietInMs, windowOver } from "./doubt-time.ts";
 import { emptied, isEmptied, mayHaveHappenedUnsettled } from "./forgotten.ts";
 import { actedBy, note } from "./history.ts";
+import { isNoResult, lacksResult } from "./kept-result.ts";
+import { isAlias } from "./key/formerly.ts";
 import { isOutOfTurn, withoutPlace } from "./order.ts";
 import {
   bringForward,
@@ -403,8 +405,11 @@ function probed(current: LedgerRecord, event: EventOf<"probed">, at: Instant): C
 
 function resolve(current: LedgerRecord, event: EventOf<"resolve">, at: Instant): Change {
   if (current.state === "sent" && leaseAlive(current, at)) return refuse("leased");
-  if (current.state !== "unknown" && current.state !== "sent") return refuse("not-in-doubt");
   const event_ = `resolved-${event.as}`;
+  // Done it stays; what it returned was not on record, and is added.
+  if (event.as === "done" && givesResult(event) && lacksResult(current) && !isAlias(current))
+    return accept({ ...current, updatedAt: at.now, ...evidence(event) }, note(current, event_, "confirmed", at, event));
+  if (current.state !== "unknown" && current.state !== "sent") return refuse("not-in-doubt");
   switch (event.as) {
     case "done":
       return accept(
@@ -419,6 +424,9 @@ function resolve(current: LedgerRecord, event: EventOf<"resolve">, at: Instant):
     }
   }
 }
+
+const givesResult = ({ result }: EventOf<"resolve">) =>
+  result !== null && (!("omitted" in result) || isNoResult(result));
 
 function retry(current: LedgerRecord, event: EventOf<"retry">, at: Instant): Change {
   if (current.state !== "failed") return refuse("not-failed");

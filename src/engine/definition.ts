@@ -161,6 +161,10 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
   }
   for (const option of Object.keys(options)) {
     if (!KNOWN.has(option)) {
+      if (option === "errors")
+        throw configError(
+          `${where}: errors is an option of a guarded tool. An action says what an error means by classify.`,
+        );
       throw noSuchOption(where, option, KNOWN);
     }
   }

@@ -111,6 +111,12 @@ export function decideOnceMore(
     const { record } = found.stored;
     requireDone(engine, record, where);
     const decided = { at: engine.services.ledger.instant().now, by, reason };
+    if (state === "denied" && (await noteOf(engine, record.key)) === null)
+      throw new NevertwiceError(
+        "INVALID_INPUT",
+        `${where}: nobody has asked for one more run of it, and none is granted: there is nothing to deny.`,
+        { key: record.key },
+      );
     const { note, written } = await swap(engine, record, (known) =>
       known?.state === state || known?.next !== undefined ? null : { ...known, ...about(record), state, decided },
     );

@@ -9,6 +9,7 @@ describe("a bad option is refused where it is given, and the message says what i
     [{}, /run is missing/],
     [{ run: "send" }, /run is missing/],
     [{ run, keyy: ["a"] }, /no option "keyy".*The options are: input, key/],
+    [{ run, errors: "not-done" }, /an option of a guarded tool.*classify/],
     [{ run, input: {} }, /not a Standard Schema/],
     [{ run, key: "to" }, /list of field names/],
     [{ run, key: [""] }, /list of field names/],

@@ -1,8 +1,9 @@
 /** The flags of `nevertwice mcp` that decide who may come in and what the ledger shows. */
-import { execFile } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { startMailProvider } from "./lib/mail-provider.ts";
@@ -159,4 +160,22 @@ describe("nevertwice mcp --secret-env --encrypt-env", () => {
       "the key is neither bytes nor base64 or hex",
     );
   });
+});
+
+it("what a name suggests of money is noted once, and in the words of a config", () => {
+  const place = folder();
+  const bank = fileURLToPath(new URL("./lib/bank-server.mjs", import.meta.url));
+  const lines = [
+    ["initialize", { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "c", version: "1" } }],
+    ["tools/list", {}],
+    ["tools/call", { name: "pay", arguments: { account: 7 } }],
+  ].map(([method, params], id) => JSON.stringify({ jsonrpc: "2.0", id, method, params }));
+  const argv = proxied(place, [bank, join(place, "paid")]);
+  const { stderr } = spawnSync(process.execPath, argv, {
+    cwd: place,
+    input: `${lines.join("\n")}\n`,
+    encoding: "utf8",
+  });
+  expect(stderr.match(/suggests that it moves money/g)).toHaveLength(1);
+  expect(stderr).not.toMatch(/keepFor|KEEP_SHORT/);
 });

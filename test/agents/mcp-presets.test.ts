@@ -108,6 +108,14 @@ describe("a preset in use", () => {
   });
 });
 
+describe("mcp init --preset", () => {
+  it("writes the preset that is named, whatever the tools look like", () => {
+    const place = folder();
+    const { status, stdout } = init(place, [EVERYTHING], {}, ["--preset", "slack"]);
+    expect([status, stdout]).toEqual([0, expect.stringContaining("preset slack")]);
+  });
+});
+
 describe("mcp init in front of a server that no preset knows", () => {
   it("says which tools pass, and proposes the rest in comments", () => {
     const place = folder();
@@ -116,7 +124,7 @@ describe("mcp init in front of a server that no preset knows", () => {
     expect(stdout).toContain("no preset is known for it");
     const text = proposal(place);
     expect(JSON.parse(withoutComments(text))).toEqual({ tools: {} });
-    expect(text).toMatch(/"echo" passes: read-only by its own word/);
+    expect(text).toMatch(/"echo" passes: the server declares it read-only/);
     expect(text).toMatch(/\/\/ These act\..*\n\s*\/\/ "toggle-simulated-logging"/);
     expect(text).toContain("npx nevertwice mcp --config nevertwice.mcp.jsonc --");
   });

@@ -26,7 +26,7 @@ describe("nevertwice mcp probe", () => {
     const argv = ["mcp", "probe", "--config", "tools.json", "--call", 'send_mail={"to":"ada"}', "--"];
     const { code, out } = await command([...argv, process.execPath, MAIL_SERVER, "stdio", provider.url], place);
     expect(out).toMatch(/send_mail\s+3 calls, 3 effects\s+3 calls, 1 effect\s+acts again on a repeat/);
-    expect(out).toMatch(/list_mails\s+read-only by its own word/);
+    expect(out).toMatch(/list_mails\s+declared read-only/);
     expect(code).toBe(1);
     // Three bare, one of the three guarded.
     expect(provider.mails).toHaveLength(4);
@@ -52,6 +52,18 @@ describe("nevertwice mcp probe", () => {
     const shown = await command(["mcp", "probe", "--call", call, "--", process.execPath, MEMORY], folder());
     expect(shown.out).toMatch(/create_entities\s+3 calls, 2 answers\s+3 calls, 1 answer\s+the answers differ/);
     expect(shown.out).toContain("Answers that differ do not prove a second effect");
+  });
+
+  it("says where no call succeeded, and fits a narrow terminal", async () => {
+    const place = folder();
+    const { code, out } = await command(
+      ["mcp", "probe", "--call", "create_entities", "--", process.execPath, MEMORY],
+      place,
+    );
+    expect(out).toMatch(/create_entities\s+3 calls, 3 errors\s+3 calls, 3 errors\s+every call failed/);
+    expect(out).toContain("create_entities: no call succeeded, so the probe shows nothing.");
+    expect(code).toBe(1);
+    expect(Math.max(...out.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
   it("calls nothing that was not named, and says so", async () => {

@@ -96,16 +96,16 @@ export function whatHolds({ guard, only, window = DEFAULT_WINDOW, tools = {} }: 
   const repeats =
     guard === "intent"
       ? `identical calls are made once within ${String(window)}`
-      : `an identical call is a repeat until the first one's answer has arrived, within ${String(window)}`;
+      : `an identical call is a repeat until the answer of the first one has arrived, for ${String(window)} at most`;
   const keyed = Object.keys(tools).filter((name) => {
     const { readOnly, guard: own = "intent" } = tools[name] as ProxyToolConfig;
     return readOnly !== true && own === "intent";
   });
-  const named = keyed.length === 0 ? "" : `; by their key, as the config says: ${keyed.join(", ")}`;
+  const named = keyed.length === 0 ? "" : `; made once per key, as the config says: ${keyed.join(", ")}`;
   const others =
     only === undefined
-      ? "tools that say they are read-only or idempotent pass"
-      : `all tools but these pass: ${only.join(", ")}`;
+      ? "tools that the server declares read-only or idempotent are not guarded"
+      : `only these tools are guarded: ${only.join(", ")}`;
   return `${repeats}${named}; ${others}`;
 }
 

@@ -238,7 +238,12 @@ describe("the probe", () => {
 
   it("an error that is repeated counts as one answer", async () => {
     const errors = await probe({ name: "send" }, () => text("no such address", { isError: true }), {});
-    expect(errors).toMatchObject({ verdict: "no-sign", guarded: { answers: 1 } });
+    expect(errors).toMatchObject({ verdict: "failed", bare: { errors: 3 }, guarded: { answers: 1 } });
+  });
+
+  it("answers that are errors are no sign of anything: no call succeeded, or only repeats failed", async () => {
+    const moved = (calls: number) => (calls === 1 ? text("moved") : text("no such file", { isError: true }));
+    expect(await probe({ name: "send" }, moved, {})).toMatchObject({ verdict: "repeat-fails", bare: { errors: 2 } });
   });
 
   it("a tool that is idempotent by its own word passes through the guard, and is shown as such where it was not called", async () => {

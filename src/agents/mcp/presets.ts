@@ -152,14 +152,17 @@ export function presetOf(tools: readonly string[]): Preset | null {
   return fitting.length === 1 ? (fitting[0] as Preset) : null;
 }
 
+export function presetNamed(wanted: string, where: string): Preset {
+  const preset = PRESETS.find(({ name }) => name === wanted);
+  if (preset !== undefined) return preset;
+  const names = PRESETS.map(({ name }) => name).join(", ");
+  throw configError(`${where}: there is no preset ${JSON.stringify(wanted)}. The presets are: ${names}.`);
+}
+
 /** The config with its preset, where it names one. What it says of a tool itself wins, whole. */
 export function withPreset(config: ProxyConfig, where: string): ProxyConfig {
   if (config.preset === undefined) return config;
-  const preset = PRESETS.find(({ name }) => name === config.preset);
-  if (preset === undefined) {
-    const names = PRESETS.map(({ name }) => name).join(", ");
-    throw configError(`${where}: there is no preset ${JSON.stringify(config.preset)}. There are: ${names}.`);
-  }
+  const preset = presetNamed(config.preset, where);
   const tools = Object.fromEntries(Object.entries(preset.tools).map(([name, tool]) => [name, tool.config]));
   const presetTools = Object.keys(tools).filter((name) => !Object.hasOwn(config.tools ?? {}, name));
   return { ...config, tools: { ...tools, ...config.tools }, presetTools };

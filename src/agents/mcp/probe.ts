@@ -33,6 +33,8 @@ export interface Tried {
   readonly calls: number;
   /** How many different answers came. */
   readonly answers: number;
+  /** How many of the calls were answered with an error. */
+  readonly errors: number;
   /** How many entries the verify tool saw in addition; null: nothing to look with. */
   readonly effects: number | null;
   readonly error: string | null;
@@ -47,13 +49,15 @@ export interface ProbedTool {
   readonly guarded: Tried | null;
   /**
    * acts-again: seen to, by its verify tool · once: seen not to · answers-differ, no-sign: other answers, or the same answer each
-   * time, and nothing to look with · not-called
+   * time, and nothing to look with · repeat-fails: the first call succeeded, and a repeat was answered with an error · failed: no call
+   * succeeded · not-called
    */
   readonly verdict:
     | "acts-again"
     | "once"
     | "answers-differ"
     | "no-sign"
+    | "repeat-fails"
     | "failed"
     | "not-called"
     | "read-only"
@@ -116,20 +120,26 @@ async function tryOften(
   verify: VerifyConfig | undefined,
 ): Promise<Tried> {
   const answers = new Set<string>();
+  let errors = 0;
   const look = async () =>
     verify === undefined ? null : countMatches(verify, args, (name, by) => client.callTool(name, by));
   try {
     const before = await look();
-    for (let call = 0; call < REPEATS; call += 1) answers.add(essence(await client.callTool(tool, args)));
+    for (let call = 0; call < REPEATS; call += 1) {
+      const answer = await client.callTool(tool, args);
+      answers.add(essence(answer));
+      if (answer.isError === true) errors += 1;
+    }
     const after = await look();
     return {
       calls: REPEATS,
       answers: answers.size,
+      errors,
       effects: before === null || after === null ? null : after - before,
       error: null,
     };
   } catch (error) {
-    return { calls: REPEATS, answers: answers.size, effects: null, error: messageOf(error) };
+    return { calls: REPEATS, answers: answers.size, errors, effects: null, error: messageOf(error) };
   }
 }
 
@@ -150,8 +160,9 @@ function row(tool: ToolInfo, tried: ReadonlyMap<string, { bare: Tried; guarded: 
 /** Answers that differ prove nothing: a time in them does it, or "it is there already". Only what was counted is an effect. */
 function verdictOf(bare: Tried | null, { readOnly, idempotentHint }: Hints): ProbedTool["verdict"] {
   if (bare === null) return readOnly ? "read-only" : idempotentHint ? "idempotent" : "not-called";
-  if (bare.error !== null) return "failed";
+  if (bare.error !== null || bare.errors === bare.calls) return "failed";
   if (bare.effects !== null) return bare.effects > 1 ? "acts-again" : "once";
+  if (bare.errors > 0) return "repeat-fails";
   return bare.answers > 1 ? "answers-differ" : "no-sign";
 }
 

@@ -1,4 +1,5 @@
 /** MCP's tool results, by shape: what they say, and how a guard speaks in them. */
+import { stringifyExact } from "../../core/exact-json.ts";
 import { namedError } from "../../core/returned-error.ts";
 import type { Answer, ResultCodec } from "../guard-tool.ts";
 import { resultSoundsInterrupted } from "../interrupted.ts";
@@ -14,7 +15,20 @@ export const mcpCodec = {
   isError: (result: ToolResult) => result?.isError === true,
   isKeptError: (stored: unknown) => namedError(stored) !== null,
   said: textOf,
+  unpack: asToolResult,
 } as const satisfies ResultCodec<ToolResult>;
+
+const OWN_FIELDS = ["content", "structuredContent", "toolResult", "isError", "_meta", "task"];
+
+/** What a person gave as the result of a call whose answer was lost may be any JSON: the model reads it as text. */
+function asToolResult(stored: unknown): ToolResult {
+  const isObject = typeof stored === "object" && stored !== null && !Array.isArray(stored);
+  const fields = isObject ? Object.keys(stored) : null;
+  if (fields !== null && (fields.length === 0 || fields.some((name) => OWN_FIELDS.includes(name))))
+    return stored as ToolResult;
+  const text = stored === undefined ? "(no result)" : typeof stored === "string" ? stored : stringifyExact(stored);
+  return { content: [{ type: "text", text }], ...(isObject && { structuredContent: stored }) };
+}
 
 const MOST_SAID = 500;
 

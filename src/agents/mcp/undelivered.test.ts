@@ -223,9 +223,11 @@ it.each([
 });
 
 it("says at the start what holds", () => {
-  expect(whatHolds({})).toMatch(/^an identical call is a repeat until .* arrived, within 15m; tools that say/);
+  expect(whatHolds({})).toMatch(
+    /^an identical call is a repeat until .* arrived, for 15m at most; tools that the server declares/,
+  );
   expect(whatHolds({ guard: "intent", window: "1h" })).toMatch(/^identical calls are made once within 1h; /);
   const tools = { a: {}, b: { readOnly: true }, c: { guard: "undelivered" } } as const;
-  expect(whatHolds({ tools })).toContain("; by their key, as the config says: a; ");
-  expect(whatHolds({ only: ["a"] })).toMatch(/all tools but these pass: a$/);
+  expect(whatHolds({ tools })).toContain("; made once per key, as the config says: a; ");
+  expect(whatHolds({ only: ["a"] })).toMatch(/only these tools are guarded: a$/);
 });

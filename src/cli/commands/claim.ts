@@ -8,7 +8,7 @@ const MOST_WORDS = 65;
 
 export const claim: Command = {
   name: "claim",
-  summary: "may a script have an effect now? Prints the token of the attempt, or says why not",
+  summary: "ask whether a script may act now: prints the token of the attempt, or says why not",
   usage: ["<action> <part>… [flags]", "<action> --parts <json> [flags]"],
   about:
     "Exit code 0: the intent is claimed, its token is on stdout, and the script performs the effect now and then settles it. 16: it is done already. 10, 11, 12, 13, 14: in flight, queued, failed for good, in doubt, or another input under the same key. In all these cases nothing is to be done, and stdout is empty (--json has the outcome). Words are texts: the key of 7 as a number is named with --parts '[7]'. A script that ends without settling leaves a doubt when its lease is over; it is not run again by itself.",

@@ -24,7 +24,7 @@ export const doctor: Command = {
   summary: "is the ledger sound, what does it survive, is somebody needed",
   usage: ["", "--deep", "--quarantine <keys>"],
   about:
-    "Checks the ledger's settings, its newest records, the disk under it, and what waits in it: quick on a ledger of any size. --deep reads everything: the structure of the file and every record. A small ledger is always read as a whole. Exit code 0: healthy. 1: a problem was found (✗), a waiting doubt among them. 3: the store is not available. Notes (!) are worth knowing and fail nothing. A record that cannot be read is named: calls for its intent are refused, and all others work. --quarantine sets such a record aside, its bytes kept beside the ledger. Its intent is then guarded no more: the next call runs it, whether or not it has happened. Do that only for keys that you have looked into.",
+    "Checks the ledger's settings, its newest records, the disk under it, and what waits in it: quick on a ledger of any size. --deep reads everything: the structure of the file and every record. A small ledger is always read as a whole. Exit code 0: healthy. 1: a problem was found (✗), a waiting doubt among them. 3: the store is not available. Notes (!) are worth knowing and fail nothing. A record that cannot be read is named: calls for its intent are refused, and all others work. --quarantine sets such a record aside and keeps its bytes. The next call then runs its intent, whether or not it has happened: look into it first.",
   flags: {
     deep: { takes: "nothing", about: "check the whole ledger: every record is read (a million take some seconds)" },
     quarantine: { takes: "values", value: "keys", about: "set these damaged records aside, and free their keys" },

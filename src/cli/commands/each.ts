@@ -23,7 +23,7 @@ export const each: Command = {
   summary: "run an action for every line of a JSON Lines file; what was done before is not done again",
   usage: ["<action> --actions <module> [--concurrency <n>] [--stop-after <n>] [--failed-to <file>] < inputs.jsonl"],
   about:
-    "Reads one input per line from stdin and calls the action for each, in the ledger of the module's own nevertwice(). Interrupted, killed or failed on the way: start it again with the same file, within the action's keep (default: 30 days), and only what is missing is sent. Ctrl-C: nothing new is begun, what runs is waited for. When 20 inputs in a row failed or came into doubt (--stop-after), the provider is likely down: nothing new is begun, and the next start begins what is left. Inputs that were refused for good, conflicts, lines that cannot be read and what an earlier start left do not count. Exit code 1: some inputs failed or are in doubt. 4: it stopped by --stop-after.",
+    "Reads one input per line from stdin and calls the action for each, in the ledger of the module's own nevertwice(). Interrupted, killed or failed on the way: start it again with the same file, within the action's keep (default: 30 days), and only what is missing is sent. Ctrl-C: nothing new is begun, what runs is waited for. When 20 inputs in a row failed or came into doubt (--stop-after), it stops so too. Inputs that were refused for good, conflicts, lines that cannot be read and what an earlier start left do not count. Exit code 1: some inputs failed or are in doubt. 4: it stopped by --stop-after.",
   flags: {
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
     concurrency: { takes: "value", value: "n", about: "calls under way at once, default: 20" },

@@ -7,8 +7,9 @@ import { keyOperand, lookUp, notFound } from "../ledger/find-record.ts";
 import { forgottenBefore, forgottenWords } from "../ledger/forgotten-words.ts";
 import { ledgerJson, requireStore } from "../ledger/open.ts";
 import { actionLabel, type whoRunsIt } from "../ledger/standing.ts";
+import { commandStillRuns } from "../resolve/objection.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
-import { EXIT } from "../term/exit.ts";
+import { EXIT, ProblemError } from "../term/exit.ts";
 import { plural, shortKey } from "../term/format.ts";
 import { wrap } from "../term/text.ts";
 
@@ -17,7 +18,7 @@ export const forget: Command = {
   summary: "empty one record, for privacy or a fresh start: its intent may run again",
   usage: ["<key> --reason <why> [--even-in-doubt]"],
   about:
-    "Input, draft, result, errors and history of the record are gone, and it guards its key no longer: the next call runs it, whether or not it has happened. Who decided it, when and why is kept in a note for a year, and shown by show <key>. What is left of the row (action, tenant, scope, key) goes with the next sweep. Refused while an attempt is under way. A doubt may have happened: settle it with resolve, or say --even-in-doubt. A run is forgotten with its steps. Copies that the store keeps (SQLite's free pages and log, a JSONL file before its compaction, backups) are not reached.",
+    "Input, draft, result, errors and history of the record are gone, and the next call runs it, whether or not it has happened. Who decided it, when and why is kept in a note for a year: show <key>. The rest of the row (action, tenant, scope, key) goes with the next sweep. Refused while an attempt is under way. A doubt may have happened: settle it with resolve, or say --even-in-doubt. A run is forgotten with its steps. Copies that the store keeps (SQLite's free pages and log, a JSONL file before its compaction, backups) are not reached.",
   flags: {
     "even-in-doubt": { takes: "nothing", about: "also where nobody knows whether it happened: it may happen twice" },
     ...SIGNATURE_FLAGS,
@@ -33,13 +34,12 @@ export const forget: Command = {
 async function run(context: Context): Promise<number> {
   const { args } = context;
   const key = keyOperand(context, "forget");
-  const signature = signatureOf(
-    context,
-    `nevertwice forget ${args.operands[0]} --reason "erasure asked for, ticket 12"`,
-  );
+  const signature = signatureOf(context, `forget ${args.operands[0]} --reason "erasure asked for, ticket 12"`);
   const store = requireStore(context);
   const found = await lookUp(context, key);
   if (found === null) return forgottenAlready(context, key);
+  const problem = commandStillRuns(found.record);
+  if (problem !== null) throw new ProblemError(problem);
   const nt = nevertwice({ store, sweep: false });
   const forgotten = await nt.forget(
     { key: found.record.key },

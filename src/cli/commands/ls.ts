@@ -18,7 +18,7 @@ import { ledgerJson, noLedgerYet } from "../ledger/open.ts";
 import { recordJson } from "../ledger/record-json.ts";
 import { HELD, heldBy, heldLines, heldWords, type ListedStep } from "../ledger/run-steps.ts";
 import { encryptOf } from "../ledger/secret-flags.ts";
-import { actionLabel, markOf, paintState, remarkOf, standingOf } from "../ledger/standing.ts";
+import { actionAndStep, actionLabel, markOf, paintState, remarkOf, standingOf } from "../ledger/standing.ts";
 import { listDoubtGroups } from "../resolve/list-doubt-groups.ts";
 import { EXIT, UsageError } from "../term/exit.ts";
 import { age, plural, shellWord, shortKey } from "../term/format.ts";
@@ -42,7 +42,7 @@ export const ls: Command = {
     "--result-id <id>",
   ],
   about:
-    "A record whose holder stopped answering is shown as what it is: unknown* after the send mark, pending* before it (nothing was sent, and a worker or the next call takes it). The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by what the ledger's row says, --doubt by what is true, and puts doubts with the same error together; with --group it shows only these groups, of all doubts, with the command that settles each. --result-id goes from a provider's own id (a message id in a bounce, a charge id) back to the records whose result has it; no index serves it, so that it looks at every record.",
+    "A record whose holder stopped answering is unknown* after the send mark, and pending* before it (nothing was sent, and a worker or the next call takes it). The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by the ledger's row. --doubt lists doubts and puts those with the same error together; with --group it shows only the groups, of all doubts, with the command that settles each. --result-id finds the records whose result has a provider's own id (a message id in a bounce, a charge id); it reads every record.",
   flags: {
     state: { takes: "values", value: "states", about: "only these states: pending,unknown" },
     doubt: { takes: "nothing", about: "only doubts: unknown, and sent by a holder that fell silent" },
@@ -126,8 +126,8 @@ function noGroups({ args }: Context) {
   return args.on("doubt") && !args.on("cursor") ? { groups: [], allGrouped: true } : {};
 }
 
-function groupJson({ id, action, error, count, since }: DoubtGroup) {
-  return { id, action, error, count, since };
+function groupJson({ id, action, step, error, count, since }: DoubtGroup) {
+  return { id, action, step, error, count, since };
 }
 
 function filterOf(context: Context): DoubtFilter {
@@ -347,12 +347,12 @@ function groupLines(context: Context, store: Store, { groups, counted, all }: Gr
 function groupTable(context: Context, store: Store, many: readonly DoubtGroup[], counted: number | null): string[] {
   const { paint, width } = context;
   const { now } = instantOf(store);
-  const rows = many.map(({ id, count, action, error, since }) => [
-    id,
-    String(count),
-    oneLine(action),
-    age(now - since),
-    oneLine(error),
+  const rows = many.map((group) => [
+    group.id,
+    String(group.count),
+    actionAndStep(group),
+    age(now - group.since),
+    oneLine(group.error),
   ]);
   const columns: Column[] = [
     { title: "group" },

@@ -11,12 +11,12 @@ export const mcp: Command = {
     "[--config <file>] -- <server command>",
     "[--config <file>] --url <url> [--header <name: value>]",
     "[--config <file>] --url <url> --listen <port>",
-    "init [--config <file>] -- <server command>",
+    "init [--config <file>] [--preset <name>] -- <server command>",
     "probe [--call <tool=json>] -- <server command>",
     "serve [--allow-resolve] [--allow-resend --actions <module>]",
   ],
   about:
-    "Stands in front of an MCP server, on stdio or on streamable HTTP, and passes everything on unchanged but repeated calls: those get the first answer. Tools that are read-only or idempotent by their own word pass, unless a config names them. Without a config, an identical call is a repeat only while the first one's answer may not have arrived: it is under way, the client gave up or went away, the proxy or the server died, within 15 minutes, also across a restart of the proxy. Once the answer has arrived, the same call is a new one and is made. A tool that the config names has a key, and its calls are made once for as long as it says. `init` writes a config with comments for a server, from the list of its tools. `probe` shows which tools of a server act again when a call is repeated. `serve` is an MCP server for operators: it lists and shows, and settles or sends again only where a flag allows it.",
+    "Stands in front of an MCP server, on stdio or on streamable HTTP, and passes everything on unchanged but repeated calls: those get the first answer. Tools that the server declares read-only or idempotent are not guarded, unless a config names them. Without a config, an identical call is a repeat only while the answer of the first one may not have arrived (it is under way, or the client, the proxy or the server went away), for 15 minutes at most. After that the same call is made again. A tool that the config names has a key, and is called once per key for as long as the config says. `init` writes a config with comments for a server, from the list of its tools. `probe` shows which tools of a server act again when a call is repeated. `serve` is an MCP server for operators: it lists and shows, and settles or sends again only where a flag allows it.",
   flags: {
     config: { takes: "value", value: "file", about: 'JSON: { "tools": { "create_issue": { "key": ["title"] } } }' },
     preset: {
@@ -109,7 +109,7 @@ export const mcp: Command = {
       about: "the environment variable with nevertwice({ encrypt }): a key, or several with commas, the newest first",
     },
     call: { takes: "values", value: "tool=json", about: "probe: call this tool with these arguments, three times" },
-    "no-probe": { takes: "nothing", about: "init: call no tool, also none that only reads by its own word" },
+    "no-probe": { takes: "nothing", about: "init: call no tool, not even one that is declared read-only" },
     "allow-resolve": { takes: "nothing", about: "serve: resolve and retry too, not only look" },
     "allow-resend": { takes: "nothing", about: "serve: resend too; needs --actions" },
     actions: { takes: "value", value: "module", about: "serve: an ES module that exports the actions" },

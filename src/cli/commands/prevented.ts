@@ -1,12 +1,12 @@
 import type { Duration } from "../../core/duration.ts";
 import { durationMs } from "../../core/duration.ts";
-import type { PreventedCause, PreventedEntry } from "../../core/prevented.ts";
+import type { PreventedCause } from "../../core/prevented.ts";
 import { instantOf } from "../../core/store.ts";
 import { type Prevented, readPrevented } from "../../engine/prevented.ts";
 import type { Command, Context } from "../command.ts";
 import { readInstant } from "../instant.ts";
 import { ledgerJson, noLedgerYet } from "../ledger/open.ts";
-import { asUsage, EXIT } from "../term/exit.ts";
+import { EXIT, UsageError } from "../term/exit.ts";
 import { plural, relative, shortKey } from "../term/format.ts";
 import { type Column, renderTable } from "../term/table.ts";
 import { oneLine } from "../term/text.ts";
@@ -53,8 +53,7 @@ async function run(context: Context): Promise<number> {
     ? await readPrevented(ledger.store, { since: since ?? 0, tenant }, instantOf(ledger.store))
     : none;
   if (context.args.on("json")) {
-    const from = since === null ? null : new Date(since).toISOString();
-    context.json({ ledger: ledgerJson(ledger), since: from, ...found, entries: found.entries.map(entryJson) });
+    context.json({ ledger: ledgerJson(ledger), since, ...found });
     return EXIT.ok;
   }
   if (!ledger.exists) context.line(`Nothing was prevented: ${noLedgerYet(ledger)}.`);
@@ -65,11 +64,13 @@ async function run(context: Context): Promise<number> {
 function sinceOf(text: string, now: number): number {
   const found = readInstant(text);
   if (found?.hasZone) return found.at;
-  return asUsage(() => now - durationMs(text as Duration, "--since"));
-}
-
-function entryJson({ first, last, ...entry }: PreventedEntry) {
-  return { ...entry, first: new Date(first).toISOString(), last: new Date(last).toISOString() };
+  try {
+    return now - durationMs(text as Duration, "--since");
+  } catch {
+    throw new UsageError(
+      `--since ${oneLine(text)}: it takes a duration back from now, such as 7d, or an instant with its zone, such as 2026-01-15T09:00:00Z.`,
+    );
+  }
 }
 
 function tell(context: Context, { prevented: count, observed, entries }: Prevented, now: number): void {

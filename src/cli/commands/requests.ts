@@ -27,8 +27,7 @@ async function run(context: Context): Promise<number> {
   const tenant = context.args.text("tenant");
   const open = ledger.exists ? await openRequests(ledger.store, tenant, () => instantOf(ledger.store)) : [];
   if (context.args.on("json")) {
-    const listed = open.map(({ at, ...request }) => ({ ...request, at: new Date(at).toISOString() }));
-    context.json({ ledger: ledgerJson(ledger), requests: listed });
+    context.json({ ledger: ledgerJson(ledger), requests: open });
     return EXIT.ok;
   }
   if (!ledger.exists || open.length === 0) {

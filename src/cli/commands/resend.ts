@@ -10,10 +10,10 @@ import { ledgerJson, requireStore } from "../ledger/open.ts";
 import { outcomeJson } from "../ledger/record-json.ts";
 import { standingOf } from "../ledger/standing.ts";
 import { type AnyAction, identifier, loadAction } from "../load-actions.ts";
-import { decide, isOfTool } from "../once-more.ts";
+import { decide, writtenAs } from "../once-more.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
 import { EXIT, ProblemError, UsageError } from "../term/exit.ts";
-import { shortKey } from "../term/format.ts";
+import { shellWord, shortKey } from "../term/format.ts";
 import { oneLine, visible } from "../term/text.ts";
 
 export const resend: Command = {
@@ -21,7 +21,7 @@ export const resend: Command = {
   summary: "the same intent on purpose once more, as its next version",
   usage: ["<key> --reason <why> --actions <module>", "<key> --reason <why> [--tool]", "<key> --reason <why> --deny"],
   about:
-    "Has the effect again, with the stored input, under the key of the next version. That key is derived by the action's own code, so the module that defines the action is loaded and its action.resend() is called; the store is the one the module's nevertwice() uses. Nothing is sent while the latest version is in flight or in doubt. A guarded tool lives in its agent, and is not run from here: for its record, one more run is granted, and the next identical call of the tool is run as the next version. --deny refuses it, or takes a grant back that is not used.",
+    "Runs the action again, with the stored input, under the key of the next version. The action's own code derives that key, so its module is loaded and action.resend() is called, on the store of the module's nevertwice(). Nothing is sent while the latest version is in flight or in doubt. A guarded tool runs in its agent: its next identical call is granted one more run, as the next version. --deny refuses a request, or takes back a grant that is not used.",
   flags: {
     actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
     once: {
@@ -43,20 +43,23 @@ export const resend: Command = {
 
 async function run(context: Context): Promise<number> {
   const { args, io } = context;
-  const typed = args.operands[0] ?? "nt1_…";
-  const signature = signatureOf(
-    context,
-    `nevertwice resend ${typed} --actions ./actions.js --reason "the customer lost the mail"`,
-  );
-  const { record } = await findRecord(context, "resend");
   const file = args.text("actions");
-  const ofTool = args.on("tool") || args.on("deny");
-  if (ofTool && file !== undefined)
+  const asTool = args.on("tool") || args.on("deny");
+  if (asTool && file !== undefined)
     throw new UsageError("--tool and --deny are for guarded tools, and --actions for actions. Give one of them.");
-  if (file === undefined && kindError(context, record) === null && (ofTool || (await isOfTool(context, record))))
-    return decide(context, record, signature, args.on("deny") ? "denied" : "granted");
-  if (file === undefined) throw kindError(context, record) ?? withoutActions(context, record);
-  const action = await loadAction(file, record.action, io.cwd, kindError(context, record));
+  const { record } = await findRecord(context, "resend");
+  const problem = kindError(context, record);
+  const known = file === undefined && problem === null ? await writtenAs(context, record) : "action";
+  const signature = signatureOf(context, `resend ${shortKey(record.key)}${flagsOf(args, known)} --reason '…'`);
+  if (file === undefined && problem !== null) throw problem;
+  if (file === undefined && known === "action" && asTool)
+    throw new ProblemError(
+      `${oneLine(record.action)} is an action and no guarded tool: its calls look for no grant, so nothing was changed. Send it again with: ${context.suggest(againOf(record))}`,
+    );
+  if (file === undefined && known !== "action" && (asTool || known === "tool"))
+    return decide(context, record, signature, args.on("deny") ? "denied" : "granted", known);
+  if (file === undefined) throw withoutActions(context, record);
+  const action = await loadAction(file, record.action, io.cwd, problem);
   const input = storedInput(record);
   await requireSameLedger(context, action, record, input, file);
   const after = await versionBefore(context, action, record, input);
@@ -70,6 +73,15 @@ async function run(context: Context): Promise<number> {
   tell(context, record, await latestVersion(action, record, input));
   return EXIT.ok;
 }
+
+/** As it was typed, with what is needed. */
+function flagsOf(args: Context["args"], known: "tool" | "action" | null): string {
+  const given = ["tool", "deny", "once"].filter((flag) => args.on(flag)).map((flag) => ` --${flag}`);
+  const needsCode = known !== "tool" && !args.on("tool") && !args.on("deny");
+  return `${needsCode ? ` --actions ${shellWord(args.text("actions") ?? "./actions.js")}` : ""}${given.join("")}`;
+}
+
+const againOf = ({ key }: LedgerRecord) => `resend ${shortKey(key)} --reason '…' --actions ./actions.js`;
 
 /** The version before the one to send. 0: none is settled in the ledger, so the action looks for itself. */
 async function versionBefore(
@@ -178,7 +190,7 @@ function withoutActions(context: Context, record: LedgerRecord): UsageError {
   const [key, reason] = [shortKey(record.key), '"the customer lost the mail"'];
   return new UsageError(
     [
-      "the key of the next version is derived by the action's own code, which the ledger does not hold. The ways:",
+      "the key of the next version is derived by the action's own code, which the ledger does not hold. Give one of these:",
       `  ${context.suggest(`resend ${key} --reason ${reason} --actions ./actions.js`)}`,
       `      where actions.js exports the action ${JSON.stringify(oneLine(record.action))}`,
       `  await ${name}.resend(input, { by: "you", reason: ${reason} })`,

@@ -1,6 +1,7 @@
 import { resolve as resolvePath } from "node:path";
 import { messageOf } from "../../core/errors.ts";
 import { parseForeignJson } from "../../core/foreign-json.ts";
+import { lacksResult } from "../../core/kept-result.ts";
 import { digestKeyId } from "../../core/key/fingerprint.ts";
 import type { LedgerRecord } from "../../core/record.ts";
 import { instantOf, type Stored } from "../../core/store.ts";
@@ -10,10 +11,11 @@ import { readText } from "../import/foreign-text.ts";
 import { findRecord } from "../ledger/find-record.ts";
 import { ledgerJson, requireStore } from "../ledger/open.ts";
 import { outcomeJson } from "../ledger/record-json.ts";
+import { heldBy, heldProblem } from "../ledger/run-steps.ts";
 import { actionLabel, standingOf, whoGetsIt, whoRunsIt } from "../ledger/standing.ts";
-import { stepNeedsResult } from "../ledger/step-result.ts";
 import { resolveFrom } from "../resolve/from.ts";
 import { GROUP_FLAGS, refuseGroupFlags, resolveGroup } from "../resolve/group.ts";
+import { objectionTo } from "../resolve/objection.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
 import { EXIT, ProblemError, UsageError } from "../term/exit.ts";
 import { shortKey } from "../term/format.ts";
@@ -26,12 +28,12 @@ export const resolve: Command = {
     "<key> --done [--result <json> | --result-file <file> | --void] --reason <why>",
     "<key> --not-done --reason <why>",
     "<key> --failed --reason <why>",
-    "--all [--action <name>] [--error <cause>] --done | --not-done | --failed [filters] --reason <why> [--yes]",
-    "--group <id> --done | --not-done | --failed [filters] --reason <why> [--yes]",
+    "--all [--action <name>] [--error <cause>] --done [--void] | --not-done | --failed [filters] --reason <why> [--yes]",
+    "--group <id> --done [--void] | --not-done | --failed [filters] --reason <why> [--yes]",
     "--from <file> [--reason <why>] [--yes]",
   ],
   about:
-    "Look at the provider first: the ledger cannot know. --done settles it for good, with the result that repeats get: give --result, or --void where the action returns nothing. Without either the result is not kept: a repeat runs nothing, action() throws RESULT_UNAVAILABLE, and attempt() answers done with resultOmitted. --not-done lets it run again: if it did happen after all, it happens twice. --failed settles it as not done and not to be tried again. --all takes all doubts of an action or a cause, as ls --doubt --group shows them, --group those with the same error by its id, and --from a file of decisions, one JSON object per line: key, as (done, not-done or failed), and where they differ from the flags result, reason and by. Without --yes these only show what would be settled.",
+    "Look at the provider first: the ledger cannot know. --done settles it for good. Give the result that repeats get with --result, or --void where the action returns nothing; without either, action() throws RESULT_UNAVAILABLE until the same command adds it. --not-done lets it run again: if it did happen after all, it happens twice. --failed: it did not happen, and is not tried again. --all takes all doubts of an action or a cause, as ls --doubt --group shows them, --group those with the same error by its id, and --from a file of decisions, one JSON object per line: key, as (done, not-done or failed), and result, reason and by where they differ from the flags. Without --yes these only show what would be settled.",
   flags: {
     done: { takes: "nothing", about: "it happened" },
     "not-done": { takes: "nothing", about: "it did not happen, and may be run again" },
@@ -64,30 +66,35 @@ async function run(context: Context): Promise<number> {
   const as = decision(context);
   if (context.args.on("group") || context.args.on("all")) return resolveGroup(context, as);
   refuseGroupFlags(context);
-  const example = `nevertwice resolve ${context.args.operands[0] ?? "nt1_…"} --${as} --reason "looked it up in the provider's log"`;
+  const example = `resolve ${context.args.operands[0] ?? "nt1_…"} --${as} --reason "looked it up in the provider's log"`;
   const signature = signatureOf(context, example);
   const result = givenResult(context, as);
   const before = await findRecord(context, "resolve");
-  refuseClearText(before.record, result);
-  const problem = as === "done" && result === undefined ? stepNeedsResult(before.record) : null;
-  if (problem !== null) throw new UsageError(problem);
   const store = requireStore(context);
+  const held = heldProblem(context.suggest, await heldBy(store, before.record, instantOf(store)));
+  if (held !== null) throw held;
+  refuseClearText(before.record, result);
+  const problem = objectionTo(before.record, as, result !== undefined);
+  if (problem !== null) throw as === "done" ? new UsageError(problem) : new ProblemError(problem);
   const nt = nevertwice({ store, sweep: false });
   const { key } = before.record;
   const given = result === undefined ? {} : { result: result.value };
   const outcome = await nt.resolve({ key }, { as, ...signature, ...given });
   const [after] = await store.read([key]);
   const wasDoubt = standingOf(before.record, instantOf(store)).inDoubt;
-  if (!wasDoubt && result !== undefined) throw alreadySettled(context, before.record);
+  const added = as === "done" && result !== undefined && lacksResult(before.record);
+  if (!wasDoubt && !added && result !== undefined) throw alreadySettled(context, before.record);
   const next = nextWords(after ?? before, as, context);
   if (context.args.on("json")) {
-    const states = { before: before.record.state, after: after?.record.state ?? null, changed: wasDoubt };
+    const states = { before: before.record.state, after: after?.record.state ?? null, changed: wasDoubt || added };
     context.json({ ledger: ledgerJson(context.ledger()), key, ...states, outcome: outcomeJson(outcome), next });
     return EXIT.ok;
   }
   const change = wasDoubt
     ? `${standingOf(before.record, instantOf(store)).label} → ${after?.record.state ?? "gone"}`
-    : `already ${before.record.state}, nothing changed`;
+    : added
+      ? "already confirmed; its result was added"
+      : `already ${before.record.state}, nothing changed`;
   context.line(`${actionLabel(before.record)} ${shortKey(key)}: ${change}`);
   for (const line of wrap(next, context.width)) context.line(line);
   return EXIT.ok;

@@ -7,6 +7,7 @@ import type { Command, Context } from "../command.ts";
 import { findRecord } from "../ledger/find-record.ts";
 import { kindOf } from "../ledger/kind-of-record.ts";
 import { ledgerJson, requireStore } from "../ledger/open.ts";
+import { heldBy, heldProblem } from "../ledger/run-steps.ts";
 import { actionLabel, remarkOf, standingOf, whoRunsIt } from "../ledger/standing.ts";
 import { SIGNATURE_FLAGS, signatureOf } from "../signature.ts";
 import { EXIT, ProblemError, UsageError } from "../term/exit.ts";
@@ -51,13 +52,13 @@ async function run(context: Context): Promise<number> {
     );
   }
   const which = all ? "--all-failed" : (args.operands[0] as string);
-  const signature = args.on("dry-run")
-    ? null
-    : signatureOf(context, `nevertwice retry ${which} --reason "the provider is back"`);
+  const signature = args.on("dry-run") ? null : signatureOf(context, `retry ${which} --reason "the provider is back"`);
   if (!all) {
     const stored = await findRecord(context, "retry");
     refuseDoubt(context, stored);
     refuseDone(context, stored);
+    const held = await heldOf(context, stored);
+    if (held !== null) throw held;
     return finish(context, await retryEach(context, [stored], signature, true));
   }
   const ledger = context.ledger();
@@ -77,6 +78,11 @@ function refuseDone(context: Context, { record }: Stored): void {
   const kind = record.state === "confirmed" ? kindOf(record, context.suggest) : null;
   if (kind === null) return;
   throw new ProblemError(`the record is ${kind.what}, and it did not fail: nothing was changed. ${kind.again}`);
+}
+
+async function heldOf(context: Context, { record }: Stored): Promise<ProblemError | null> {
+  const store = requireStore(context);
+  return heldProblem(context.suggest, await heldBy(store, record, instantOf(store)));
 }
 
 interface Retried {
@@ -113,7 +119,8 @@ async function retryEach(
   const nt = nevertwice({ store: requireStore(context), sweep: false });
   const done: Retried = { retried: [], refused: [] };
   for await (const stored of records) {
-    const why = signature === null ? null : await retryOne(nt, stored, signature, alone);
+    const held = alone ? null : await heldOf(context, stored);
+    const why = held?.message ?? (signature === null ? null : await retryOne(nt, stored, signature, alone));
     if (why === null) done.retried.push(stored);
     else done.refused.push({ stored, why });
   }

@@ -31,7 +31,7 @@ export const run: Command = {
     "--job <name> --slot <text> [flags] -- <command> [arguments]",
   ],
   about:
-    "The slot's run is claimed in the ledger before the command begins, and its fate (exit code, signal, duration, last lines) is written down when it ends. Finished: skipped. Running: skipped. Failed: run again by the next call. So a command is run at least once until it has ended with 0, and never two at a time on one host. A runner that was killed: its command is left to finish, and its exit code, which is kept in a file beside the ledger or in the state folder, is recorded by the next call. Only a command that was killed with everything around it, or that never began, is taken over: at once where the ledger is a file of this host and otherwise when the lease is over. --hold leaves whatever ended without success to a person.\nA command may take as long as it takes: it has no timeout unless --timeout is given, and heartbeats keep its lease.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt, the command was ended by its timeout, or it ended with 0 and the ledger could not be told.",
+    "The slot is claimed in the ledger before the command begins, and its end (exit code, signal, duration, last lines) is recorded. Finished or running: skipped. Failed: run again by the next call. So a command is run at least once until it has ended with 0, and never two at a time on one host. If the runner is killed, its command is left to finish, and the next call records its exit code. Only a command that was killed too, or that never began, is run again: at once where the ledger is a file of this host, otherwise when the lease is over. --hold leaves whatever ended without success to a person.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt, the command was ended by its timeout, or it ended with 0 and the ledger could not be told.",
   flags: {
     job: { takes: "value", value: "name", about: "the job; part of the key" },
     per: {
@@ -104,6 +104,7 @@ async function runJob(context: Context): Promise<number> {
     );
   if (args.behindDashes.length === 0)
     throw new UsageError("run needs a command after --: nevertwice run --job digest --per day -- node publish.js");
+  requireOneSlot(context);
   const { hold, stale, failed } = onTrouble(context);
   const plan = args.text("plan");
   asUsage(() => requirePlanText(plan));
@@ -259,15 +260,16 @@ function inFlags<T>(args: Context["args"], work: () => T): T {
   }
 }
 
-function slotFor({ args }: Context, now: number): { slot: string; times?: Timetable } {
-  const [per, cron, slot, tz] = ["per", "cron", "slot", "tz"].map((flag) => args.text(flag));
-  const given = Object.entries({ per, cron, slot }).flatMap(([flag, value]) =>
-    value === undefined ? [] : [`--${flag}`],
-  );
+function requireOneSlot({ args }: Context): void {
+  const given = ["per", "cron", "slot"].filter((flag) => args.on(flag)).map((flag) => `--${flag}`);
   if (given.length > 1)
     throw new UsageError(`${given.join(" and ")} exclude each other: each says what a slot is. Give one of them.`);
   if (given.length === 0)
     throw new UsageError("run needs one of --per <window>, --cron <expression> and --slot <text>: one run for each.");
+}
+
+function slotFor({ args }: Context, now: number): { slot: string; times?: Timetable } {
+  const [per, cron, slot, tz] = ["per", "cron", "slot", "tz"].map((flag) => args.text(flag));
   if (slot !== undefined) {
     if (tz !== undefined) throw new UsageError("--tz belongs to --per and --cron; a --slot is taken as it is.");
     if (slot.trim() === "") throw new UsageError("--slot is blank: every run would share one slot.");

@@ -1,4 +1,5 @@
 import { kindOfDoubt } from "../../core/doubt-cause.ts";
+import { entryOf } from "../../core/entry-name.ts";
 import { isTooDeep } from "../../core/foreign-json.ts";
 import type { HistoryEntry, Instant, LedgerRecord, Payload } from "../../core/record.ts";
 import { instantOf } from "../../core/store.ts";
@@ -14,6 +15,8 @@ import { ledgerJson, requireStore } from "../ledger/open.ts";
 import { fullRecordJson, recordJson } from "../ledger/record-json.ts";
 import { drawSteps, HELD, heldBy, heldWords, type ListedStep, stepsOfRun } from "../ledger/run-steps.ts";
 import { actionLabel, leaseLeftMs, paintState, plainWords, standingOf } from "../ledger/standing.ts";
+import { writtenAs } from "../once-more.ts";
+import { commandStillRuns } from "../resolve/objection.ts";
 import { EXIT } from "../term/exit.ts";
 import { age, keepSpan, localIso, moment, shortKey } from "../term/format.ts";
 import { renderTable } from "../term/table.ts";
@@ -68,18 +71,21 @@ async function run(context: Context): Promise<number> {
   for (const [name, text, paint] of facts(context, record, at, { holding, gone })) fact(context, name, text, paint);
   for (const entry of forgotten?.entries ?? [])
     fact(context, "before", `a record with this key was ${forgottenWords(entry, at.now)}`);
-  for (const field of ["input", "draft", "result"] as const) payload(context, field, record[field]);
+  // Of a slot it is the process that runs it, which is told above.
+  const own = entryOf(record.action).kind === "job";
+  for (const field of ["input", "draft", "result"] as const)
+    if (!(own && field === "draft")) payload(context, field, record[field]);
   if (steps.length > 0) {
     context.line();
     context.line(bold("Steps"));
     for (const line of drawSteps(steps, at, context)) context.line(line);
   }
-  history(context, record.history);
+  history(context, record);
   const commands =
     holding.length > 0
       ? holding.flatMap((step) => settling(context, step, at))
       : gone === null
-        ? sensible(context, record, at)
+        ? sensible(context, record, at, await isTool(context, record))
         : [];
   if (commands.length > 0) context.line();
   for (const [what, line] of commands) {
@@ -219,7 +225,7 @@ function payloadLines(stored: Payload): string[] {
   return JSON.stringify(JSON.parse(stored.json), null, 2).split("\n").map(visible);
 }
 
-function history({ line, paint, width }: Context, entries: readonly HistoryEntry[]): void {
+function history({ line, paint, width }: Context, { action, history: entries }: LedgerRecord): void {
   if (entries.length === 0) return;
   const agents = entries.some(({ agent }) => agent !== undefined);
   const columns = [
@@ -232,7 +238,7 @@ function history({ line, paint, width }: Context, entries: readonly HistoryEntry
   ];
   const rows = entries.map((entry) => [
     localIso(entry.at).slice(0, 19),
-    oneLine(entry.event),
+    eventOf(entry, action),
     `${entry.from ?? "new"} → ${entry.to}`,
     String(entry.attempt),
     ...(agents ? [oneLine(entry.agent ?? "") || "-"] : []),
@@ -246,6 +252,11 @@ function history({ line, paint, width }: Context, entries: readonly HistoryEntry
   for (const text of renderTable(columns, rows, { width, paint })) line(text);
 }
 
+/** A run sends nothing itself: what its steps sent is in their own records. */
+function eventOf({ event }: HistoryEntry, action: string): string {
+  return event === "not-sent" && entryOf(action).kind === "run" ? "failed" : oneLine(event);
+}
+
 /** A run that a step holds goes on when that step is settled. */
 function settling(
   context: Context,
@@ -256,10 +267,20 @@ function settling(
   return sensible(context, record, at).map(([what, line]) => [`Step ${step}: ${what}`, line]);
 }
 
+async function isTool(context: Context, record: LedgerRecord): Promise<boolean> {
+  return record.state === "confirmed" && (await writtenAs(context, record)) === "tool";
+}
+
 /** The commands that make sense as the record stands. */
-function sensible(context: Context, record: LedgerRecord, at: Instant): (readonly [what: string, line: string])[] {
+function sensible(
+  context: Context,
+  record: LedgerRecord,
+  at: Instant,
+  ofTool = false,
+): (readonly [what: string, line: string])[] {
   const key = shortKey(record.key);
   const { inDoubt, expired } = standingOf(record, at);
+  if (inDoubt && commandStillRuns(record) !== null) return [["Look again when its command has ended", `show ${key}`]];
   if (inDoubt && nextByItself(record, at) !== null) {
     return [
       ["It is done: settle it, and it is not run again", `resolve ${key} --done --reason '…'`],
@@ -275,7 +296,7 @@ function sensible(context: Context, record: LedgerRecord, at: Instant): (readonl
       ["It did not happen: let it run again", `resolve ${key} --not-done --reason '…'`],
       ["It did not happen, and must not be tried again", `resolve ${key} --failed --reason '…'`],
       [
-        "See all doubts with the same error, to settle them together",
+        "Settle all doubts with the same error (this only shows which)",
         `resolve --group ${kindOfDoubt(record).id} --not-done`,
       ],
     ];
@@ -286,6 +307,7 @@ function sensible(context: Context, record: LedgerRecord, at: Instant): (readonl
   if (record.state === "confirmed") {
     // A module can export actions only.
     if (kindOf(record, context.suggest) !== null) return [];
+    if (ofTool) return [["Grant one more run, to the next identical call of the tool", `resend ${key} --reason '…'`]];
     return [["Send it once more, on purpose", `resend ${key} --reason '…' --actions ./actions.js`]];
   }
   const leased = record.state === "claimed" || record.state === "sent";

@@ -40,7 +40,7 @@ export function presetOf({ args }: Context): Preset | null {
     const names = PRESETS.map((one) => one.name);
     const meant = nearest(name, names);
     throw new UsageError(
-      `--as ${oneLine(name)}: there is no such pattern.${meant === null ? "" : ` Did you mean ${meant}?`} There are: ${names.join(", ")}.`,
+      `--as ${oneLine(name)}: there is no such pattern.${meant === null ? "" : ` Did you mean ${meant}?`} The patterns are: ${names.join(", ")}.`,
     );
   }
   const taken = TAKEN.find((flag) => args.on(flag));

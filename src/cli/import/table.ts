@@ -159,7 +159,7 @@ async function noTable(table: string, ask: Connection["query"]): Promise<UsageEr
 
 function missingTable(table: string, there: readonly string[]): UsageError {
   const list =
-    there.length === 0 ? "There is none in its default schema." : `There are: ${there.map(oneLine).join(", ")}.`;
+    there.length === 0 ? "There is none in its default schema." : `The tables are: ${there.map(oneLine).join(", ")}.`;
   return new UsageError(
     `--from has no table ${oneLine(table)}. ${list} Name it with --table <name>, or --table <schema>.<name>.`,
   );

@@ -1,7 +1,7 @@
 /** Damaged records: finding them by listing, and setting one aside by name. */
 import type { DamagedRecord } from "../../core/damaged-record.ts";
 import type { Page, Quarantined, Store } from "../../core/store.ts";
-import { ProblemError } from "../term/exit.ts";
+import { ProblemError, UsageError } from "../term/exit.ts";
 import { plural } from "../term/format.ts";
 import { oneLine } from "../term/text.ts";
 import { isFullKey } from "./find-record.ts";
@@ -61,9 +61,9 @@ export async function quarantineAll(store: Store, keys: readonly string[]): Prom
 }
 
 /** A damaged record is not looked up by the beginning of its key: what it guards is given up, so it is named in full. */
-function nothingToSetAside(key: string, store: string): ProblemError {
+function nothingToSetAside(key: string, store: string): Error {
   if (isFullKey(key)) return new ProblemError(`there is no record with the key ${oneLine(key)} in ${store}.`);
-  return new ProblemError(
+  return new UsageError(
     `--quarantine ${oneLine(key)}: that is not a full key. Give the full key, nt1_ and 52 characters, as doctor prints it.`,
   );
 }

@@ -44,7 +44,8 @@ export class DoubtGroups {
   list(): DoubtGroup[] {
     const order = (a: string, b: string) => (a < b ? -1 : Number(a > b));
     return [...this.#groups.values()].sort(
-      (a, b) => b.count - a.count || order(a.action, b.action) || order(a.error, b.error),
+      (a, b) =>
+        b.count - a.count || order(a.action, b.action) || order(a.error, b.error) || order(a.step ?? "", b.step ?? ""),
     );
   }
 }

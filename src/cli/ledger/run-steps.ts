@@ -2,6 +2,7 @@
 import type { Instant, LedgerRecord } from "../../core/record.ts";
 import type { Store } from "../../core/store.ts";
 import { type StepInput, stepAction } from "../../runs/step-records.ts";
+import { ProblemError } from "../term/exit.ts";
 import { age, shortKey } from "../term/format.ts";
 import type { Paint } from "../term/paint.ts";
 import { type Cell, renderTable } from "../term/table.ts";
@@ -61,16 +62,33 @@ export function heldWords(steps: readonly ListedStep[]): string {
   return `waits for a decision on ${names.length === 1 ? "step" : "steps"} ${names.join(", ")}`;
 }
 
-/** Below a table: how the first of the steps that hold runs is settled. */
-export function heldLines(suggest: (line: string) => string, steps: readonly ListedStep[]): string[] {
-  const [first] = steps;
-  if (first === undefined) return [];
-  const settle = suggest(`resolve ${shortKey(first.record.key)} --done --result '…' --reason '…'`);
+const MOST_SETTLED = 10;
+
+/** Below a table: how the steps that hold runs are settled. */
+export function heldLines(suggest: Suggest, steps: readonly ListedStep[]): string[] {
+  if (steps.length === 0) return [];
+  const names = [...new Set(steps.map(nameOf))];
+  const what = names.length === 1 ? `whether step ${names[0]} happened` : "which of these steps happened";
+  const more =
+    steps.length > MOST_SETTLED ? [`  and ${steps.length - MOST_SETTLED} more: ${suggest("ls --doubt")}`] : [];
   return [
     "",
-    `Find out whether step ${nameOf(first)} happened, then settle it with what it returned (--void if it returns nothing, --not-done if it did not happen):`,
-    `  ${settle}`,
+    `Find out ${what}, then settle it with what it returned (--void if it returns nothing, --not-done if it did not happen):`,
+    ...steps
+      .slice(0, MOST_SETTLED)
+      .map(({ record }) => `  ${suggest(`resolve ${shortKey(record.key)} --done --result '…' --reason '…'`)}`),
+    ...more,
   ];
+}
+
+type Suggest = (line: string) => string;
+
+/** The run itself is neither in doubt nor to be retried: the decision is about its step. Null: no step holds it. */
+export function heldProblem(suggest: Suggest, steps: readonly ListedStep[]): ProblemError | null {
+  if (steps.length === 0) return null;
+  return new ProblemError(
+    [`the run ${heldWords(steps)}. Nothing was changed.`, ...heldLines(suggest, steps).slice(1)].join("\n"),
+  );
 }
 
 function nameOf({ name, path }: Pick<ListedStep, "name" | "path">): string {

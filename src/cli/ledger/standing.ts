@@ -2,7 +2,8 @@
  * How a record stands, in words. A holder that fell silent after the send mark is a doubt, and before it the record waits to
  * be taken, whatever its row still says.
  */
-import { callable, entryOf } from "../../core/entry-name.ts";
+import { doubtBegan } from "../../core/doubt-cause.ts";
+import { callable, entryOf, stepOf } from "../../core/entry-name.ts";
 import { isNoResult, whyNotKept } from "../../core/kept-result.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../../core/outcome.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "../../core/record.ts";
@@ -78,7 +79,9 @@ export function remarkOf(record: LedgerRecord, at: Instant): string {
       return `${record.final ? "refused: " : ""}${error}`;
     case "unknown": {
       const again = nextByItself(record, at) === null ? null : "run again by the next call";
-      const next = ofCommand(record, at) ?? again;
+      const until = heldUntil(record);
+      const held = until === null ? null : until <= now ? "the next call is made" : `held ${age(until - now)} more`;
+      const next = ofCommand(record, at) ?? again ?? held;
       const why = oneLine(record.why ?? "") + (error === "" ? "" : ` (${error})`);
       return next === null ? why : `${next}: ${why}`;
     }
@@ -115,6 +118,7 @@ export function plainWords(record: LedgerRecord, at: Instant): string {
       return resultWords(record);
     case "failed":
       if (next !== null) return `failed, after ${plural(record.tries, "try", "tries")}; ${next}`;
+      if (isContainer(record)) return containerFailed(record, runner);
       return record.final
         ? "failed for good: it did not happen, and nothing tries it again by itself"
         : `failed: it did not happen, after ${plural(record.tries, "try", "tries")}; the next call may try again`;
@@ -123,13 +127,37 @@ export function plainWords(record: LedgerRecord, at: Instant): string {
   }
 }
 
+const isContainer = ({ action }: LedgerRecord) => ["run", "job"].includes(entryOf(action).kind);
+
+/** What it did before it failed has happened. */
+function containerFailed({ action, tries, final }: LedgerRecord, runner: string): string {
+  const done =
+    entryOf(action).kind === "run" ? "steps that are confirmed have happened" : "what it did before has happened";
+  const next = final ? "nothing tries it again by itself" : `${runner} with its id goes on after them`;
+  return `failed${final ? " for good" : `, after ${plural(tries, "try", "tries")}`}: it has not ended, and ${done}; ${next}`;
+}
+
 function doubtWords(record: LedgerRecord, at: Instant): string {
   const next = nextByItself(record, at);
-  if (next === null) return DOUBT;
+  if (next === null) return heldForWords(record, at) ?? DOUBT;
   const command = ofCommand(record, at);
   return command === null
     ? `not known to be done: its attempt was ended, or its runner died. ${capital(next)}`
     : `its runner died. ${capital(command)}`;
+}
+
+/** A call that is guarded until its answer has arrived: a doubt about it is held for as long as its record would be kept. */
+function heldUntil(record: LedgerRecord): number | null {
+  if (record.terms?.untilDelivered !== true || record.keepMs === null) return null;
+  return doubtBegan(record) + record.keepMs;
+}
+
+function heldForWords(record: LedgerRecord, { now }: Instant): string | null {
+  const until = heldUntil(record);
+  if (until === null) return null;
+  const next =
+    until <= now ? "The next identical call" : `Identical calls are refused; ${relative(until, now)} the next one`;
+  return `in doubt: it may or may not have happened. ${next} is made, unless somebody decides before`;
 }
 
 function capital(text: string): string {
@@ -179,7 +207,12 @@ export function whoGetsIt(record: LedgerRecord): string {
   }
 }
 
-/** "send_followup", or "send_followup v2" for a deliberate resend. */
-export function actionLabel({ action, version }: LedgerRecord): string {
-  return version === 1 ? oneLine(action) : `${oneLine(action)} v${version}`;
+/** "send_followup", "send_followup v2" for a deliberate resend, or "step:order › charge". */
+export function actionLabel(record: LedgerRecord): string {
+  const name = actionAndStep({ action: record.action, step: stepOf(record) });
+  return record.version === 1 ? name : `${name} v${record.version}`;
+}
+
+export function actionAndStep({ action, step }: { readonly action: string; readonly step: string | null }): string {
+  return oneLine(step === null ? action : `${action} › ${step}`);
 }

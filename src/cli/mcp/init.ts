@@ -1,8 +1,8 @@
 /** `nevertwice mcp init`: reads a server's list of tools and writes a config for it, with comments. Only tools that read are called. */
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { McpClient } from "../../agents/mcp/client.ts";
-import { type Preset, presetOf } from "../../agents/mcp/presets.ts";
+import { type Preset, presetNamed, presetOf } from "../../agents/mcp/presets.ts";
 import { type Proposal, proposedConfig, type Standing, standingOf } from "../../agents/mcp/propose.ts";
 import type { textOf } from "../../agents/mcp/result.ts";
 import type { ToolInfo } from "../../agents/mcp/rpc.ts";
@@ -11,21 +11,30 @@ import { soundsLikeReading } from "../../core/money-name.ts";
 import { PACKAGE_VERSION } from "../../core/package-version.ts";
 import { clearTimeout, setTimeout } from "../../engine/real-timers.ts";
 import type { Context } from "../command.ts";
-import { EXIT, ProblemError, UsageError } from "../term/exit.ts";
+import { asUsage, EXIT, ProblemError, UsageError } from "../term/exit.ts";
 import { plural } from "../term/format.ts";
 import { renderTable } from "../term/table.ts";
 import { oneLine, wrap } from "../term/text.ts";
 import { startedServer } from "./child.ts";
+import { refuseFlags } from "./proxy.ts";
 
 const DEFAULT_FILE = "nevertwice.mcp.jsonc";
 
 export async function runInit(context: Context): Promise<number> {
   const { args, io } = context;
   const command = args.behindDashes;
+  refuseFlags(
+    context,
+    ["url"],
+    "is not for mcp init, which reads the tools of a server that is a command: write it behind --",
+  );
   if (command.length === 0) {
     throw new UsageError("mcp init needs the server's command behind --: nevertwice mcp init -- npx -y some-server");
   }
   const file = args.text("config") ?? DEFAULT_FILE;
+  if (existsSync(resolve(io.cwd, file))) throw thereAlready(file);
+  const named = args.text("preset");
+  const chosen = named === undefined ? null : asUsage(() => presetNamed(named, "--preset"));
   const server = startedServer(command, io);
   try {
     const client = new McpClient((line) => server.wire.send(line));
@@ -37,7 +46,7 @@ export async function runInit(context: Context): Promise<number> {
       command: command.map(quoted).join(" "),
       file,
       tools,
-      preset: presetOf(tools.map((tool) => tool.name)),
+      preset: chosen ?? presetOf(tools.map((tool) => tool.name)),
       probed: args.on("no-probe") ? new Map() : await probed(client, tools),
     };
     write(resolve(io.cwd, file), proposedConfig(proposal), file);
@@ -103,13 +112,17 @@ function write(path: string, text: string, shown: string): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST")
       throw new UsageError(`${oneLine(shown)} cannot be written: ${messageOf(error)}`, { cause: error });
-    throw new UsageError(`${oneLine(shown)} is there already, and is left as it is. Name another file with --config.`);
+    throw thereAlready(shown);
   }
+}
+
+function thereAlready(shown: string): UsageError {
+  return new UsageError(`${oneLine(shown)} is there already, and is left as it is. Name another file with --config.`);
 }
 
 const STANDINGS: Readonly<Record<Standing, string>> = {
   preset: "by the preset",
-  passes: "passes by its own word",
+  passes: "passes: declared harmless",
   "may-read": "default; may only read",
   money: "default; sounds like money",
   acts: "default",

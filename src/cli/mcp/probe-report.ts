@@ -25,7 +25,7 @@ export async function runProbe(context: Context): Promise<number> {
     const report = await probeServer({ wire: server.wire, nt, config, version: PACKAGE_VERSION, calls });
     unknownTools(calls, report);
     tell(context, report);
-    return report.tools.some(({ verdict }) => verdict === "acts-again") ? EXIT.problem : EXIT.ok;
+    return report.tools.some(({ verdict }) => PROBLEMS.includes(verdict)) ? EXIT.problem : EXIT.ok;
   } catch (error) {
     throw error instanceof UsageError
       ? error
@@ -59,22 +59,30 @@ function unknownTools(calls: readonly { tool: string }[], { tools }: ProbeReport
   );
 }
 
+const PROBLEMS: readonly ProbedTool["verdict"][] = ["acts-again", "failed"];
+
 const VERDICTS: Readonly<Record<ProbedTool["verdict"], string>> = {
   "acts-again": "acts again on a repeat",
   once: "acts once",
   "answers-differ": "the answers differ",
-  "no-sign": "no sign either way",
-  failed: "the call failed",
+  "no-sign": "the same answer each time",
+  "repeat-fails": "a repeat is answered with an error",
+  failed: "every call failed",
   "not-called": "not called",
-  "read-only": "read-only by its own word",
-  idempotent: "idempotent by its own word",
+  "read-only": "declared read-only",
+  idempotent: "declared idempotent",
 };
 
 function tell(context: Context, report: ProbeReport): void {
   if (context.args.on("json")) return void context.json(report);
   context.line(`${oneLine(report.server)}: ${report.tools.length} tools`);
   context.line();
-  const columns: Column[] = [{ title: "tool" }, { title: "bare" }, { title: "guarded" }, { title: "verdict" }];
+  const columns: Column[] = [
+    { title: "tool", min: 10 },
+    { title: "bare" },
+    { title: "guarded" },
+    { title: "verdict", min: 12, wraps: true },
+  ];
   const rows = report.tools.map((tool) => [
     oneLine(tool.tool),
     shown(tool.bare),
@@ -89,6 +97,7 @@ function tell(context: Context, report: ProbeReport): void {
 function shown(tried: Tried | null): string {
   if (tried === null) return "";
   if (tried.error !== null) return "error";
+  if (tried.errors > 0) return `${tried.calls} calls, ${plural(tried.errors, "error")}`;
   const seen = tried.effects === null ? plural(tried.answers, "answer") : plural(tried.effects, "effect");
   return `${tried.calls} calls, ${seen}`;
 }
@@ -101,6 +110,9 @@ function advice({ tools }: ProbeReport): string {
   if (hinted.length > 0)
     return `${hinted.map(({ tool }) => oneLine(tool)).join(", ")}: declared idempotent (idempotentHint), and a retry acts again. The proxy lets such tools pass: name them in the config, so that they are guarded.`;
   if (again.length > 0) return `${again.join(", ")}: a retry acts again. Put nevertwice mcp in front of this server.`;
+  const failed = tools.filter(({ verdict }) => verdict === "failed").map(({ tool }) => oneLine(tool));
+  if (failed.length > 0)
+    return `${failed.join(", ")}: no call succeeded, so the probe shows nothing. Give arguments that the tool accepts: --call 'tool={"argument":"value"}'.`;
   if (!called)
     return `${plural(open, "tool")} may act and ${open === 1 ? "was" : "were"} not called, since a probe has real effects. Name those that may be: --call 'tool={"argument":"value"}'. Each is called 3 times bare and 3 times guarded.`;
   if (tools.some(({ verdict }) => verdict === "answers-differ"))

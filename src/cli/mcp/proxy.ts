@@ -13,6 +13,7 @@ import { commandName } from "../../core/command-name.ts";
 import { type Duration, durationMs } from "../../core/duration.ts";
 import { messageOf } from "../../core/errors.ts";
 import { parseForeignJson } from "../../core/foreign-json.ts";
+import { readJson } from "../../core/strict-json.ts";
 import { type Nevertwice, nevertwice } from "../../nevertwice.ts";
 import type { Context, Streams } from "../command.ts";
 import { readText } from "../import/foreign-text.ts";
@@ -33,13 +34,18 @@ export async function runProxy(context: Context): Promise<number> {
   if (url === undefined) refuseFlagsOfUrl(context);
   else refuseFlags(context, ["identity-env"], "is for a server that is a command: it names variables given to it");
   if (args.on("listen")) refuseHeaders(context);
+  headersOf(context);
   const config = configOf(context);
   const identityEnv = identityEnvOf(context);
   const streams = io.takeOver?.();
   if (streams === undefined) throw new UsageError("mcp runs as a program of its own, not inside another.");
   const options = ledgerOptions(context);
   const store = openLedger(args.text("store"), io);
-  const nt = asUsage(() => nevertwice({ store, ...options }));
+  const onWarning = ({ code, message }: { readonly code: string; readonly message: string }) => {
+    // The guard says it once for each tool, and what to write into the config.
+    if (code !== "KEEP_SHORT_FOR_MONEY") context.note(oneLine(`${code}: ${message}`));
+  };
+  const nt = asUsage(() => nevertwice({ store, ...options, onWarning }));
   try {
     const { secret } = options;
     if (url !== undefined) return await onHttp(context, { nt, secret }, config, urlOf(url), streams);
@@ -111,6 +117,8 @@ export function configOf({ args, io }: Context): ProxyConfig {
   const [onTimeout, preset] = [args.text("on-timeout"), args.text("preset")];
   const [guard, only] = [args.text("guard"), args.text("only")];
   const principal = args.all("principal");
+  if (only?.split(",").some((tool) => tool.trim() === ""))
+    throw new UsageError("--only takes names of tools, with commas between them: --only create_issue,send_mail.");
   const inScope = scope === undefined ? {} : { scope };
   const read = (path: string) => readProxyConfig(parsed(resolve(io.cwd, path), path), oneLine(path), inScope);
   const given = {
@@ -184,7 +192,12 @@ function originOf(text: string): string {
 function parsed(path: string, shown: string): unknown {
   const text = readText(path, `--config ${oneLine(shown)}`);
   try {
-    return parseForeignJson(withoutComments(text));
+    const json = withoutComments(text);
+    const value = parseForeignJson(json);
+    const read = readJson(json);
+    // JSON.parse takes the last of two entries for a tool, and its author may look at the first.
+    if (!read.ok) throw new Error(read.problem);
+    return value;
   } catch (error) {
     throw new UsageError(`--config ${oneLine(shown)} cannot be used: ${oneLine(messageOf(error))}`);
   }
@@ -202,7 +215,7 @@ function headersOf({ args }: Context): Record<string, string> {
   const pairs = args.all("header").map((text) => {
     const [, name, value] = /^([^:\s]+):\s*(.+)$/.exec(text) ?? [];
     if (name !== undefined && value !== undefined) return [name.toLowerCase(), value];
-    throw new UsageError(`--header takes a name and a value: --header "Authorization: Bearer …".`);
+    throw new UsageError(`--header takes a name and a value: --header 'X-Team: payments'.`);
   });
   return Object.fromEntries(pairs) as Record<string, string>;
 }

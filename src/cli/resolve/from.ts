@@ -4,6 +4,7 @@ import { resolve as resolvePath } from "node:path";
 import { isOfAllRecords } from "../../core/damaged-record.ts";
 import { doubtBegan, kindOfDoubt } from "../../core/doubt-cause.ts";
 import { messageOf } from "../../core/errors.ts";
+import { lacksResult } from "../../core/kept-result.ts";
 import type { LedgerRecord } from "../../core/record.ts";
 import { instantOf, type Store, type Stored } from "../../core/store.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -15,14 +16,14 @@ import { instantFlag } from "../instant.ts";
 import { jsonLines } from "../json-lines.ts";
 import { keptFilters } from "../ledger/doubt-group-table.ts";
 import { ledgerJson, requireStore } from "../ledger/open.ts";
-import { standingOf } from "../ledger/standing.ts";
-import { stepNeedsResult } from "../ledger/step-result.ts";
+import { actionAndStep, standingOf } from "../ledger/standing.ts";
 import { EXIT, ProblemError, UsageError } from "../term/exit.ts";
 import { localIso, plural, shellWord, shortKey } from "../term/format.ts";
 import { endProgress, showProgress } from "../term/progress.ts";
 import { renderTable } from "../term/table.ts";
 import { oneLine } from "../term/text.ts";
 import { type BadLine, type Decision, readDecision } from "./decision-lines.ts";
+import { objectionTo } from "./objection.ts";
 
 const OTHER_WAYS = ["done", "not-done", "failed", "result", "result-file", "group", "all", "error", "action", "scope"];
 const FILTERS = ["agent", "since", "limit"];
@@ -98,6 +99,7 @@ class DecisionFile {
 interface Group {
   readonly as: string;
   readonly action: string;
+  readonly step: string | null;
   readonly error: string;
   count: number;
 }
@@ -180,7 +182,7 @@ class Applying {
     const at = instantOf(this.#store);
     const { as } = resolution;
     const before = appliedAt(record, resolution);
-    if (!standingOf(record, at).inDoubt) {
+    if (!standingOf(record, at).inDoubt && !(as === "done" && "result" in resolution && lacksResult(record))) {
       if (before !== null) return "unchanged";
       if (record.state === SETTLED_AS[as])
         return "result" in resolution
@@ -188,11 +190,11 @@ class Applying {
           : "unchanged";
       return `the record is ${record.state}, and not in doubt any more: "${as}" was not applied`;
     }
-    if (before !== null)
+    if (before !== null && record.state !== "confirmed")
       return `this decision was applied at ${localIso(before)}. The record was tried again, and is in doubt again: decide anew, with another reason`;
-    if (doubtBegan(record) >= this.#before)
+    if (record.state !== "confirmed" && doubtBegan(record) >= this.#before)
       return `the record came into doubt at ${localIso(doubtBegan(record))}, after the decision was made (${localIso(this.#before)}): look at it again. If the decision is about this doubt, say when it was made: --before <time>`;
-    const problem = as === "done" && !("result" in resolution) ? stepNeedsResult(record) : null;
+    const problem = objectionTo(record, as, "result" in resolution);
     if (problem !== null) return problem;
     try {
       this.#refuseClearText(record, "result" in resolution ? { value: resolution.result } : undefined);
@@ -224,12 +226,12 @@ class Applying {
         ? now.result.omitted
         : null;
     if (omitted !== null) this.#notes.push({ line, key, why: `settled, but its result was not stored: ${omitted}` });
-    const { action, error: cause } = kindOfDoubt(stored.record);
-    const id = JSON.stringify([resolution.as, action, cause]);
+    const { action, step, error: cause } = kindOfDoubt(stored.record);
+    const id = JSON.stringify([resolution.as, action, step, cause]);
     const known = this.#groups.get(id);
     if (known !== undefined) known.count += 1;
     else if (this.#groups.size < MOST_GROUPS)
-      this.#groups.set(id, { as: resolution.as, action, error: cause, count: 1 });
+      this.#groups.set(id, { as: resolution.as, action, step, error: cause, count: 1 });
   }
 
   #fail(bad: BadLine, error: unknown): void {
@@ -279,7 +281,7 @@ class Applying {
       ];
       const rows = groups
         .slice(0, SHOWN)
-        .map(({ as, action, error, count }) => [String(count), as, oneLine(action), oneLine(error)]);
+        .map((group) => [String(group.count), group.as, actionAndStep(group), oneLine(group.error)]);
       for (const one of renderTable(columns, rows, { width, paint })) line(one);
       if (groups.length > SHOWN) line(`… and ${plural(groups.length - SHOWN, "further cause")}`);
       line();
@@ -292,7 +294,8 @@ class Applying {
           ? `Nothing was changed by the ${of.slice(3)}.`
           : `${this.#settled} ${of} ${were(this.#settled)} applied.`,
       );
-    if (this.#unchanged > 0) line(`${this.#unchanged} of them: the record is settled so already, and stays as it is.`);
+    if (this.#unchanged > 0)
+      line(`${this.#unchanged} of them: the record was settled the same way before, and stays as it is.`);
     if (this.#refusedCount > 0)
       line(
         `${this.#refusedCount} of them ${this.#dryRun ? "would not be" : `${were(this.#refusedCount)} not`} applied.`,

@@ -12,14 +12,14 @@ import { groupRows, keptFilters } from "../ledger/doubt-group-table.ts";
 import { type DoubtGroup, DoubtGroups, groupDoubts } from "../ledger/doubt-groups.ts";
 import { nextByItself } from "../ledger/next-by-itself.ts";
 import { ledgerJson, requireStore } from "../ledger/open.ts";
-import { actionLabel } from "../ledger/standing.ts";
-import { stepNeedsResult } from "../ledger/step-result.ts";
+import { actionAndStep, actionLabel } from "../ledger/standing.ts";
 import { signatureOf } from "../signature.ts";
 import { EXIT, ProblemError, UsageError } from "../term/exit.ts";
 import { age, plural, shellWord, shortKey } from "../term/format.ts";
 import { endProgress, showProgress } from "../term/progress.ts";
 import { renderTable } from "../term/table.ts";
 import { oneLine, wrap } from "../term/text.ts";
+import { objectionTo } from "./objection.ts";
 
 export const GROUP_FLAGS = {
   all: { takes: "nothing", about: "all doubts that fit --action, --error and the other filters" },
@@ -123,7 +123,7 @@ export function refuseGroupFlags({ args }: Context): void {
 function wantedOf(context: Context, as: As): Wanted {
   const { args } = context;
   const chosen = args.on("all") ? causeOf(context) : groupOf(context);
-  const example = `nevertwice resolve ${chosen.flags} --${as} --reason "looked them up in the provider's log" --yes`;
+  const example = `resolve ${chosen.flags} --${as} --reason "looked them up in the provider's log" --yes`;
   const signature = args.on("yes") ? signatureOf(context, example) : null;
   return {
     ...chosen,
@@ -198,7 +198,7 @@ export async function settleGroup(
     stopped,
   });
   const isOfTime = (record: LedgerRecord) => doubtBegan(record) >= since && doubtBegan(record) < before;
-  const refuses = as === "done" && isVoid !== true ? stepNeedsResult : () => null;
+  const refuses = (record: LedgerRecord) => objectionTo(record, as, isVoid === true);
   const choice = { fits: (record: LedgerRecord) => isOfTime(record) && fits(record), limit, refuses };
   let downInARow = 0;
   for await (const one of settleDoubts(
@@ -234,8 +234,9 @@ const MEANS = {
   failed: "they did not happen, and are not to be tried again",
 } as const;
 
-function meaningOf({ as, isVoid }: Wanted): string {
-  return isVoid ? "they happened, and a repeat gets undefined" : MEANS[as];
+function meaningOf({ as, isVoid }: Wanted, count: number): string {
+  const many = isVoid ? "they happened, and a repeat gets undefined" : MEANS[as];
+  return count === 1 ? many.replace("they", "it").replace(" are ", " is ") : many;
 }
 
 function finish(context: Context, store: Store, wanted: Wanted, done: Settled): number {
@@ -244,14 +245,15 @@ function finish(context: Context, store: Store, wanted: Wanted, done: Settled): 
   const dryRun = wanted.signature === null;
   if (context.args.on("json")) {
     const [only] = groups;
-    const group = only === undefined ? { id: wanted.id } : { id: only.id, action: only.action, error: only.error };
+    const group =
+      only === undefined ? { id: wanted.id } : { id: only.id, action: only.action, step: only.step, error: only.error };
     context.json({
       ledger: ledgerJson(context.ledger()),
       ...(wanted.id !== null && { group }),
       as: wanted.as,
       dryRun,
       count,
-      groups: groups.map(({ id, action, error, count, since }) => ({ id, action, error, count, since })),
+      groups: groups.map(({ id, action, step, error, count, since }) => ({ id, action, step, error, count, since })),
       settled,
       already,
       refused,
@@ -261,10 +263,10 @@ function finish(context: Context, store: Store, wanted: Wanted, done: Settled): 
     return code;
   }
   if (wanted.id === null) for (const line of groupRows(context, groups, instantOf(store).now)) context.line(line);
-  else for (const { action, error } of groups.slice(0, 1)) context.line(`${oneLine(action)}, ${oneLine(error)}`);
+  else for (const group of groups.slice(0, 1)) context.line(`${actionAndStep(group)}, ${oneLine(group.error)}`);
   if (dryRun) preview(context, store, wanted, done);
-  else context.line(`${plural(count, "doubt")}: unknown → ${BECOMES[wanted.as]} (${meaningOf(wanted)}).`);
-  if (already > 0) context.line(`${already} more: settled so by somebody else meanwhile.`);
+  else context.line(`${plural(count, "doubt")}: unknown → ${BECOMES[wanted.as]} (${meaningOf(wanted, count)}).`);
+  if (already > 0) context.line(`${already} more: somebody else has settled them the same way meanwhile.`);
   for (const { key, why } of refused.slice(0, SHOWN)) context.note(`${shortKey(key)}: ${oneLine(why)}`);
   if (refusedCount > SHOWN) context.note(`and ${refusedCount - SHOWN} more that were not settled`);
   if (stopped !== null) context.note(`The rest is as it was: ${oneLine(stopped)}`);
@@ -275,7 +277,7 @@ function preview(context: Context, store: Store, wanted: Wanted, { shown, count 
   const { width } = context;
   if (wanted.id !== null) for (const line of recordRows(context, store, shown, count)) context.line(line);
   context.line();
-  const would = `${plural(count, "doubt")} would become ${BECOMES[wanted.as]}: ${meaningOf(wanted)}. Nothing was changed. If that is true of all of them, settle them:`;
+  const would = `${plural(count, "doubt")} would become ${BECOMES[wanted.as]}: ${meaningOf(wanted, count)}. Nothing was changed. If that is true${count === 1 ? ", settle it" : " of all of them, settle them"}:`;
   for (const line of wrap(would, width)) context.line(line);
   context.line(`  ${context.suggest(commandFor(context, wanted))}`);
 }
@@ -331,10 +333,10 @@ async function noneOfCause(context: Context, store: Store, query: DoubtQuery): P
     return new ProblemError(`there is no doubt that fits. List what there is with: ${context.suggest("ls --doubt")}`);
   const causes = found
     .slice(0, CAUSES_SHOWN)
-    .map(({ count, action, error }) => `  ${count}  ${oneLine(action)}  ${oneLine(error)}`);
+    .map((group) => `  ${group.count}  ${actionAndStep(group)}  ${oneLine(group.error)}`);
   return new ProblemError(
     [
-      "there is no doubt that fits. --error takes a whole cause, as it is shown. There are:",
+      "there is no doubt that fits. --error takes a whole cause, as it is shown. The causes in this ledger:",
       ...causes,
       ...(found.length > CAUSES_SHOWN ? [`  and ${plural(found.length - CAUSES_SHOWN, "further cause")}`] : []),
       `With the commands that settle them: ${context.suggest("ls --doubt --group")}`,

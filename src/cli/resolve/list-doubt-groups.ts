@@ -7,6 +7,7 @@ import { groupRows, settlingCommand } from "../ledger/doubt-group-table.ts";
 import { type DoubtGroup, groupDoubts } from "../ledger/doubt-groups.ts";
 import { nextByItself } from "../ledger/next-by-itself.ts";
 import { ledgerJson } from "../ledger/open.ts";
+import { actionAndStep } from "../ledger/standing.ts";
 import { EXIT } from "../term/exit.ts";
 import { plural } from "../term/format.ts";
 import { endProgress, showProgress } from "../term/progress.ts";
@@ -43,7 +44,7 @@ export async function listDoubtGroups(context: Context, store: Store, query: Dou
   for (const one of wrap(how, width)) line(one);
   for (const group of groups.slice(0, COMMANDS_SHOWN)) {
     line();
-    for (const one of wrap(`${plural(group.count, "doubt")}, ${oneLine(group.action)}, ${oneLine(group.error)}`, width))
+    for (const one of wrap(`${plural(group.count, "doubt")}, ${actionAndStep(group)}, ${oneLine(group.error)}`, width))
       line(one);
     line(`  ${settlingCommand(context, group)}`);
   }
@@ -60,6 +61,6 @@ function againText(again: number): string {
 }
 
 function groupDocument(context: Context, group: DoubtGroup) {
-  const { id, action, error, count, since, example } = group;
-  return { id, action, error, count, since, example: example.key, command: settlingCommand(context, group) };
+  const { id, action, step, error, count, since, example } = group;
+  return { id, action, step, error, count, since, example: example.key, command: settlingCommand(context, group) };
 }

@@ -131,7 +131,7 @@ describe.each(Object.entries(STORES))("5 000 doubts of three causes on %s", (_, 
     const again = await run(...apply);
     expect([again.code, again.err]).toEqual([0, ""]);
     expect(again.out).toContain("Nothing was changed by the 3333 decisions in decisions.jsonl.");
-    expect(again.out).toContain("3333 of them: the record is settled so already, and stays as it is.");
+    expect(again.out).toContain("3333 of them: the record was settled the same way before, and stays as it is.");
   }, 120_000);
 });
 
@@ -285,7 +285,7 @@ describe("resolve --all", () => {
       [
         ["--error", "socket hang up", "--done"],
         1,
-        /takes a whole cause.*There are:\n {2}2 {2}send_mail {2}Error: socket hang up \(request #\)\n/s,
+        /takes a whole cause.*The causes in this ledger:\n {2}2 {2}send_mail {2}Error: socket hang up \(request #\)\n/s,
       ],
       [["--action", "pay", "--done"], 1, /there is no doubt that fits/],
     ];

@@ -9,7 +9,8 @@ const EXIT_CODES: readonly (readonly [code: string, meaning: string])[] = [
   ["1", "a problem was found, or the ledger refused"],
   ["2", "the command line is wrong"],
   ["3", "the store is not available"],
-  ["10…15", "status, claim: 10 in_flight, 11 queued, 12 failed, 13 unknown, 14 conflict, 15 absent"],
+  ["4", "each: stopped early, because so many inputs in a row failed"],
+  ["10…15", "status, claim, enqueue, take: 10 in_flight, 11 queued, 12 failed, 13 unknown, 14 conflict, 15 absent"],
   ["16", "claim: done already"],
 ];
 
@@ -25,10 +26,12 @@ export function overview(commands: readonly Command[], layout: Layout): string[]
     "",
     bold("Commands"),
     ...pairs(
-      commands.map(({ name, summary }) => [name, summary]),
+      [
+        ...commands.map(({ name, summary }) => [name, summary] as const),
+        ["help", "this text, or more about one command: nevertwice help resolve"],
+      ],
       layout,
     ),
-    ...pairs([["help", "this text, or more about one command: nevertwice help resolve"]], layout, 9),
     "",
     bold("Flags of every command"),
     ...flagLines(COMMON_FLAGS, layout),
@@ -74,8 +77,8 @@ function flagLines(flags: Flags, layout: Layout): string[] {
 }
 
 /** Two columns; the second one wraps under itself. */
-function pairs(rows: readonly (readonly [string, string])[], { width }: Layout, least = 0): string[] {
-  const left = Math.max(least, ...rows.map(([term]) => term.length + 2));
+function pairs(rows: readonly (readonly [string, string])[], { width }: Layout): string[] {
+  const left = Math.max(...rows.map(([term]) => term.length + 2));
   return rows.flatMap(([term, text]) =>
     wrap(text, Math.max(30, Math.min(width, 110) - left - 2)).map(
       (line, i) => `  ${padEnd(i === 0 ? term : "", left)}${line}`,

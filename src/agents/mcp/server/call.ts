@@ -69,7 +69,7 @@ export function guardCall(
   { declined, scope, tenant, agent, ...own }: McpGuardOptions,
   { isTask = false, notBegun = () => false }: { isTask?: boolean; notBegun?: (error: unknown) => boolean } = {},
 ): GuardedCall {
-  checkErrors(declined, `tool ${JSON.stringify(name)}: declined`);
+  checkErrors(declined, `tool ${JSON.stringify(name)}`, "", "declined");
   const judged = new WeakMap<object, ErrorMeaning>();
   const verdicts = new WeakMap<object, Verdictish>();
   const codec: ResultCodec<ToolResult> = {
