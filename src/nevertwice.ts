@@ -4,6 +4,7 @@ import { checkAgent } from "./core/agent-name.ts";
 import type { Duration } from "./core/duration.ts";
 import { durationMs } from "./core/duration.ts";
 import { movesMoney, unfitForMoney, withEffect } from "./core/effect.ts";
+import { ownName } from "./core/entry-name.ts";
 import { configError, noSuchOption } from "./core/errors.ts";
 import { requireGiven } from "./core/given-option.ts";
 import { checkSecret } from "./core/key/key.ts";
@@ -201,8 +202,10 @@ class Instance implements Nevertwice {
   }
 
   // The types of define-action.ts are for the compiler alone; behind them is one plain function.
-  readonly action = (<I, R, D>(name: string, options: ActionOptions<I, R, D>) =>
-    this.#define(name, options, { ...this.#services, keyNotes: this.#keyNotes })) as Nevertwice["action"];
+  readonly action = (<I, R, D>(name: string, options: ActionOptions<I, R, D>) => {
+    requireUsersName(name, "action");
+    return this.#define(name, options, { ...this.#services, keyNotes: this.#keyNotes });
+  }) as Nevertwice["action"];
 
   #define<I, R, D>(
     name: string,
@@ -253,6 +256,16 @@ class Instance implements Nevertwice {
   }
 
   async once<R>(
+    name: string,
+    parts: readonly unknown[],
+    run: (context: AttemptContext) => R | Promise<R>,
+    options: OnceOptions = {},
+  ): Promise<R> {
+    requireUsersName(name, "once");
+    return this.#once(name, parts, run, options);
+  }
+
+  async #once<R>(
     name: string,
     parts: readonly unknown[],
     run: (context: AttemptContext) => R | Promise<R>,
@@ -325,7 +338,7 @@ class Instance implements Nevertwice {
       action: (action, options) => this.#define(action, options),
       retain: (key, keepMs) => this.#engine.retain(key, keepMs),
       requireOpen: () => this.#engine.requireOpen(),
-      once: (action, parts, run, options) => this.once(action, parts, run, options),
+      once: (action, parts, run, options) => this.#once(action, parts, run, options),
     };
   }
 
@@ -382,6 +395,7 @@ class Instance implements Nevertwice {
   }
 
   queue<I, R = unknown, Called = I>(name: string, options: QueueOptions<I, Called> = {}): WorkQueue<I, R, Called> {
+    requireUsersName(name, "queue");
     this.#requireFreeName(name);
     this.#queues.add(name);
     return createQueue<I, R, Called>(name, options, this.#services);
@@ -477,6 +491,12 @@ function agentOfEnvironment(): string | null {
 }
 
 const named = (name: string) => JSON.stringify(name);
+
+/** Runs, sequences, jobs and notes have records under names of their own, and are told by them. */
+function requireUsersName(name: unknown, what: string): void {
+  const why = typeof name === "string" ? ownName(name) : null;
+  if (why !== null) throw configError(`${what} ${JSON.stringify(name)}: ${why}.`);
+}
 
 function formerNameInUse(name: string, former: string): Error {
   return configError(

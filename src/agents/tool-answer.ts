@@ -52,7 +52,7 @@ export async function answerOf(outcome: Outcome<unknown>, call: Live, telling: T
   return { kind: "refused", text: tellRefusal(outcome, telling), outcome };
 }
 
-type Telling = Pick<AnyTelling, "tool" | "statusTool" | "onceMoreTool">;
+type Telling = Pick<AnyTelling, "tool" | "statusTool" | "onceMoreTool" | "heldForMs">;
 type Unknown = Extract<Outcome<unknown>, { readonly status: "unknown" }>;
 
 function doneAnswer(
