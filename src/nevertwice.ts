@@ -4,7 +4,6 @@ import { checkAgent } from "./core/agent-name.ts";
 import type { Duration } from "./core/duration.ts";
 import { durationMs } from "./core/duration.ts";
 import { movesMoney, unfitForMoney, withEffect } from "./core/effect.ts";
-import { ownName } from "./core/entry-name.ts";
 import { configError, noSuchOption } from "./core/errors.ts";
 import { requireGiven } from "./core/given-option.ts";
 import { checkSecret } from "./core/key/key.ts";
@@ -25,6 +24,7 @@ import {
   defineAction,
   type FormerDefinition,
   type Probe,
+  requireUsersName,
   runOfContext,
 } from "./engine/definition.ts";
 import { Engine } from "./engine/engine.ts";
@@ -203,7 +203,7 @@ class Instance implements Nevertwice {
 
   // The types of define-action.ts are for the compiler alone; behind them is one plain function.
   readonly action = (<I, R, D>(name: string, options: ActionOptions<I, R, D>) => {
-    requireUsersName(name, "action");
+    requireUsersName(name, "action", options);
     return this.#define(name, options, { ...this.#services, keyNotes: this.#keyNotes });
   }) as Nevertwice["action"];
 
@@ -261,7 +261,7 @@ class Instance implements Nevertwice {
     run: (context: AttemptContext) => R | Promise<R>,
     options: OnceOptions = {},
   ): Promise<R> {
-    requireUsersName(name, "once");
+    requireUsersName(name, "once", options);
     return this.#once(name, parts, run, options);
   }
 
@@ -491,12 +491,6 @@ function agentOfEnvironment(): string | null {
 }
 
 const named = (name: string) => JSON.stringify(name);
-
-/** Runs, sequences, jobs and notes have records under names of their own, and are told by them. */
-function requireUsersName(name: unknown, what: string): void {
-  const why = typeof name === "string" ? ownName(name) : null;
-  if (why !== null) throw configError(`${what} ${JSON.stringify(name)}: ${why}.`);
-}
 
 function formerNameInUse(name: string, former: string): Error {
   return configError(

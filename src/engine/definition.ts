@@ -1,4 +1,5 @@
 /** An action as the engine knows it: the user's options, checked and resolved once. */
+import { ownName } from "../core/entry-name.ts";
 import { configError, type DoubtBecause, noSuchOption } from "../core/errors.ts";
 import { type KeyFields, type KeyOption, keyFieldNames } from "../core/key/parts.ts";
 import { type Limit, type LimitOptions, resolveLimit } from "../core/limit.ts";
@@ -138,6 +139,13 @@ export function runOfContext<R>(
 ): (input: unknown, context: AttemptContext) => R {
   if (taken > 0) return (_input, context) => work(context);
   return (...[, context]: [unknown, AttemptContext]) => work(context);
+}
+
+/** Runs, sequences, jobs and notes have records under names of their own, and are told by them. A command job marks its options. */
+export function requireUsersName(name: unknown, what: string, options?: object): void {
+  if (typeof options === "object" && options !== null && HOLDER_NOTE in options) return;
+  const why = typeof name === "string" ? ownName(name) : null;
+  if (why !== null) throw configError(`${what} ${JSON.stringify(name)}: ${why}.`);
 }
 
 const KNOWN = new Set(
