@@ -158,7 +158,7 @@ export function withPreset(config: ProxyConfig, where: string): ProxyConfig {
   const preset = PRESETS.find(({ name }) => name === config.preset);
   if (preset === undefined) {
     const names = PRESETS.map(({ name }) => name).join(", ");
-    throw configError(`${where}: there is no preset ${JSON.stringify(config.preset)}. There are: ${names}.`);
+    throw configError(`${where}: there is no preset ${JSON.stringify(config.preset)}. The presets are: ${names}.`);
   }
   const tools = Object.fromEntries(Object.entries(preset.tools).map(([name, tool]) => [name, tool.config]));
   const presetTools = Object.keys(tools).filter((name) => !Object.hasOwn(config.tools ?? {}, name));

@@ -49,7 +49,7 @@ export function proposedConfig(proposal: Proposal): string {
     ),
   ];
   return `${[
-    `// Proposed by nevertwice mcp init for ${comment(server)}. Read it, change what is wrong, then start the server so:`,
+    `// Proposed by nevertwice mcp init for ${comment(server)}. Read it, change what is wrong, then start the server with:`,
     `//   npx nevertwice mcp --config ${comment(file)} -- ${comment(command)}`,
     "// A tool that is not named here has the default: an identical call is a repeat only while the answer of the first one",
     "// may not have arrived. A tool with a key is called once per key for as long as keep says.",

@@ -155,9 +155,7 @@ export class Door {
       .split(/[&;]/)
       .map((pair) => decoded(pair.split("=")[0] as string).toLowerCase());
     const wrong = names.find((name) => QUERY_NAMES.has(name));
-    return wrong === undefined
-      ? null
-      : `the query parameter ${wrong} is refused: a call belongs into the body of a POST`;
+    return wrong === undefined ? null : `the query parameter ${wrong} is refused: a call belongs in the body of a POST`;
   }
 
   #route(path: string): Route | null {
