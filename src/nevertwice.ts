@@ -24,6 +24,7 @@ import {
   defineAction,
   type FormerDefinition,
   type Probe,
+  requireUsersName,
   runOfContext,
 } from "./engine/definition.ts";
 import { Engine } from "./engine/engine.ts";
@@ -201,8 +202,10 @@ class Instance implements Nevertwice {
   }
 
   // The types of define-action.ts are for the compiler alone; behind them is one plain function.
-  readonly action = (<I, R, D>(name: string, options: ActionOptions<I, R, D>) =>
-    this.#define(name, options, { ...this.#services, keyNotes: this.#keyNotes })) as Nevertwice["action"];
+  readonly action = (<I, R, D>(name: string, options: ActionOptions<I, R, D>) => {
+    requireUsersName(name, "action", options);
+    return this.#define(name, options, { ...this.#services, keyNotes: this.#keyNotes });
+  }) as Nevertwice["action"];
 
   #define<I, R, D>(
     name: string,
@@ -253,6 +256,16 @@ class Instance implements Nevertwice {
   }
 
   async once<R>(
+    name: string,
+    parts: readonly unknown[],
+    run: (context: AttemptContext) => R | Promise<R>,
+    options: OnceOptions = {},
+  ): Promise<R> {
+    requireUsersName(name, "once", options);
+    return this.#once(name, parts, run, options);
+  }
+
+  async #once<R>(
     name: string,
     parts: readonly unknown[],
     run: (context: AttemptContext) => R | Promise<R>,
@@ -325,7 +338,7 @@ class Instance implements Nevertwice {
       action: (action, options) => this.#define(action, options),
       retain: (key, keepMs) => this.#engine.retain(key, keepMs),
       requireOpen: () => this.#engine.requireOpen(),
-      once: (action, parts, run, options) => this.once(action, parts, run, options),
+      once: (action, parts, run, options) => this.#once(action, parts, run, options),
     };
   }
 
@@ -382,6 +395,7 @@ class Instance implements Nevertwice {
   }
 
   queue<I, R = unknown, Called = I>(name: string, options: QueueOptions<I, Called> = {}): WorkQueue<I, R, Called> {
+    requireUsersName(name, "queue");
     this.#requireFreeName(name);
     this.#queues.add(name);
     return createQueue<I, R, Called>(name, options, this.#services);

@@ -30,6 +30,13 @@ const options = {
 } as const;
 
 describe("guardTool", () => {
+  it("calls that wait for one another each get an object of their own: what is done to one does not reach the others", async () => {
+    const tool = guardTool(open(), options, async ({ to }: Mail) => ({ id: to }));
+    const [ran, joined, also] = await Promise.all([mail, mail, mail].map((one) => tool(one, undefined)));
+    Object.assign(joined as object, { note: "seen" });
+    expect([ran, also]).toEqual([{ id: "ada" }, { id: "ada" }]);
+  });
+
   it("A1 A4: a repeat returns the first result, and the model is told when it was done", async () => {
     const provider = await startProvider({ honoursKeys: false });
     const tool = guardTool(open(), options, (input: Mail) => provider.send(input, ""));

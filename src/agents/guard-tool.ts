@@ -3,6 +3,7 @@
  * fields); a call id never does, because a model that plans again makes a new one for the same intent, and frameworks
  * run one id twice.
  */
+import { durationMs } from "../core/duration.ts";
 import { configError, isStoreUnavailable, type NevertwiceError } from "../core/errors.ts";
 import type { KeyOption } from "../core/key/parts.ts";
 import type { Outcome } from "../core/outcome.ts";
@@ -60,7 +61,11 @@ export function guardTool<I, X = undefined, R = unknown>(
     throw configError(`guardTool(${JSON.stringify(name)}): the third argument must be the tool's handler.`);
   }
   const actionOf = () => actionFor(nt, options as unknown as GuardToolOptions<unknown, unknown, unknown>);
-  const telling = { tool: name, statusTool: options.statusTool, onceMoreTool: options.onceMoreTool };
+  const { statusTool, onceMoreTool, doubt } = options;
+  const heldFor = typeof doubt === "object" ? doubt.holdFor : undefined;
+  const heldForMs =
+    heldFor === undefined ? undefined : durationMs(heldFor, `tool ${JSON.stringify(name)}: doubt.holdFor`);
+  const telling = { tool: name, statusTool, onceMoreTool, heldForMs };
   requireScope(options, `guardTool(${JSON.stringify(name)})`);
   const observes = options.mode === "observe";
   // Made here, so that what is wrong with its options is told to who writes them, not to a model at the first call.

@@ -16,6 +16,8 @@ export interface Telling {
   readonly statusTool?: string | undefined;
   /** The tool by which a model asks for one more run, if it has one. */
   readonly onceMoreTool?: string | undefined;
+  /** Of a tool whose doubts are held for a time: after it, the next call runs. */
+  readonly heldForMs?: number | undefined;
   /** What the tool itself said when it failed. */
   readonly said?: string | undefined;
 }
@@ -123,7 +125,7 @@ function sentences(outcome: Exclude<Outcome<unknown>, Done>, telling: Telling): 
     case "unknown":
       return [
         ...(telling.said === undefined ? [] : [`${tool} failed: ${unended(telling.said)}.`]),
-        `${PHRASES.unknown} all the same (${when(outcome.since)}: ${plain(outcome.why)}), and it will not be run again by itself.`,
+        `${PHRASES.unknown} all the same (${when(outcome.since)}: ${plain(outcome.why)}), and ${telling.heldForMs === undefined ? "it will not be run again by itself" : `no call for it is run before ${when(outcome.since + telling.heldForMs)}`}.`,
         ...(outcome.differs === undefined
           ? []
           : [
@@ -164,7 +166,7 @@ export function tellStatus(outcome: Outcome<unknown> | Absent): string {
         ? `${PHRASES.rejected}; it did not happen: ${messageOf(outcome.error)}.`
         : `${PHRASES.failed} ${messageOf(outcome.error)}. It may be called again${notBefore(outcome.retryAt)}.`;
     case "unknown":
-      return `${PHRASES.unknown} (${when(outcome.since)}: ${plain(outcome.why)}). Do not repeat it: a person or a check has to settle it.`;
+      return `${PHRASES.unknown} (${when(outcome.since)}: ${plain(outcome.why)}). Do not repeat it: it is open until a person or a check has settled it.`;
     case "conflict":
       return `Refused: the same call was made before with another ${listOf(outcome.differs)}.`;
   }

@@ -39,7 +39,7 @@ export async function observed(
     if (call.work === null)
       warningsOf(action)?.warn(
         "OBSERVE_UNRECORDED",
-        `action ${action.actionName}: a call was run and not recorded, under mode: "observe": ${messageOf(error)}`,
+        `tool ${action.actionName}: a call was run and not recorded, under mode: "observe". A guarded call would have been refused: ${messageOf(error)}`,
       );
   }
   // The tool's own word is no part of what the ledger would have answered.

@@ -1,5 +1,5 @@
 /** "Once more": a tool by which a model asks for another run of a call that is done. Only a person can grant it. */
-import { configError, isStoreUnavailable } from "../core/errors.ts";
+import { configError, isStoreUnavailable, noSuchOption } from "../core/errors.ts";
 import { isKey } from "../core/key/key.ts";
 import type { OnceMoreAnswer, OnceMoreAsk } from "../engine/once-more.ts";
 import { tellStatus, tellStatusUnavailable } from "./messages.ts";
@@ -41,8 +41,7 @@ export function onceMoreTool(nt: OnceMoreAsking, options: OnceMoreToolOptions = 
   if (typeof nt?.requestOnceMore !== "function")
     throw configError("onceMoreTool: the first argument must be what nevertwice() returned.");
   const wrong = Object.keys(options).find((option) => !OPTIONS.includes(option));
-  if (wrong !== undefined)
-    throw configError(`onceMoreTool: there is no option ${JSON.stringify(wrong)}. It takes ${OPTIONS.join(", ")}.`);
+  if (wrong !== undefined) throw noSuchOption("onceMoreTool", wrong, OPTIONS);
   if ("scope" in options && options.scope === undefined)
     throw configError(
       "onceMoreTool: scope is undefined. The variable it comes from may not be set, and then every session's calls could be asked about. Leave the option out if that is meant.",

@@ -1,5 +1,5 @@
 /** Looking before trying again: a tool that tells a model the outcome of an earlier call. It never runs anything. */
-import { configError, isStoreUnavailable } from "../core/errors.ts";
+import { configError, isStoreUnavailable, noSuchOption } from "../core/errors.ts";
 import { isKey } from "../core/key/key.ts";
 import { tellStatus, tellStatusUnavailable } from "./messages.ts";
 import type { Guarding } from "./tool-options.ts";
@@ -21,10 +21,15 @@ export interface StatusTool {
 
 const REFERENCE = "the reference that the earlier call's answer gave: nt1_ and 52 characters";
 
-export function statusTool(nt: Pick<Guarding, "status">, { name = STATUS_TOOL }: { name?: string } = {}): StatusTool {
+const OPTIONS = ["name"];
+
+export function statusTool(nt: Pick<Guarding, "status">, options: { name?: string } = {}): StatusTool {
   if (typeof nt?.status !== "function") {
     throw configError("statusTool: the first argument must be what nevertwice() returned.");
   }
+  const wrong = Object.keys(options).find((option) => !OPTIONS.includes(option));
+  if (wrong !== undefined) throw noSuchOption("statusTool", wrong, OPTIONS);
+  const { name = STATUS_TOOL } = options;
   return {
     name,
     description:

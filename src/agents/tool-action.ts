@@ -1,16 +1,18 @@
 /** The action behind a guarded tool: defined once per name, run with the handler and the context of the call at hand. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { configError } from "../core/errors.ts";
+import { ownName } from "../core/entry-name.ts";
+import { configError, type DoubtBecause, doubtBecause } from "../core/errors.ts";
 import { prepareInput } from "../core/key/canonical.ts";
 import { keyStandsFor } from "../core/key/definition.ts";
 import type { LimitOptions } from "../core/limit.ts";
 import type { Action } from "../engine/action.ts";
+import { warningsOf } from "../engine/action-warnings.ts";
 import { type CallOptions, OF_TOOL, type ToolCallOptions } from "../engine/call.ts";
 import type { CheckContext } from "../engine/check.ts";
 import { currentAttempt } from "../engine/context.ts";
-import { type Formerly, runOfTool } from "../engine/definition.ts";
+import { type Formerly, runOfTool, type Verdictish } from "../engine/definition.ts";
 import { ControlFlow, isControlFlowError } from "./control-flow.ts";
-import { verdictOnThrown } from "./thrown.ts";
+import { verdictFor } from "./thrown.ts";
 import { type AnyToolOptions, type Guarding, type GuardOptions, policyOf, type ToolOptions } from "./tool-options.ts";
 import { ErrorResult, keep, type Live } from "./tool-result.ts";
 import { toolResultId } from "./tool-result-id.ts";
@@ -21,7 +23,11 @@ export type GuardToolOptions<I, X, R> = ToolOptions<I, R> &
     readonly name: string;
     /** With `repeats`: which turn of the model a call belongs to. Undefined: it is not known, and the call is its first. */
     readonly turn?: (extra: X) => Turn | undefined;
+    readonly [OF_PROXY]?: true;
   };
+
+/** A tool of the MCP proxy: whoever runs it has a config and no code, and is advised so. */
+export const OF_PROXY = Symbol("of the proxy");
 
 export const live = new AsyncLocalStorage<Live>();
 
@@ -75,7 +81,12 @@ function defineToolAction(
   options: GuardToolOptions<unknown, unknown, unknown>,
 ): Action<unknown, unknown> {
   const { key = defaultKey(options.free ?? []), resultId, check, limit } = options;
-  return nt.action<unknown, unknown>(name, {
+  const own = ownName(name);
+  if (own !== null)
+    throw configError(
+      `tool ${JSON.stringify(options.name)}: ${own}: give the tool the option \`action\`, the name of its records.`,
+    );
+  const action: Action<unknown, unknown> = nt.action<unknown, unknown>(name, {
     ...policyOf(options),
     ...(options.free !== undefined && { free: options.free }),
     ...(options.formerly !== undefined && { formerly: options.formerly as Formerly<unknown> }),
@@ -101,10 +112,14 @@ function defineToolAction(
       },
     }),
     ...(limit !== undefined && { limit: ofThisCall(limit) }),
-    classify,
+    classify: (error: unknown) =>
+      classify(error, (what) =>
+        warningsOf(action)?.warn("ERRORS_ANSWER", `tool ${options.name}: ${what}.`),
+      ) as Verdictish,
     resultId: resultId === undefined ? toolResultId : (kept: unknown) => resultId(kept),
-    run: runOfTool(runLive),
+    run: runOfTool((input: unknown) => runLive(input), options[OF_PROXY] === true ? "proxy" : "tool"),
   });
+  return action;
 }
 
 /** The destination as this call's own guard names it. */
@@ -155,12 +170,17 @@ async function runLive(input: unknown): Promise<unknown> {
   return keep(call, value);
 }
 
-function classify(error: unknown) {
+function classify(error: unknown, warn: (message: string) => void): Verdictish | DoubtBecause | undefined {
   if (error instanceof ControlFlow) return "refused";
-  if (error instanceof ErrorResult) return error.meaning;
+  if (error instanceof ErrorResult) {
+    if (error.misjudged !== undefined) warn(error.misjudged);
+    return error.meaning === "doubt" ? doubtBecause(error.misjudged ?? ANSWERED_WITH_ERROR) : error.meaning;
+  }
   const call = live.getStore();
-  return call === undefined ? undefined : verdictOnThrown(error, call);
+  return call === undefined ? undefined : verdictFor(error, call);
 }
+
+const ANSWERED_WITH_ERROR = "it answered with an error that leaves open whether it happened";
 
 /** The options of a call, with what only a tool's call has. */
 export function ofTool<O extends CallOptions>(call: Live, options: O, observed = false): O & ToolCallOptions {

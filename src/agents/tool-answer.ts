@@ -52,7 +52,7 @@ export async function answerOf(outcome: Outcome<unknown>, call: Live, telling: T
   return { kind: "refused", text: tellRefusal(outcome, telling), outcome };
 }
 
-type Telling = Pick<AnyTelling, "tool" | "statusTool" | "onceMoreTool">;
+type Telling = Pick<AnyTelling, "tool" | "statusTool" | "onceMoreTool" | "heldForMs">;
 type Unknown = Extract<Outcome<unknown>, { readonly status: "unknown" }>;
 
 function doneAnswer(
@@ -65,9 +65,23 @@ function doneAnswer(
   const lost =
     outcome.resultOmitted ?? (typeof stored === "object" ? (stored?.[NOT_KEPT] as string | undefined) : undefined);
   if (lost !== undefined) return { kind: "refused", text: tellResultNotKept(outcome, lost, telling), outcome };
-  const result = call.codec.unpack === undefined ? outcome.result : call.codec.unpack(outcome.result);
-  const wasError = isErrorAnswer(call, result) || call.codec.isKeptError?.(outcome.result) === true;
+  const kept = ownCopy(outcome.result);
+  const result = call.codec.unpack === undefined ? kept : call.codec.unpack(kept);
+  const wasError = isErrorAnswer(call, result) || call.codec.isKeptError?.(kept) === true;
   return { kind: "result", result, note: (wasError ? tellErrorReplay : tellReplay)(outcome, telling) };
+}
+
+/**
+ * As a later repeat reads it from the ledger. A call that waited for another one of this process is handed that one's own
+ * object, and what a wrapper notes or a program changes on it must not reach the call that ran.
+ */
+function ownCopy(result: unknown): unknown {
+  if (typeof result !== "object" || result === null) return result;
+  try {
+    return JSON.parse(JSON.stringify(result));
+  } catch {
+    return result;
+  }
 }
 
 /** A result that says that the tool failed, whatever `errors` makes of it. */

@@ -14,7 +14,7 @@ import { silentLogger } from "../engine/context.ts";
 import { isVerdict, notAVerdict } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
 import { isErrorAnswer, tellErrorReplay, tellRefusal, tellReplay } from "./messages.ts";
-import { verdictOnThrown } from "./thrown.ts";
+import { verdictOnThrown, whyDoubt } from "./thrown.ts";
 import { type AnyToolOptions, checkErrors, type ErrorMeaning, type Guarding } from "./tool-options.ts";
 
 export interface ToolMemoryOptions {
@@ -241,10 +241,7 @@ function namedFailure(result: unknown, { errors }: AnyToolOptions): ReturnedErro
 /** Why it may have happened all the same; null: it surely did not. */
 function doubtIn(error: unknown, own: AnyToolOptions, now: number): string | null {
   const said = verdictOnThrown(error, own);
-  if (said === "doubt")
-    return own.errors === "not-done"
-      ? "an error that leaves open whether it happened"
-      : "the tool's options call this error doubt";
+  if (said === "doubt") return whyDoubt(own);
   if (said !== undefined && !isVerdict(said)) return notAVerdict(said);
   const verdict = said === undefined ? classify(error, now) : null;
   return verdict?.kind === "doubt" ? verdict.why : null;

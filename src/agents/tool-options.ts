@@ -2,7 +2,7 @@
 
 import { agentFrom, checkAgent } from "../core/agent-name.ts";
 import { movesMoney } from "../core/effect.ts";
-import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
+import { configError, isNevertwiceError, messageOf, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import { requireGiven } from "../core/given-option.ts";
 import type { KeyOption } from "../core/key/parts.ts";
 import type { LimitOptions } from "../core/limit.ts";
@@ -151,6 +151,10 @@ const TOOL = [
 ] as const;
 const MEANINGS: ReadonlySet<unknown> = new Set(["doubt", "not-done", "answer"]);
 
+export function isErrorMeaning(word: unknown): word is ErrorMeaning {
+  return MEANINGS.has(word);
+}
+
 export function checkToolOptions(options: object, tool: string, extra: readonly string[] = []): void {
   const known = [...TOOL, ...GUARD, ...extra];
   const wrong = Object.keys(options).find((name) => !known.includes(name));
@@ -179,6 +183,10 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
       `tool ${JSON.stringify(tool)}: check must be a function that throws where the tool must not begin: (input, ctx) => …`,
     );
   for (const [option, value] of Object.entries({ scope, tenant, statusTool, onceMoreTool })) {
+    if (typeof value === "string" && value.trim() === "")
+      throw configError(
+        `tool ${JSON.stringify(tool)}: ${option} is ${JSON.stringify(value)}; it must not be blank.${option === "scope" ? " Where the same call happens once, whoever makes it, write scope: null." : ""}`,
+      );
     if (value === undefined || typeof value === "string" || (option === "scope" && value === null)) continue;
     const isName = option === "statusTool" || option === "onceMoreTool";
     if (!isName && typeof value === "function") continue;
@@ -311,14 +319,14 @@ export function callerOf<X>(
   extra: X,
   tool: string,
 ): { readonly scope?: string; readonly tenant?: string; readonly agent?: string } {
-  const inScope = typeof scope === "function" ? scope(extra) : scope;
+  const inScope = typeof scope === "function" ? asked(scope, extra, "scope", tool) : scope;
   if (typeof scope === "function" && inScope === undefined) {
     throw new NevertwiceError(
       "INVALID_KEY",
       `tool ${JSON.stringify(tool)}: scope gave undefined for this call. Nothing was run: without a scope, one conversation would get another's result. Return the id of the user, session, thread or run, or null where the same call happens once in any of them.`,
     );
   }
-  const ofTenant = typeof tenant === "function" ? tenant(extra) : tenant;
+  const ofTenant = typeof tenant === "function" ? asked(tenant, extra, "tenant", tool) : tenant;
   if (typeof tenant === "function" && (typeof ofTenant !== "string" || ofTenant.trim() === "")) {
     const gave = typeof ofTenant === "object" && ofTenant !== null ? "an object" : JSON.stringify(ofTenant);
     throw new NevertwiceError(
@@ -326,12 +334,27 @@ export function callerOf<X>(
       `tool ${JSON.stringify(tool)}: tenant gave ${gave} for this call. Nothing was run: without a tenant, one customer would get another's result. Return the customer's id, a string that is not blank; for calls that have no tenant, guard the tool without this option.`,
     );
   }
-  const named = typeof agent === "function" ? agentFrom(agent(extra)) : agent;
+  const named = typeof agent === "function" ? agentFrom(asked(agent, extra, "agent", tool)) : agent;
   return {
     ...(inScope !== undefined && inScope !== null && { scope: inScope }),
     ...(ofTenant !== undefined && { tenant: ofTenant }),
     ...(named !== undefined && { agent: named }),
   };
+}
+
+/** What a function of the call threw, with the option that it is: its own message does not say that the tool never began. */
+function asked<X, T>(option: (extra: X) => T, extra: X, name: string, tool: string): T {
+  try {
+    return option(extra);
+  } catch (error) {
+    // A wrapper's own says already what is missing.
+    if (isNevertwiceError(error)) throw error;
+    throw new NevertwiceError(
+      "INVALID_KEY",
+      `tool ${JSON.stringify(tool)}: its option ${name} threw ${messageOf(error)}. Nothing was run. For its developer: the function gets what the framework hands to the tool, where what it reads may be missing.`,
+      { cause: error },
+    );
+  }
 }
 
 /** A misspelled name would leave the tool it meant with other options than intended. */

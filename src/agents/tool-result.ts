@@ -10,7 +10,7 @@ import { leaveUnjudged } from "../engine/result-warnings.ts";
 import { ControlFlow, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
 import { answerSoundsInterrupted, resultSoundsInterrupted } from "./interrupted.ts";
 import { verdictOnThrown } from "./thrown.ts";
-import type { AnyToolOptions, ErrorMeaning, ToolOptions } from "./tool-options.ts";
+import { type AnyToolOptions, type ErrorMeaning, isErrorMeaning, type ToolOptions } from "./tool-options.ts";
 
 /** How a framework's results are read and kept. */
 export interface ResultCodec<R> {
@@ -57,9 +57,9 @@ export interface Live {
 /** What the ledger keeps of a result; what must not be kept is thrown, for `classify` to read. */
 export function keep(call: Live, value: unknown): unknown {
   if (isControlFlowResult(value)) throw new ControlFlow("returned", value);
-  const meaning = errorMeaning(call, value);
+  const { meaning, misjudged } = judged(call, value);
   if (meaning === "not-done") throw new ErrorResult(value, "refused");
-  if (meaning === "doubt") throw new ErrorResult(value, saidBySomebody(call, value) ? "doubt" : undefined);
+  if (meaning === "doubt") throw new ErrorResult(value, saidBySomebody(call, value) ? "doubt" : undefined, misjudged);
   const failure = call.errors === "answer" ? null : returnedError(value);
   if (failure instanceof ReturnedError) throw new ErrorResult(value, meaningOfReturned(failure, call));
   call.direct = { value };
@@ -81,29 +81,58 @@ function meaningOfReturned(failure: ReturnedError, call: Live): "refused" | "dou
 export const NOT_KEPT = "nevertwice:not-kept";
 
 export function errorMeaning(call: Live, value: unknown): ErrorMeaning {
+  return judged(call, value).meaning;
+}
+
+/** `misjudged`: what the tool's own `errors` did instead of saying one of its words; it counts as doubt, and is reported. */
+interface Judged {
+  readonly meaning: ErrorMeaning;
+  readonly misjudged?: string;
+}
+
+function judged(call: Live, value: unknown): Judged {
   const fixed = call.codec.meaning?.(value);
-  if (fixed !== undefined) return fixed;
+  if (fixed !== undefined) return understood(fixed);
   const said = call.codec.isError?.(value);
   const { errors = "doubt" } = call;
-  const ask = errors as (result: unknown) => ErrorMeaning;
+  const ask = errors as (result: unknown) => unknown;
   // An object that only names an error is one where the tool's options say what its errors mean.
   if (said !== true && (call.errors === undefined || !isNamedError(value))) {
     // Where the framework has no word for a failed result, a function is asked about each of them.
     const isAsked = said === undefined && typeof errors === "function" && !isReturned(value);
-    return isAsked ? askedOfAny(ask, value) : "answer";
+    return isAsked ? asked(ask, value, "answer") : { meaning: "answer" };
   }
-  if (typeof errors === "function") return ask(value);
+  if (typeof errors === "function") return asked(ask, value, "doubt");
   const interrupted = said === true ? resultSoundsInterrupted : answerSoundsInterrupted;
-  return errors === "not-done" && interrupted(value) ? "doubt" : errors;
+  return { meaning: errors === "not-done" && interrupted(value) ? "doubt" : errors };
 }
 
-/** One that was written for errors alone may fail on another result: then it has said nothing. */
-function askedOfAny(errors: (result: unknown) => ErrorMeaning, value: unknown): ErrorMeaning {
+/** `unsaid`: what holds where it says nothing. */
+function asked(errors: (result: unknown) => unknown, value: unknown, unsaid: ErrorMeaning): Judged {
   try {
-    return errors(value);
-  } catch {
-    return "answer";
+    return understood(errors(value) ?? unsaid);
+  } catch (error) {
+    return misjudged(`threw ${nameOf(error)}`);
   }
+}
+
+/** Taken for a good answer, what cannot be understood would be called done. */
+function understood(word: unknown): Judged {
+  if (isErrorMeaning(word)) return { meaning: word };
+  return misjudged(
+    `answered ${typeof word === "string" ? JSON.stringify(word.slice(0, 40)) : `a value of type ${typeof word}`}`,
+  );
+}
+
+function misjudged(what: string): Judged {
+  return {
+    meaning: "doubt",
+    misjudged: `its option errors ${what}: it answers "doubt", "not-done" or "answer", for a good result "answer". Anything else counts as "doubt"`,
+  };
+}
+
+function nameOf(error: unknown): string {
+  return error instanceof Error ? `a ${error.constructor.name}` : `a ${typeof error}`;
 }
 
 /** What a client is known to return for a failure is judged as if it had been thrown. */
@@ -124,10 +153,12 @@ export class ErrorResult extends Error {
   readonly value: unknown;
   /** undefined: in doubt, because nobody said what the tool's errors mean. */
   readonly meaning: "refused" | "doubt" | undefined;
+  readonly misjudged: string | undefined;
 
-  constructor(value: unknown, meaning: "refused" | "doubt" | undefined) {
+  constructor(value: unknown, meaning: "refused" | "doubt" | undefined, misjudged?: string) {
     super("the tool answered with an error");
     this.value = value;
     this.meaning = meaning;
+    this.misjudged = misjudged;
   }
 }

@@ -85,7 +85,8 @@ describe("marks", () => {
     [Number.NaN, null],
     [new Date("never"), null],
   ])("O4 notSent with retryAfter %s waits %s", (retryAfter, expected) => {
-    expect(verdictOf(notSent("x", { retryAfter }))).toEqual({ kind: "not-sent", retryAfterMs: expected, cause: "x" });
+    const cause = new Error("x");
+    expect(verdictOf(notSent(cause, { retryAfter }))).toEqual({ kind: "not-sent", retryAfterMs: expected, cause });
   });
 
   test("O4 rejected is the only way to be refused for good", () => {

@@ -60,10 +60,16 @@ function markedError(message: string, cause: unknown, symbol: symbol, mark: unkn
   return error;
 }
 
-/** Throw this from `run` or `prepare`: nothing was sent, so another try is safe. */
+/** The cause is what a caller gets thrown: a message becomes an error. */
+function asError(cause: unknown): unknown {
+  return typeof cause === "string" ? new Error(cause) : cause;
+}
+
+/** Throw this from `run` or `prepare`: nothing was sent, so another try is safe. The cause: an error, or its message. */
 export function notSent(cause: unknown, options: NotSentOptions = {}): Error {
-  const mark: NotSentMark = { cause, retryAfter: options.retryAfter };
-  return markedError(`not sent: ${messageOf(cause)}`, cause, NOT_SENT, mark);
+  const error = asError(cause);
+  const mark: NotSentMark = { cause: error, retryAfter: options.retryAfter };
+  return markedError(`not sent: ${messageOf(error)}`, error, NOT_SENT, mark);
 }
 
 const PUT_OFF = Symbol.for("nevertwice.putOff");
@@ -89,13 +95,14 @@ export function putOffMark(error: unknown): PutOff | undefined {
  * itself; a corrected call may follow. The cause is the error that the caller gets: an error, or its message.
  */
 export function refused(cause: unknown): Error {
-  const error = typeof cause === "string" ? new Error(cause) : cause;
+  const error = asError(cause);
   return markedError(`refused: ${messageOf(error)}`, error, REFUSED, { cause: error });
 }
 
-/** Throw this from `run` or `prepare`: the effect was refused for good and did not happen. */
+/** Throw this from `run` or `prepare`: the effect was refused for good and did not happen. The cause: an error, or its message. */
 export function rejected(cause: unknown): Error {
-  return markedError(`rejected: ${messageOf(cause)}`, cause, REJECTED, { cause });
+  const error = asError(cause);
+  return markedError(`rejected: ${messageOf(error)}`, error, REJECTED, { cause: error });
 }
 
 export function notSentMark(error: unknown): NotSentMark | undefined {
@@ -118,6 +125,15 @@ export function unmarked(error: unknown): unknown {
 
 /** On an error that `classify` answers with "doubt": why, in words for the person who has to settle it. */
 export const DOUBT_REASON = Symbol.for("nevertwice.doubtReason");
+
+/** An answer of `classify`: "doubt", and why. For those of the package itself. */
+export interface DoubtBecause {
+  readonly [DOUBT_REASON]: string;
+}
+
+export function doubtBecause(why: string): DoubtBecause {
+  return { [DOUBT_REASON]: why };
+}
 
 export function doubtReason(error: unknown): string | undefined {
   return readMark<string>(error, DOUBT_REASON);

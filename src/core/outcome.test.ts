@@ -124,7 +124,7 @@ describe("the error for an outcome: a code, the key, and what to do next", () =>
     [
       { status: "unknown", key, since: 0, attempt: 2, why: "reset" },
       "OUTCOME_UNKNOWN",
-      /attempt 2 may or may not have happened \(reset\)\..*not be run again by itself\..*resolve\(\{ key \}.*nevertwice resolve nt1_key --done --reason "…" \(--not-done/,
+      /attempt 2 may or may not have happened \(reset: cause\)\..*not be run again by itself\..*resolve\(\{ key \}.*nevertwice resolve nt1_key --done --reason "…" \(--not-done/,
     ],
     [
       { status: "conflict", key, differs: ["to", "body"] },

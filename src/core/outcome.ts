@@ -1,9 +1,11 @@
 /** What a caller gets. */
 
+import { shapeOf } from "./doubt-cause.ts";
 import { formatDuration } from "./duration.ts";
 import { needsResult } from "./entry-name.ts";
 import { innerMessage, NevertwiceError } from "./errors.ts";
 import { expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
+import { toStoredError } from "./stored-error.ts";
 import { isUnclassified, wayOut } from "./way-out.ts";
 
 export type Outcome<R> =
@@ -129,8 +131,16 @@ function otherInputNote(differs: readonly string[] = []): string {
   return differs.length === 0 ? "" : ` This call's input differs in: ${differs.join(", ")}; it was not run.`;
 }
 
-/** The error that `action()` throws for an outcome that is not done. */
-export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: string, cause?: unknown): NevertwiceError {
+/**
+ * The error that `action()` throws for an outcome that is not done. `heldForMs`: of a doubt that is held for a time; after it
+ * the next call runs.
+ */
+export function errorForOutcome(
+  outcome: Outcome<unknown> | Absent,
+  action: string,
+  cause?: unknown,
+  heldForMs?: number,
+): NevertwiceError {
   const details = { key: outcome.key, outcome, cause };
   const named = `${action} (${outcome.key})`;
   const said = innerMessage(cause);
@@ -161,7 +171,7 @@ export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: stri
     case "unknown":
       return new NevertwiceError(
         "OUTCOME_UNKNOWN",
-        `${named}: attempt ${outcome.attempt} may or may not have happened (${outcome.why}).${inside}${otherInputNote(outcome.differs)} It will not be run again by itself. Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} ${howToSettle(action)}.${isUnclassified(outcome.why) ? ` ${wayOut(action, "action")}` : ""}`,
+        `${named}: attempt ${outcome.attempt} may or may not have happened (${withError(outcome.why, said === "" ? cause : undefined)}).${inside}${otherInputNote(outcome.differs)} ${heldForMs === undefined ? "It will not be run again by itself." : `No call runs it again before ${new Date(outcome.since + heldForMs).toISOString()}.`} Look at the provider, then settle it: resolve({ key }, { as: "done" | "not-done", by, reason }), or nevertwice resolve ${outcome.key} ${howToSettle(action)}.${isUnclassified(outcome.why) ? ` ${wayOut(action, "action")}` : ""}`,
         details,
       );
     case "conflict":
@@ -179,6 +189,12 @@ export function errorForOutcome(outcome: Outcome<unknown> | Absent, action: stri
     case "absent":
       return new NevertwiceError("FAILED", `${named}: nothing is known about it.`, details);
   }
+}
+
+/** With the message of its error as lists of doubts have it: addresses, quoted values and numbers may be personal data. */
+function withError(why: string, cause: unknown): string {
+  const message = cause === undefined ? "" : shapeOf(toStoredError(cause).message);
+  return /\p{L}/u.test(message) && !why.includes(message) ? `${why}: ${message}` : why;
 }
 
 function howToSettle(action: string): string {

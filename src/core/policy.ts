@@ -290,6 +290,11 @@ function resolveDoubt<Probe>(doubt: DoubtOption<Probe>, where: string): DoubtPol
       `${where}: doubt.probe needs quietFor: how long an attempt already under way may still arrive at the provider (plus the lag of what the probe reads). Asking earlier could answer "not done" about a message in transit.`,
     );
   }
+  if (doubt.probe === undefined && doubt.quietFor !== undefined) {
+    throw configError(
+      `${where}: doubt.quietFor says when doubt.probe may be asked, and there is no probe. Give one, or leave quietFor out.`,
+    );
+  }
   return {
     kind: "settle",
     resendWithinMs:

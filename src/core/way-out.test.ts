@@ -29,6 +29,13 @@ describe("the line to add for an error that nobody classified", () => {
     expect(wayOut("send mail", "tool")).toContain('`tools: { "send mail": { errors: "not-done" } }`');
   });
 
+  it("a tool of the proxy has a config, and no code", () => {
+    const line = wayOut("slow/pay_invoice", "proxy");
+    expect(line).toContain('"tools": { "pay_invoice": { "errors": "not-done" } }');
+    expect(line).not.toMatch(/throw|classify|slow/);
+    expect(wayOut("slow/pay_invoice", "unknown")).toContain('config: "tools": { "pay_invoice": { "errors"');
+  });
+
   it("of a record alone it is not known whether a plain action is a tool's: both, each by its name", () => {
     const line = wayOut("send_mail", "unknown");
     expect(line).toMatch(CLASSIFY);

@@ -126,7 +126,7 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
     return outcome as Outcome<R>;
   };
 
-  const unwrap = (outcome: Outcome<unknown>): R => resultOrThrow(outcome as Outcome<R>, definition.name);
+  const unwrap = (outcome: Outcome<unknown>): R => resultOrThrow(outcome as Outcome<R>, definition);
 
   const run = (input: I, options: CallOptions = NO_OPTIONS): Promise<R> => begin(input, options, unwrap);
 
@@ -168,7 +168,7 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
         next === null
           ? await calls.resendOnce(input, options, send)
           : await send(await calls.resendOf(input, options, next));
-      return resultOrThrow(outcome as Outcome<R>, definition.name);
+      return resultOrThrow(outcome as Outcome<R>, definition);
     },
     async resolve(target: I | { readonly key: string }, resolution: Resolution<R>, options: CallOptions = {}) {
       if (options.tx !== undefined) {
@@ -223,7 +223,7 @@ function queueing<I, R>(definition: Definition, services: ActionServices, calls:
       if (definition.check === undefined) return;
       const asked = { view, secret: defaults.secret, tx };
       const stopped = await engine.during(() => stoppedEnqueue(engine, call, terms, asked));
-      if (stopped !== null) resultOrThrow(stopped, definition.name);
+      if (stopped !== null) resultOrThrow(stopped, definition);
     };
     return { put, check, make: (input: I) => calls.make(input, identity), inLine: terms.orderKey !== null };
   };
@@ -247,7 +247,7 @@ function queueing<I, R>(definition: Definition, services: ActionServices, calls:
   };
 }
 
-function resultOrThrow<R>(outcome: Outcome<R>, action: string): R {
+function resultOrThrow<R>(outcome: Outcome<R>, { name, policy: { doubt } }: Definition): R {
   if (outcome.status === "done" && outcome.resultOmitted === undefined) return outcome.result;
   const cause = outcome.status === "failed" ? outcome.error : causeOf(outcome);
   // A failure of this very call carries the user's own error: thrown as it came. A remembered one is ours to describe.
@@ -255,7 +255,7 @@ function resultOrThrow<R>(outcome: Outcome<R>, action: string): R {
     rememberOutcome(cause, outcome);
     throw cause;
   }
-  throw errorForOutcome(outcome, action, cause);
+  throw errorForOutcome(outcome, name, cause, doubt.kind === "hold" ? doubt.forMs : undefined);
 }
 
 const outcomes = new WeakMap<object, Outcome<unknown>>();

@@ -14,7 +14,7 @@ import {
   toFingerprint,
 } from "../core/key/fingerprint.ts";
 import type { NamedKey } from "../core/key/formerly.ts";
-import { keyOfText, keyText } from "../core/key/key.ts";
+import { keyOfText, keyTextOf } from "../core/key/key.ts";
 import { nearKeyWarning, RecentKeys } from "../core/key/near-keys.ts";
 import { collectNormalised, inNormalForm, type NormalField } from "../core/key/normal.ts";
 import { keyFieldNames, keyParts } from "../core/key/parts.ts";
@@ -221,7 +221,7 @@ function keyedBy(definition: Definition, input: unknown, identity: Identity) {
   const { tenant, version, scope, ofTool } = identity;
   const parts = withOrdinal(value, ofTool);
   const plain = typeof definition.key !== "function";
-  return { text: keyText({ tenant, action: definition.name, version, scope, parts, plain }), normal };
+  return { text: keyTextOf({ tenant, action: definition.name, version, scope, parts, plain }), normal };
 }
 
 /** What a key is made of beside its parts. */
@@ -250,7 +250,7 @@ function formerKeys(
     const { tenant, version, scope, secret, ofTool } = identity;
     const parts = withOrdinal(value, ofTool);
     const plain = typeof option !== "function";
-    const key = keyOfText(keyText({ tenant, action: name, version, scope, parts, plain }), secret);
+    const key = keyOfText(keyTextOf({ tenant, action: name, version, scope, parts, plain }), secret);
     if (key !== now && !found.some((one) => one.key === key)) found.push({ key, action: name, normal });
   }
   return found;

@@ -1,9 +1,11 @@
 /** An action as the engine knows it: the user's options, checked and resolved once. */
-import { configError, noSuchOption } from "../core/errors.ts";
+import { ownName } from "../core/entry-name.ts";
+import { configError, type DoubtBecause, noSuchOption } from "../core/errors.ts";
 import { type KeyFields, type KeyOption, keyFieldNames } from "../core/key/parts.ts";
 import { type Limit, type LimitOptions, resolveLimit } from "../core/limit.ts";
 import { type Policy, type PolicyOptions, type ProbeAnswer, resolvePolicy } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";
+import type { WrittenAs } from "../core/way-out.ts";
 import type { Check } from "./check.ts";
 import type { AttemptContext } from "./context.ts";
 import type { Exists } from "./exists.ts";
@@ -109,10 +111,10 @@ export interface Definition {
   readonly resultId: ((result: unknown) => unknown) | undefined;
   readonly limit: Limit | null;
   readonly probe: Probe<unknown, unknown> | undefined;
-  readonly classify: ((error: unknown) => Verdictish | undefined) | undefined;
+  readonly classify: ((error: unknown) => Verdictish | DoubtBecause | undefined) | undefined;
   readonly exists: Exists<unknown, unknown> | undefined;
   /** A tool's guard defines its actions by itself: advice for its author names the tool's options. */
-  readonly writtenAs: "action" | "tool";
+  readonly writtenAs: Exclude<WrittenAs, "unknown">;
   /** What the ids of its holders end with; absent: nothing. */
   readonly holderNote?: (() => string | undefined) | undefined;
 }
@@ -125,9 +127,9 @@ export interface FormerDefinition {
 // By registered symbol: the guard may come from another copy of the package.
 const TOOL = Symbol.for("nevertwice.tool");
 
-/** Marks the `run` of the actions behind guarded tools. */
-export function runOfTool<F extends object>(run: F): F {
-  return Object.assign(run, { [TOOL]: true });
+/** Marks the `run` of the actions behind guarded tools. "proxy": the tool has no code here, only a config. */
+export function runOfTool<F extends object>(run: F, writtenAs: "tool" | "proxy" = "tool"): F {
+  return Object.assign(run, { [TOOL]: writtenAs });
 }
 
 /** A `run` made of a function of the context alone. Its length says whether that function takes the context. */
@@ -137,6 +139,13 @@ export function runOfContext<R>(
 ): (input: unknown, context: AttemptContext) => R {
   if (taken > 0) return (_input, context) => work(context);
   return (...[, context]: [unknown, AttemptContext]) => work(context);
+}
+
+/** Runs, sequences, jobs and notes have records under names of their own, and are told by them. A command job marks its options. */
+export function requireUsersName(name: unknown, what: string, options?: object): void {
+  if (typeof options === "object" && options !== null && HOLDER_NOTE in options) return;
+  const why = typeof name === "string" ? ownName(name) : null;
+  if (why !== null) throw configError(`${what} ${JSON.stringify(name)}: ${why}.`);
 }
 
 const KNOWN = new Set(
@@ -187,7 +196,7 @@ export function defineAction<I, R, D>(name: string, options: ActionOptions<I, R,
     probe: (typeof doubt === "object" ? doubt.probe : undefined) as Definition["probe"],
     classify: options.classify,
     exists: options.exists as Definition["exists"],
-    writtenAs: TOOL in options.run ? "tool" : "action",
+    writtenAs: TOOL in options.run ? (options.run[TOOL] === "proxy" ? "proxy" : "tool") : "action",
     ...(options[HOLDER_NOTE] !== undefined && { holderNote: options[HOLDER_NOTE] }),
   };
 }
@@ -200,6 +209,8 @@ function checkShapes<I, R, D>(options: ActionOptions<I, R, D>, where: string): v
     );
   }
   if (key !== undefined) checkKey(key, `${where}: key`);
+  if (Array.isArray(key) && key.length === 0)
+    throw configError(`${where}: key names no field. Every call would share one key: name at least one.`);
   if (inbound !== undefined && typeof inbound !== "boolean")
     throw configError(`${where}: inbound takes true or false.`);
   if (free !== undefined && !isNameList(free)) throw configError(`${where}: free takes a list of field names.`);

@@ -214,6 +214,18 @@ eachStore("doubt", (open) => {
     await expect(send({ to: "a", body: "" })).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN", cause: odd });
   });
 
+  it("OUTCOME_UNKNOWN says what the error said, in this call and in the next, without the values in it", async () => {
+    const { nt } = open();
+    const send = nt.action("mail", {
+      key: ["to"],
+      run: ({ to }: Mail): Promise<void> => Promise.reject(new Error(`invalid email ${to}`)),
+    });
+    for (let times = 0; times < 2; times += 1)
+      await expect(send({ to: "ada@example.org", body: "" })).rejects.toThrow(
+        "may or may not have happened (an error nobody classified (Error): invalid email …).",
+      );
+  });
+
   it("a classify of the action's own decides, and one that throws leaves doubt", async () => {
     const { nt } = open();
     const verdicts: Record<string, () => "not-sent" | "rejected" | "doubt" | undefined> = {

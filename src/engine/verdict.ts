@@ -26,6 +26,8 @@ export function verdictOn(
     warnOfViolation(definition, error, warnings);
     return builtIn(error, ledger.instant().now, isElsewhere(definition) ? null : requests);
   }
+  const because = doubtReason(own);
+  if (because !== undefined) return { kind: "doubt", why: because };
   if (!isVerdict(own)) {
     const { name } = definition;
     const what = notAVerdict(own);
@@ -77,5 +79,5 @@ function ownVerdict({ classify: own }: Definition, error: unknown): unknown {
 export function warnOfUnclassified(warnings: Warnings, definition: Definition, why: string): void {
   const { name, policy, writtenAs } = definition;
   if (policy.doubt.kind !== "hold" || !isUnclassified(why)) return;
-  warnings.warn("UNCLASSIFIED_ERROR", name, unclassifiedWarning(name, why, writtenAs), why);
+  warnings.warn("UNCLASSIFIED_ERROR", name, unclassifiedWarning(name, why, writtenAs, policy.doubt.forMs), why);
 }

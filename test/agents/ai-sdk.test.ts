@@ -72,6 +72,30 @@ describe.each([6, 7])("AI SDK %i", (version) => {
     expect(sent).toBe(2 + 2 + 2 + 1);
   });
 
+  it.each([
+    { repeats: undefined, bodies: ["s", "t"], ran: ["s"] },
+    { repeats: 2, bodies: ["s", "t", "u"], ran: ["s", "t"] },
+  ])(
+    "calls of one turn: a call that ran reads its own result, only one that did not reads otherwise ($bodies)",
+    async ({ repeats, bodies, ran }) => {
+      const sent: string[] = [];
+      const send_mail = ai.tool({
+        inputSchema: z.object({ to: z.string(), body: z.string() }),
+        execute: async ({ body }: { body: string }) => {
+          sent.push(body);
+          await new Promise((done) => setTimeout(done, 20));
+          return { id: body };
+        },
+      });
+      const own = { key: ["to"], free: ["body"], ...(repeats !== undefined && { repeats }) };
+      const tools = guardAiTools(open(), { send_mail }, { scope: "s", tools: { send_mail: own as Any } });
+      const told = await converse(tools, "s", [bodies.map((body) => ["send_mail", { to: "ada", body }, `c_${body}`])]);
+      expect(sent).toEqual(ran);
+      expect(told.slice(0, ran.length)).toEqual(ran.map((id) => JSON.stringify({ id })));
+      for (const one of told.slice(ran.length)) expect(one).toMatch(/Already done.*the new text was not sent/);
+    },
+  );
+
   it("errors as a function is asked about each result, and about what is thrown", async () => {
     const asked: unknown[] = [];
     const answers: unknown[] = ["FAILED: no such address", new Error("FAILED: full"), "sent"];

@@ -83,7 +83,7 @@ export function guardAiTool<T extends AiTool>(
   const answer = async (input: unknown, call: AiCall, yielded: (value: unknown) => void) => {
     const given = await guarded.answer(input as AnyInput, { call, yielded });
     const result = resultOf(given, name);
-    if (given.kind !== "result" || given.note === null) notes.drop(input);
+    if (given.kind !== "result" || given.note === null) notes.drop(input, result);
     else notes.keep(input, result, given.note);
     return result;
   };
@@ -176,9 +176,9 @@ class Notes {
     for (const one of [input, output]) if (isObject(one)) this.#notes.set(one, note);
   }
 
-  /** A call that ran has no note, also where its input was handed to an earlier call. */
-  drop(input: unknown): void {
-    if (isObject(input)) this.#notes.delete(input);
+  /** A call that ran has no note, also where its objects were those of an earlier call. */
+  drop(input: unknown, output: unknown): void {
+    for (const one of [input, output]) if (isObject(one)) this.#notes.delete(one);
   }
 
   /** The output keeps its type for the program; before it, the model reads that this was done before. */

@@ -1,17 +1,20 @@
 /** The guards of one MCP server's tools, made as the calls come: what the proxy's transports share. */
 import { createHash, createHmac } from "node:crypto";
-import { isNevertwiceError, messageOf } from "../../core/errors.ts";
+import { classify } from "../../core/classify.ts";
+import { DOUBT_REASON, isNevertwiceError, messageOf } from "../../core/errors.ts";
 import { soundsLikeMoney } from "../../core/money-name.ts";
 import type { Absent, Outcome } from "../../core/outcome.ts";
 import { untilDelivered } from "../../core/policy.ts";
 import { unstorableIn } from "../../core/storable-text.ts";
 import type { Store } from "../../core/store.ts";
+import { isUnclassified } from "../../core/way-out.ts";
 import { currentAttempt } from "../../engine/context.ts";
-import type { ProbeContext } from "../../engine/definition.ts";
+import type { ProbeContext, Verdictish } from "../../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "../guard-tool.ts";
 import { OBSERVE_ONLY, saidObserving } from "../observe.ts";
 import { ONCE_MORE_TOOL, type OnceMoreAsking, type OnceMoreTool, onceMoreTool } from "../once-more-tool.ts";
 import { STATUS_TOOL, type StatusTool, statusTool } from "../status-tool.ts";
+import { OF_PROXY } from "../tool-action.ts";
 import type { Guarding, ToolOptions } from "../tool-options.ts";
 import { Callers } from "./callers.ts";
 import { DEFAULT_WINDOW, limitOf, type ProxyConfig, type ProxyGuard, type ProxyToolConfig } from "./config.ts";
@@ -270,7 +273,8 @@ export class McpGuard {
         ...(config.statusTool === true && { statusTool: STATUS_TOOL }),
         ...(config.onceMoreTool === true && { onceMoreTool: ONCE_MORE_TOOL }),
         ...(config.mode !== undefined && { mode: config.mode }),
-        classify: (error) => (wasNotRun(error) ? "refused" : undefined),
+        classify: verdictOnLost,
+        [OF_PROXY]: true,
       },
       (args, call) => {
         const key = currentAttempt()?.key;
@@ -322,6 +326,16 @@ function invalid(what: string): RpcError {
 
 function wasNotRun(error: unknown): boolean {
   return isRefusedUnrun(error) || (error instanceof HttpFailure && error.isUnrunRedirect);
+}
+
+/** What the proxy itself says in the place of an answer that was lost: no config of the tool is about it. */
+function verdictOnLost(error: unknown): Verdictish | undefined {
+  if (wasNotRun(error)) return "refused";
+  const verdict = classify(error, 0);
+  const isOurs = error instanceof Error && (!(error instanceof RpcFailure) || error.isLost);
+  if (!isOurs || verdict.kind !== "doubt" || !isUnclassified(verdict.why)) return undefined;
+  Object.assign(error, { [DOUBT_REASON]: error.message });
+  return "doubt";
 }
 
 function modeOf(own: ProxyToolConfig | undefined, config: ProxyConfig): ProxyGuard {

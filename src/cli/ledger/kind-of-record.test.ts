@@ -97,16 +97,6 @@ it("the command that is suggested for a slot that failed runs it", async () => {
   expect(ran).toMatchObject({ code: 0, out: "ran\n" });
 });
 
-it("an action whose name only looks like one of them can be resent by its module", async () => {
-  const source = `import { nevertwice } from ${JSON.stringify(import.meta.resolve("nevertwice"))};
-    const nt = nevertwice({ sweep: false, store: "sqlite:${cli.path}" });
-    export const send = nt.action("job:mine", { key: ["to"], run: (i) => "again " + i.to });`;
-  writeFileSync(join(cli.folder, "actions.mjs"), source);
-  await cli.program().action<{ to: string }, string>("job:mine", { key: ["to"], run: () => "sent" })({ to: "ada" });
-  const { code, out } = await cli.run(["resend", await keyOf("job:mine"), ...reason, "--actions", "./actions.mjs"]);
-  expect([code, out]).toEqual([0, expect.stringContaining("version 2, done")]);
-});
-
 it("a record of nt.once: resend names the call that does it again", async () => {
   await cli.program().once("welcome", ["ada"], () => "sent");
   const { code, err } = await cli.run(["resend", await keyOf("welcome"), ...reason]);

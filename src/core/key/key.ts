@@ -1,5 +1,5 @@
 import { createHmac, type Hmac, hash } from "node:crypto";
-import { configError, NevertwiceError } from "../errors.ts";
+import { configError, isNevertwiceError, NevertwiceError } from "../errors.ts";
 import { unstorableIn } from "../storable-text.ts";
 import { canonicalKey, KEY_LIMITS, preparedText } from "./canonical.ts";
 import { codeAt } from "./code-at.ts";
@@ -54,6 +54,17 @@ export function keyText({ tenant, action, version, scope, parts, plain = false }
     last = { tenant, action, version, scope, head: `["${TAG}",${names},${scopeText}` };
   }
   return `${last.head}${partsText(parts, plain)}]`;
+}
+
+/** The same for a call: a program has many actions, and the message says which one's key it was. */
+export function keyTextOf(identity: KeyIdentity): string {
+  try {
+    return keyText(identity);
+  } catch (error) {
+    if (!isNevertwiceError(error)) throw error;
+    const { code, message, cause } = error;
+    throw new NevertwiceError(code, `action ${JSON.stringify(identity.action)}: ${message}`, { cause });
+  }
 }
 
 // One call is mostly like the one before it but for its parts. Nothing follows from it but time: the text is the same.

@@ -1,5 +1,6 @@
 /** The fields of an MCP tool's arguments, and whether a key is left of them. An empty key would make every call the first one's repeat. */
 import { configError, NevertwiceError } from "../../../core/errors.ts";
+import { keyFieldNames } from "../../../core/key/parts.ts";
 import type { AnyToolOptions } from "../../tool-options.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -53,10 +54,36 @@ function isFields(value: unknown): value is Fields {
 
 /** At the definition: a tool that takes arguments has a key made of at least one of them. */
 export function requireKey(schema: unknown, { key, free = [] }: AnyToolOptions, where: string): void {
+  requireFields(schema, keyFieldNames(key), where);
   const fields = key === undefined ? fieldsOf(schema) : null;
   if (fields === null || fields.length === 0 || fields.some((field) => !free.includes(field))) return;
   throw configError(
     `${where}: all of its arguments (${fields.join(", ")}) are free, so that nothing is left for the key: every call would be taken for a repeat of the first. Leave one out of free, or give key: a field, or (args) => [a constant] where it happens once in its scope.`,
+  );
+}
+
+/** A key field that no call can have: each call would be refused, and only a model would hear of it. */
+function requireFields(schema: unknown, named: readonly string[] | undefined, where: string): void {
+  const fields = named === undefined || takesOthers(schema) ? [] : (fieldsOf(schema) ?? []);
+  const missing = fields.length === 0 ? undefined : named?.find((field) => !fields.includes(field));
+  if (missing === undefined) return;
+  throw configError(
+    `${where}: key names ${JSON.stringify(missing)}, and the tool takes no such argument. It takes: ${fields.join(", ")}.`,
+  );
+}
+
+/** Whether a schema lets arguments through that it does not name: zod's loose objects, additionalProperties. */
+function takesOthers(schema: unknown): boolean {
+  const { _zod, _def, additionalProperties } = (schema ?? {}) as {
+    _zod?: { def?: { catchall?: { _zod?: { def?: { type?: unknown } } } } };
+    _def?: { unknownKeys?: unknown };
+    additionalProperties?: unknown;
+  };
+  const rest = _zod?.def?.catchall;
+  return (
+    (rest !== undefined && rest._zod?.def?.type !== "never") ||
+    _def?.unknownKeys === "passthrough" ||
+    Boolean(additionalProperties)
   );
 }
 

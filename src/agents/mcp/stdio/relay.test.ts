@@ -7,8 +7,9 @@ import { McpGuard } from "../guard.ts";
 import { McpRelay } from "./relay.ts";
 
 /** A relay between two ends that are written down. */
-function relayed(config: ProxyConfig, clock = steeredClock()) {
-  const nt = nevertwice({ store: memoryStore({ clock }), sweep: false });
+function relayed(config: ProxyConfig, clock = steeredClock(), warned?: (message: string) => void) {
+  const onWarning = warned && { onWarning: ({ message }: { message: string }) => warned(message) };
+  const nt = nevertwice({ store: memoryStore({ clock }), sweep: false, ...onWarning });
   onTestFinished(() => nt.close());
   const [toServer, toClient]: string[][] = [[], []];
   const guard = new McpGuard({ nt, config, server: "mail", identity: "mail" });
@@ -209,4 +210,33 @@ it("F42: a call that joined one which was cancelled before it was sent is made i
   await relay.idle();
   expect(toClient).toEqual([answer(2, sent)]);
   expect(toServer).not.toContain(call(1));
+});
+
+it("the server ends in a call: held for the window, no advice about code; what comes later was not run", async () => {
+  const warned: string[] = [];
+  const { relay, toServer, toClient } = relayed({}, steeredClock(), (message) => warned.push(message));
+  relay.fromClient(call(1));
+  await expect.poll(() => toServer).toHaveLength(1);
+  relay.fromServer(answer(JSON.parse(toServer[0] as string).id, { tools: [{ name: "send" }] }));
+  await expect.poll(() => toServer).toHaveLength(2);
+  relay.serverGone(new Error("the MCP server ended before it answered"));
+  await relay.idle();
+  expect(toClient[0]).toMatch(/It may have happened all the same .*: the MCP server ended before it answered/);
+  expect(toClient[0]).toMatch(/no call for it is run before \d{4}-/);
+  expect(warned).toEqual([]);
+  relay.fromClient(call(2));
+  await relay.idle();
+  expect(toClient[1]).toContain("Not run: the MCP server has ended. Nothing was sent.");
+});
+
+it("an error answer that nobody classified: the advice is the config's", async () => {
+  const warned: string[] = [];
+  const { relay, toServer } = relayed({ tools }, steeredClock(), (message) => warned.push(message));
+  relay.fromClient(call(1));
+  await expect.poll(() => toServer).toHaveLength(1);
+  relay.fromServer(JSON.stringify({ jsonrpc: "2.0", id: 1, error: { code: -32_000, message: "no such address" } }));
+  await relay.idle();
+  expect(warned).toEqual([expect.stringContaining('proxy\'s config: "tools": { "send": { "errors": "not-done" } }.')]);
+  expect(warned[0]).toMatch(/^tool mail\/send: /);
+  expect(warned[0]).not.toMatch(/throw|classify/);
 });

@@ -229,6 +229,8 @@ export class McpRelay {
   async #call(message: ToolCall, line: string, held: Held): Promise<void> {
     const { guard, toServer } = this.#options;
     const { name } = message.params;
+    // The ledger may be closed by now, and it would be told that this cannot be checked.
+    if (this.#closed !== null) throw serverEnded();
     const status = await guard.status(message);
     if (status !== null) return void this.#answer(message, status);
     if (guard.needsList(name)) await this.#learnTools(message);
@@ -268,7 +270,7 @@ export class McpRelay {
   }
 
   #request(id: RequestId, line: string): Promise<Answered> {
-    if (this.#closed !== null) return Promise.reject(this.#closed);
+    if (this.#closed !== null) return Promise.reject(serverEnded());
     return new Promise((resolve, reject) => {
       this.#waiting.set(idText(id), { resolve, reject });
       this.#options.toServer(line);
@@ -350,6 +352,11 @@ function oneLine(line: string): string {
         .replace(/\r/g, " ")
         .replace(/[\u0085\u2028\u2029]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`)
     : line;
+}
+
+/** Told as not run: there is nobody left to run it. */
+function serverEnded(): RpcFailure {
+  return new RpcFailure({ code: INVALID_REQUEST, message: "Not run: the MCP server has ended. Nothing was sent." });
 }
 
 function resultOf(message: RpcMessage, isLost = false): ToolResult {
