@@ -1,5 +1,6 @@
 /** mode: "observe": every call runs, nothing that a model reads changes, and the ledger has what would have been prevented. */
 import { describe, expect, it, onTestFinished } from "vitest";
+import { until } from "../../test/support/gate.ts";
 import { type Faults, faulty } from "../../test/support/store-faults.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
@@ -55,6 +56,7 @@ describe('mode: "observe"', () => {
       return run;
     });
     const first = tool(mail, undefined);
+    await until(() => runs === 1);
     expect(await tool(mail, undefined)).toBe(2);
     letGo();
     expect(await first).toBe(1);
