@@ -14,14 +14,9 @@ import { verdictOnThrown } from "./thrown.ts";
 import { type AnyToolOptions, type Guarding, type GuardOptions, policyOf, type ToolOptions } from "./tool-options.ts";
 import { ErrorResult, keep, type Live } from "./tool-result.ts";
 import { toolResultId } from "./tool-result-id.ts";
-import { type Turn, Turns } from "./turns.ts";
+import { Turns } from "./turns.ts";
 
-export type GuardToolOptions<I, X, R> = ToolOptions<I, R> &
-  GuardOptions<X> & {
-    readonly name: string;
-    /** With `repeats`: which turn of the model a call belongs to. Undefined: it is not known, and the call is its first. */
-    readonly turn?: (extra: X) => Turn | undefined;
-  };
+export type GuardToolOptions<I, X, R> = ToolOptions<I, R> & GuardOptions<X> & { readonly name: string };
 
 export const live = new AsyncLocalStorage<Live>();
 
