@@ -306,7 +306,9 @@ describe("guardTool", () => {
       { name: "refresh", scope: null, free: ["why"] },
       async (_i: { why?: string }) => ++runs,
     );
-    expect([await tool({}, undefined), await tool({ why: "asked" }, undefined)]).toEqual([1, 1]);
+    expect([await tool({}, undefined), await tool({}, undefined)]).toEqual([1, 1]);
+    await expect(tool({ why: "asked" }, undefined)).rejects.toMatchObject({ code: "INVALID_KEY" });
+    expect(runs).toBe(1);
   });
 
   it("says what is wrong with an option", () => {

@@ -3,8 +3,11 @@
  * fields); a call id never does, because a model that plans again makes a new one for the same intent, and frameworks
  * run one id twice.
  */
+
+import { createHash } from "node:crypto";
 import { durationMs } from "../core/duration.ts";
 import { configError, isStoreUnavailable, type NevertwiceError } from "../core/errors.ts";
+import { canonicalInput } from "../core/key/canonical.ts";
 import type { KeyOption } from "../core/key/parts.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { warningsOf } from "../engine/action-warnings.ts";
@@ -16,6 +19,7 @@ import { withReceipt } from "./receipt.ts";
 import { warnOfNewSession } from "./session-money.ts";
 import { actionFor, type GuardToolOptions, isThisVeryAttempt, live, ofTool, turnsOf } from "./tool-action.ts";
 import { type Answer, answerOf, refusalError } from "./tool-answer.ts";
+import { requireKeyOf } from "./tool-fields.ts";
 import { callerOf, checkGuarding, checkToolOptions, type Guarding, requireScope } from "./tool-options.ts";
 import { errorMeaning, keep, type Live, type ResultCodec } from "./tool-result.ts";
 import { repeatsOf } from "./turns.ts";
@@ -50,12 +54,12 @@ export function guardTool<I, X = undefined, R = unknown>(
   if (typeof name !== "string" || name.trim() === "") {
     throw configError("guardTool: name is missing. Give the tool's name: it is part of every key.");
   }
-  checkToolOptions(options, name, ["name", "turn"]);
+  checkToolOptions(options, name, ["name"]);
   const { turn } = options;
   const repeats = repeatsOf(options.repeats, `tool ${JSON.stringify(name)}`);
   if (repeats !== null && turn === undefined)
     throw configError(
-      `tool ${JSON.stringify(name)}: repeats counts the identical calls of one turn, and nothing says here which turn a call belongs to. Give turn: (extra) => ({ call, turn }), with the call's id and an object that is the same for all calls of a turn.`,
+      `tool ${JSON.stringify(name)}: repeats counts the identical calls of one turn, and nothing says here which turn a call belongs to. Give turn: (call) => ({ call, turn }), the id of the call and that of its turn.`,
     );
   if (typeof handler !== "function") {
     throw configError(`guardTool(${JSON.stringify(name)}): the third argument must be the tool's handler.`);
@@ -86,14 +90,16 @@ export function guardTool<I, X = undefined, R = unknown>(
   const answering = async (call: Live, input: I, extra: X): Promise<Answer<Awaited<R>>> => {
     const action = actionOf();
     const whose = async () => {
+      requireKeyOf(input, options, name);
       const caller = callerOf(options, extra, name);
       warnOfNewSession(action, options, caller);
       call.base = () => live.run(call, () => action.keyOf(input, caller));
       if (await live.run(call, () => isThisVeryAttempt(action, input, caller))) return null;
       const of = repeats === null ? undefined : turn?.(extra);
       if (repeats === null || of === undefined) return caller;
-      const keyOf = (args: unknown) => live.run(call, () => action.keyOf(args, caller));
-      const { ordinal, leave } = await turnsOf(nt, options).of(of, await keyOf(input), repeats, name, keyOf);
+      const sameOf = async (args: unknown) =>
+        `${await live.run(call, () => action.keyOf(args, caller))} ${guardedText(args, options.free)}`;
+      const { ordinal, leave } = await turnsOf(nt, options).of(of, await sameOf(input), repeats, name, sameOf);
       Object.assign(call, { ordinal, endsTurn: leave });
       return caller;
     };
@@ -125,6 +131,12 @@ export function guardTool<I, X = undefined, R = unknown>(
     await action.resolve({ key }, { as: "done", result: keep(call, result), ...LATE });
   };
   return Object.assign(run, { answer, settleLate, toolName: name });
+}
+
+/** Another amount under the same key is no repeat, but in conflict with the first. */
+function guardedText(args: unknown, free: readonly string[] = []): string {
+  const text = args === undefined ? "" : canonicalInput(args, "input", free);
+  return createHash("sha256").update(text).digest("base64url");
 }
 
 const LATE = { by: "nevertwice", reason: "its own answer came after the call had been given up" };

@@ -24,7 +24,7 @@ import { callerOf, type GuardOptions, requireScope, requireWhose } from "./tool-
 
 type Terms = Omit<EnqueueOptions, "scope" | "tenant" | "agent">;
 
-export interface QueuedToolOptions<I, X> extends Omit<GuardOptions<X>, "mode" | "onceMoreTool"> {
+export interface QueuedToolOptions<I, X> extends Omit<GuardOptions<X>, "mode" | "onceMoreTool" | "turn"> {
   /** The tool's name as the model knows it; the action's unless given. */
   readonly name?: string;
   /** When and in which order it is run, and in which transaction it is recorded: the options of `action.enqueue`. */

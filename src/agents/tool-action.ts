@@ -16,15 +16,10 @@ import { verdictFor } from "./thrown.ts";
 import { type AnyToolOptions, type Guarding, type GuardOptions, policyOf, type ToolOptions } from "./tool-options.ts";
 import { ErrorResult, keep, type Live } from "./tool-result.ts";
 import { toolResultId } from "./tool-result-id.ts";
-import { type Turn, Turns } from "./turns.ts";
+import { Turns } from "./turns.ts";
 
 export type GuardToolOptions<I, X, R> = ToolOptions<I, R> &
-  GuardOptions<X> & {
-    readonly name: string;
-    /** With `repeats`: which turn of the model a call belongs to. Undefined: it is not known, and the call is its first. */
-    readonly turn?: (extra: X) => Turn | undefined;
-    readonly [OF_PROXY]?: true;
-  };
+  GuardOptions<X> & { readonly name: string; readonly [OF_PROXY]?: true };
 
 /** A tool of the MCP proxy: whoever runs it has a config and no code, and is advised so. */
 export const OF_PROXY = Symbol("of the proxy");

@@ -15,6 +15,7 @@ import { isVerdict, notAVerdict } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
 import { isErrorAnswer, tellErrorReplay, tellRefusal, tellReplay } from "./messages.ts";
 import { verdictOnThrown, whyDoubt } from "./thrown.ts";
+import { requireKeyOf } from "./tool-fields.ts";
 import { type AnyToolOptions, checkErrors, type ErrorMeaning, type Guarding } from "./tool-options.ts";
 
 export interface ToolMemoryOptions {
@@ -153,6 +154,7 @@ function onLedger(nt: Guarding, options: ToolMemoryOptions): AnswerCall {
     const guard = guards.get(tool) ?? guardOf(tool);
     guards.set(tool, guard);
     const fields = typeof args === "object" && args !== null && !Array.isArray(args) ? args : { arguments: args };
+    requireKeyOf(fields, ownOptions(options, tool), tool);
     return guard.answer({ ...fields, [TURN]: turn }, run);
   };
 }

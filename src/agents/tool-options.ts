@@ -11,6 +11,7 @@ import { asContainer, asDelivered, isContainer, type PolicyOptions } from "../co
 import type { Check } from "../engine/check.ts";
 import type { DefineAction } from "../engine/define-action.ts";
 import type { Formerly, Probe, Verdictish } from "../engine/definition.ts";
+import type { Turn } from "./turns.ts";
 
 /** What the guards need of `nevertwice()`. */
 export interface Guarding {
@@ -91,6 +92,11 @@ export interface GuardOptions<X> {
    * unless given.
    */
   readonly mode?: GuardMode;
+  /**
+   * With `repeats`: the turn of the model that a call belongs to, by the ids of both; what the wrapper knows of it unless given.
+   * Undefined: it is not known, and the call is its first.
+   */
+  readonly turn?: (extra: X) => Turn | undefined;
 }
 
 export type GuardMode = "guard" | "observe";
@@ -133,7 +139,7 @@ export type AnyInput = Readonly<Record<string, unknown>>;
 // biome-ignore lint/suspicious/noExplicitAny: options of many tools at once, each with an input of its own
 export type AnyToolOptions = ToolOptions<any, any>;
 
-const GUARD = ["scope", "tenant", "agent", "statusTool", "onceMoreTool", "mode"] as const;
+const GUARD = ["scope", "tenant", "agent", "statusTool", "onceMoreTool", "mode", "turn"] as const;
 const POLICY = ["keep", "lease", "timeout", "wait", "doubt", "retry", "whenStoreDown", "effect"] as const;
 const TOOL = [
   ...POLICY,
@@ -163,6 +169,7 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
   }
   requireWhose(options, `tool ${JSON.stringify(tool)}`);
   checkMode(options, `tool ${JSON.stringify(tool)}`);
+  checkTurn(options, `tool ${JSON.stringify(tool)}`);
   const { errors, action, readOnly, scope, tenant, agent, statusTool, onceMoreTool, resultId, check } =
     options as AnyToolOptions & GuardOptions<never>;
   if (typeof errors !== "function")
@@ -201,6 +208,11 @@ export function checkToolOptions(options: object, tool: string, extra: readonly 
 function checkMode({ mode }: GuardOptions<never>, where: string): void {
   if (mode === undefined || mode === "guard" || mode === "observe") return;
   throw configError(`${where}: mode is ${JSON.stringify(mode)}; it takes "guard" or "observe".`);
+}
+
+function checkTurn({ turn }: GuardOptions<never>, where: string): void {
+  if (turn === undefined || typeof turn === "function") return;
+  throw configError(`${where}: turn must be a function of the call: (call) => ({ call, turn }), the ids of both.`);
 }
 
 /** Whose intents a tool's calls are: an option that is there and undefined would make them everybody's. */
@@ -271,6 +283,7 @@ export function checkToolsOptions(options: object, where: string): void {
   }
   requireWhose(options, where);
   checkMode(options, where);
+  checkTurn(options, where);
   const { tools, otherTools, errors } = options as ToolsOptions<never>;
   checkErrors(errors, where);
   if (tools !== undefined && !isPlain(tools)) {

@@ -114,7 +114,7 @@ it("Claude Agent SDK: a definition stays what it was, and fits createSdkMcpServe
   const own = { Stop: [{ hooks: [] }] };
   const options: Options = { hooks: guard.hooks(own) };
   expect(options.hooks?.PreToolUse).toHaveLength(1);
-  expect(Object.keys(guard.hooks(own))).toEqual(["Stop", "PreToolUse"]);
+  expect(Object.keys(guard.hooks(own))).toEqual(["Stop", "PreToolUse", "PostToolBatch"]);
 });
 
 it("MCP servers, LangChain, Mastra: the same types in and out", () => {

@@ -1,6 +1,7 @@
 /** Tools of the AI SDK (`ai` 6 and 7): `execute` is wrapped; types, schemas, approval and model output stay as they are. */
 import { configError } from "../../core/errors.ts";
 import { type Answer, guardTool, refusalError } from "../guard-tool.ts";
+import { requireKey } from "../tool-fields.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -13,6 +14,7 @@ import {
   type ToolsOptions,
 } from "../tool-options.ts";
 import { guardEach } from "../toolset.ts";
+import type { Turn } from "../turns.ts";
 import { requireFramework } from "./version.ts";
 
 /** What `execute` gets as its second argument; `context` is `experimental_context` in version 6. */
@@ -64,7 +66,8 @@ export function guardAiTool<T extends AiTool>(
   if (execute === undefined || options.readOnly === true) return tool;
   requireScope(options, where, "({ context }) => context.userId");
   requireFramework("ai", where);
-  const { scope, tenant, agent, ...rest } = options;
+  requireKey((tool as { inputSchema?: unknown }).inputSchema, options, where);
+  const { scope, tenant, agent, turn = turnOf, ...rest } = options;
   const notes = new Notes();
   const guarded = guardTool<AnyInput, Streaming, unknown>(
     nt,
@@ -74,9 +77,7 @@ export function guardAiTool<T extends AiTool>(
       ...(tenant !== undefined && { tenant: lifted(tenant, callIn) }),
       ...(agent !== undefined && { agent: lifted(agent, callIn) }),
       name,
-      // All calls of a step are given the same list.
-      turn: ({ call: { toolCallId, messages } }) =>
-        Array.isArray(messages) ? { call: toolCallId, turn: messages } : undefined,
+      turn: ({ call }) => turn(call),
     },
     (input, { call, yielded }) => lastOf(execute.call(tool, input, call), yielded),
   );
@@ -102,6 +103,32 @@ interface Streaming {
 
 function callIn({ call }: Streaming): AiCall {
   return call;
+}
+
+interface Part {
+  readonly type?: string;
+  readonly toolCallId?: string;
+  readonly toolName?: string;
+  readonly input?: unknown;
+}
+
+/** All calls of a step are given the same list of messages. One that was approved is in it, among the calls it was made with. */
+function turnOf({ toolCallId, messages }: AiCall): Turn | undefined {
+  if (!Array.isArray(messages)) return undefined;
+  for (const { content } of messages.toReversed() as readonly { readonly content?: unknown }[]) {
+    const parts = (Array.isArray(content) ? content : []) as readonly Part[];
+    const own = parts.find((part) => part.toolCallId === toolCallId && part.type?.startsWith("tool-"));
+    if (own?.type === "tool-call") {
+      const calls = parts.filter(({ type }) => type === "tool-call");
+      return {
+        call: toolCallId,
+        calls: calls.map(({ toolCallId: id, toolName = "", input }) => ({ id, name: toolName, args: input })),
+      };
+    }
+    // Answered: an earlier call with the same id.
+    if (own?.type === "tool-result") break;
+  }
+  return { call: toolCallId, turn: messages };
 }
 
 /** A refusal is thrown: the model reads it as the tool's error, and a typed output keeps its type. */

@@ -7,6 +7,7 @@ import { guardTool } from "../guard-tool.ts";
 import { passesInProgram, type ToolHints } from "../mcp/hints.ts";
 import { mcpCodec, mcpResult, type ToolResult } from "../mcp/result.ts";
 import { perSession } from "../session-money.ts";
+import { requireKey } from "../tool-fields.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -22,11 +23,13 @@ import {
   saysHowToGuard,
   type ToolsOptions,
 } from "../tool-options.ts";
+import type { Turn } from "../turns.ts";
 import { requireFramework } from "./version.ts";
 
 /** What `tool()` returns. */
 export interface ClaudeTool {
   readonly name: string;
+  readonly inputSchema?: unknown;
   readonly annotations?: ToolHints | undefined;
   readonly handler: (args: never, extra: unknown) => Promise<unknown>;
 }
@@ -45,12 +48,15 @@ interface HookInput {
   readonly session_id?: unknown;
   readonly tool_use_id?: unknown;
   readonly agent_type?: unknown;
+  readonly agent_id?: unknown;
+  readonly prompt_id?: unknown;
 }
 
 type HookCallback = (input: HookInput, toolUseId?: string) => Promise<Record<string, never>>;
 
 export interface ClaudeHooks {
   readonly PreToolUse: { hooks: HookCallback[] }[];
+  readonly PostToolBatch: { hooks: HookCallback[] }[];
 }
 
 export interface ClaudeGuard {
@@ -74,13 +80,21 @@ export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}
   checkToolsOptions(options, "claudeGuard");
   requireFramework("@anthropic-ai/claude-agent-sdk", "claudeGuard");
   const callers = new Map<string, Caller>();
-  const learn: HookCallback = async ({ session_id, tool_use_id, agent_type }, given) => {
+  const turns = new Map<string, object>();
+  const learn: HookCallback = async (input, given) => {
+    const { session_id, tool_use_id, agent_type } = input;
     const id = typeof tool_use_id === "string" ? tool_use_id : given;
     if (typeof session_id === "string" && id !== undefined) {
-      const [oldest] = callers.keys();
-      if (callers.size >= MOST_LEARNED && oldest !== undefined) callers.delete(oldest);
-      callers.set(id, { sessionId: session_id, agentType: typeof agent_type === "string" ? agent_type : undefined });
+      const agentType = typeof agent_type === "string" ? agent_type : undefined;
+      const turn = promptOf(input);
+      if (turn !== null) keepRecent(turns, turn, turns.get(turn) ?? {});
+      keepRecent(callers, id, { sessionId: session_id, agentType, turn: turn === null ? undefined : turns.get(turn) });
     }
+    return {};
+  };
+  // Once after all calls of one answer of the model.
+  const ends: HookCallback = async (input) => {
+    turns.delete(promptOf(input) ?? "");
     return {};
   };
   const tool = <T extends ClaudeTool>(definition: T, own: AnyToolOptions = {}): T => {
@@ -92,9 +106,11 @@ export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}
     requireWhose(merged, `claudeGuard: tool ${JSON.stringify(definition.name)}`);
     const named = isNamedTool(options, definition.name) || saysHowToGuard(own);
     if (chosen === null || passesInProgram(merged.readOnly, definition.annotations, { named })) return definition;
-    const guarded = guardTool<AnyInput, ClaudeCall, ToolResult>(
+    requireKey(definition.inputSchema, merged, `claudeGuard: tool ${JSON.stringify(definition.name)}`);
+    const guarded = guardTool<AnyInput, ClaudeCall & Caller, ToolResult>(
       nt,
       {
+        turn: ({ toolUseId, turn }): Turn | undefined => turn && { call: toolUseId, turn },
         ...merged,
         scope: merged.scope === undefined ? perSession(sessionOf(definition.name)) : merged.scope,
         agent: merged.agent ?? (({ agentType }: ClaudeCall) => agentType),
@@ -122,15 +138,31 @@ export function claudeGuard(nt: Guarding, options: ToolsOptions<ClaudeCall> = {}
       return { ...server, tools: tools.map((one) => tool(one)) };
     },
     hooks: (yours) => {
-      const { PreToolUse = [] } = (yours ?? {}) as { PreToolUse?: ClaudeHooks["PreToolUse"] };
-      return { ...yours, PreToolUse: [...PreToolUse, { hooks: [learn] }] } as never;
+      const { PreToolUse = [], PostToolBatch = [] } = (yours ?? {}) as Partial<ClaudeHooks>;
+      return {
+        ...yours,
+        PreToolUse: [...PreToolUse, { hooks: [learn] }],
+        PostToolBatch: [...PostToolBatch, { hooks: [ends] }],
+      } as never;
     },
   };
 }
 
-type Caller = Pick<ClaudeCall, "sessionId" | "agentType">;
+/** `turn`: the same object for all calls of one answer of the model. */
+type Caller = Pick<ClaudeCall, "sessionId" | "agentType"> & { readonly turn?: object | undefined };
 
 const UNKNOWN_CALLER: Caller = { sessionId: undefined, agentType: undefined };
+
+/** Whose turns follow each other: an agent's, from one prompt on. A turn that was cut off is not gone on with by the next prompt. */
+function promptOf({ session_id, agent_id, prompt_id }: HookInput): string | null {
+  return typeof prompt_id === "string" ? JSON.stringify([session_id, agent_id, prompt_id]) : null;
+}
+
+function keepRecent<V>(all: Map<string, V>, key: string, value: V): void {
+  const [oldest] = all.keys();
+  if (all.size >= MOST_LEARNED && oldest !== undefined) all.delete(oldest);
+  all.set(key, value);
+}
 
 /** A guard whose hook is not installed would give one session's results to another. */
 function sessionOf(tool: string): (call: ClaudeCall) => string {

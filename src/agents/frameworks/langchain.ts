@@ -8,6 +8,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { configError } from "../../core/errors.ts";
 import { type Answer, guardTool, refusalError } from "../guard-tool.ts";
 import { perSession } from "../session-money.ts";
+import { requireKey } from "../tool-fields.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -23,6 +24,7 @@ import {
   type ToolsOptions,
 } from "../tool-options.ts";
 import { guardEach } from "../toolset.ts";
+import type { Turn } from "../turns.ts";
 import {
   codecOfCalls,
   isKeptMessage,
@@ -47,6 +49,7 @@ export interface LangChainCall {
 export interface LangChainTool {
   readonly name: string;
   readonly responseFormat?: string;
+  readonly schema?: unknown;
 }
 
 interface Callable extends LangChainTool {
@@ -101,7 +104,8 @@ export function guardLangChainTool<T extends LangChainTool>(
   requireWhose(options, where);
   if (options.readOnly === true) return tool;
   requireFramework("@langchain/core", where);
-  const { tenant, agent = agentName, ...rest } = options;
+  requireKey(tool.schema, options, where);
+  const { tenant, agent = agentName, turn = turnOf, ...rest } = options;
   const guarded = guardTool<AnyInput, { config: LangChainCall; runManager: RunManager | undefined }, unknown>(
     nt,
     {
@@ -109,6 +113,7 @@ export function guardLangChainTool<T extends LangChainTool>(
       scope: scopeOf(options, tool.name),
       ...(tenant !== undefined && { tenant: lifted(tenant, configIn) }),
       agent: lifted(agent, configIn),
+      turn: ({ config }) => turn(config),
       name: tool.name,
     },
     // What the tool calls itself is another call.
@@ -171,6 +176,22 @@ function configIn({ config }: Scoped): LangChainCall {
   return config;
 }
 
+interface Message {
+  readonly tool_calls?: readonly { readonly id?: string; readonly name: string; readonly args: unknown }[];
+}
+
+/** The message that a call came with lists all calls of its turn; a graph that is resumed has it again. */
+function turnOf({ toolCall, state, configurable }: LangChainCall): Turn | undefined {
+  const call = toolCall?.id;
+  // What the graph's node was given, also where the node itself calls the tool.
+  const given = state ?? configurable?.__pregel_scratchpad?.currentTaskInput;
+  const messages = (Array.isArray(given) ? given : given?.messages) as readonly Message[] | undefined;
+  if (call === undefined || !Array.isArray(messages)) return undefined;
+  const { tool_calls } =
+    messages.findLast((one) => one?.tool_calls?.some(({ id }: { id?: string }) => id === call)) ?? {};
+  return tool_calls === undefined ? undefined : { call, calls: tool_calls };
+}
+
 /** The name that createAgent({ name }) was given, as a tool finds it. A middleware is not given it. */
 function agentName({ metadata }: LangChainCall): string | undefined {
   return (metadata as { readonly lc_agent_name?: string } | undefined)?.lc_agent_name;
@@ -205,6 +226,7 @@ function asContent(content: unknown, { responseFormat }: LangChainTool): unknown
 
 interface ToolRequest {
   readonly toolCall: { readonly name: string; readonly args: unknown; readonly id?: string };
+  readonly state?: unknown;
   readonly runtime?: LangChainCall;
 }
 
@@ -223,10 +245,10 @@ export function guardToolCalls(nt: Guarding, { ToolMessage, ...options }: ToolCa
   requireFramework("langchain", "guardToolCalls");
   const message = (fields: MessageFields) => new ToolMessage(fields as never);
   return async <Q extends object, A>(request: Q, handler: (request: Q) => A | Promise<A>): Promise<A> => {
-    const { toolCall, runtime = {} } = request as unknown as ToolRequest;
+    const { toolCall, state, runtime } = request as unknown as ToolRequest;
     const own = optionsOfTool(options, toolCall.name);
     if (own === null || own.readOnly === true) return handler(request);
-    const { tenant, agent = agentName, ...rest } = own;
+    const { tenant, agent = agentName, turn = turnOf, ...rest } = own;
     const guarded = guardTool<AnyInput, { config: LangChainCall }, unknown>(
       nt,
       {
@@ -234,6 +256,7 @@ export function guardToolCalls(nt: Guarding, { ToolMessage, ...options }: ToolCa
         scope: scopeOf(options, toolCall.name),
         ...(tenant !== undefined && { tenant: lifted(tenant, configIn) }),
         agent: lifted(agent, configIn),
+        turn: ({ config }) => turn(config),
         name: toolCall.name,
         classify: (error) => (error instanceof NotBegun ? "refused" : own.classify?.(error)),
       },
@@ -241,7 +264,9 @@ export function guardToolCalls(nt: Guarding, { ToolMessage, ...options }: ToolCa
       codecOfCalls(toolCall.name),
     );
     try {
-      const answer = await guarded.answer(toolCall.args as AnyInput, { config: runtime });
+      const answer = await guarded.answer(toolCall.args as AnyInput, {
+        config: { ...runtime, toolCall, state },
+      });
       return messageOf(answer, toolCall, message) as A;
     } catch (error) {
       throw error instanceof NotBegun ? error.asItWas : error;

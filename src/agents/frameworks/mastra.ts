@@ -3,6 +3,7 @@ import { configError } from "../../core/errors.ts";
 import { ControlFlow } from "../control-flow.ts";
 import { guardTool, type ResultCodec, refusalError } from "../guard-tool.ts";
 import { perSession } from "../session-money.ts";
+import { requireKey } from "../tool-fields.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -73,6 +74,7 @@ function guardNamed<T extends MastraTool>(
   requireWhose(options, where);
   if (options.readOnly === true) return tool;
   requireFramework("@mastra/core", where);
+  requireKey((tool as { inputSchema?: unknown }).inputSchema, options, where);
   const guarded = guardTool<AnyInput, MastraCall, unknown>(
     nt,
     {

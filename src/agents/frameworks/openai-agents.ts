@@ -4,6 +4,7 @@
  */
 import { configError } from "../../core/errors.ts";
 import { guardTool } from "../guard-tool.ts";
+import { requireKey } from "../tool-fields.ts";
 import {
   type AnyInput,
   type AnyInputs,
@@ -29,6 +30,7 @@ export type { OpenAiCall } from "./openai-result.ts";
 
 interface ToolDefinition {
   readonly name?: string;
+  readonly parameters?: unknown;
   readonly outputSchema?: unknown;
   readonly execute: (input: unknown, runContext?: unknown, details?: unknown) => unknown;
 }
@@ -121,9 +123,11 @@ function guardDefinition(
   definition: ToolDefinition,
   options: AnyToolOptions & GuardOptions<OpenAiCall>,
 ): ToolDefinition {
+  if (options.readOnly !== true)
+    requireKey(definition.parameters, options, `guardOpenAiTools: tool ${JSON.stringify(name)}`);
   const guarded = guardTool<AnyInput, OpenAiCall, unknown>(
     nt,
-    { ...options, name, turn: openAiTurn },
+    { turn: openAiTurn, ...options, name },
     (input, { runContext, details }) => definition.execute(input, runContext, details),
   );
   return {

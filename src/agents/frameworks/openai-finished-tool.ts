@@ -6,6 +6,7 @@
 import { isNevertwiceError, messageOf, unmarked } from "../../core/errors.ts";
 import type { CheckContext } from "../../engine/check.ts";
 import { type GuardedTool, guardTool, type ResultCodec } from "../guard-tool.ts";
+import { requireKey } from "../tool-fields.ts";
 import type { AnyInput, AnyToolOptions, Guarding, GuardOptions } from "../tool-options.ts";
 import { type OpenAiCall, openAiTurn, toModel } from "./openai-result.ts";
 
@@ -44,6 +45,7 @@ export function guardFinishedTool<T extends OpenAiTool>(
 ): T {
   if (options.readOnly === true) return given;
   const tool = given as unknown as FinishedTool;
+  requireKey(tool.parameters, options, `guardOpenAiTool(${JSON.stringify(tool.name)})`);
   const guarded = guardInvoke(nt, tool, options);
   const invoke: Invoke = async (runContext, text, details) => {
     const input = argumentsOf(text, tool);
@@ -77,9 +79,9 @@ function guardInvoke(
   return guardTool<AnyInput, FinishedCall, unknown>(
     nt,
     {
+      turn: openAiTurn,
       ...(options as AnyToolOptions & GuardOptions<FinishedCall>),
       name: tool.name,
-      turn: openAiTurn,
       ...(check !== undefined && {
         check: async (input: AnyInput, context: CheckContext) => {
           try {

@@ -7,6 +7,7 @@ import { configError, isNevertwiceError } from "../../core/errors.ts";
 import { type GuardedTool, guardTool } from "../guard-tool.ts";
 import { passesInProgram, type ToolHints } from "../mcp/hints.ts";
 import { mcpCodec, mcpErrorMeaning, mcpResult, type ToolResult } from "../mcp/result.ts";
+import { requireKey } from "../tool-fields.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -19,6 +20,7 @@ import {
   requireScope,
   type ToolsOptions,
 } from "../tool-options.ts";
+import { turnOfRun } from "./openai-result.ts";
 import { requireFramework } from "./version.ts";
 
 /** A server by shape: MCPServerStdio, MCPServerStreamableHttp, MCPServerSSE, or one of your own. */
@@ -40,9 +42,15 @@ export interface OpenAiMcpCall {
 
 type CallArguments = readonly [args: AnyInput | null, ...rest: unknown[]];
 
+interface ListedTool {
+  readonly name: string;
+  readonly annotations?: ToolHints;
+  readonly inputSchema?: unknown;
+}
+
 interface Target {
   readonly name: string;
-  listTools(): Promise<readonly { readonly name: string; readonly annotations?: ToolHints }[]>;
+  listTools(): Promise<readonly ListedTool[]>;
   callToolResult(tool: string, ...call: CallArguments): Promise<ToolResult>;
   readonly toolMetaResolver?: (context: MetaContext) => unknown;
 }
@@ -133,6 +141,10 @@ class Guarded {
   async #list() {
     const tools = await this.#server.listTools();
     this.#hints = new Map(tools.map(({ name, annotations }) => [name, annotations]));
+    for (const { name, annotations, inputSchema } of tools) {
+      const own = this.#optionsOf(name, annotations);
+      if (own !== null) requireKey(inputSchema, own, `guardOpenAiMcpServer: tool ${JSON.stringify(name)}`);
+    }
     return tools;
   }
 
@@ -142,11 +154,16 @@ class Guarded {
     return this.#hints?.get(tool);
   }
 
-  async #call(tool: string, call: CallArguments): Promise<ToolResult> {
+  /** Null: its calls pass. */
+  #optionsOf(tool: string, hints: ToolHints | undefined) {
     const own = optionsOfTool(this.#options, tool);
     const named = isNamedTool(this.#options, tool);
-    if (own === null || passesInProgram(own.readOnly, await this.#hintsOf(tool), { named }))
-      return this.#server.callToolResult(tool, ...call);
+    return own === null || passesInProgram(own.readOnly, hints, { named }) ? null : own;
+  }
+
+  async #call(tool: string, call: CallArguments): Promise<ToolResult> {
+    const own = this.#optionsOf(tool, await this.#hintsOf(tool));
+    if (own === null) return this.#server.callToolResult(tool, ...call);
     const [args] = call;
     const runContext = args === null ? undefined : this.#runs.get(args);
     const ongoing = { runContext, serverName: this.#server.name, toolName: tool, call };
@@ -165,6 +182,8 @@ class Guarded {
     const guarded = guardTool<AnyInput, Ongoing, ToolResult>(
       this.#nt,
       {
+        // The SDK makes the arguments of each call anew.
+        turn: ({ runContext, call: [args] }: Ongoing) => turnOfRun(runContext, args),
         ...options,
         name: tool,
         action: options.action ?? `${this.#server.name}.${tool}`,

@@ -12,7 +12,10 @@ export interface OpenAiCall {
 
 /** With each answer of the model the run counts one request more; a model that counts none tells no turn. */
 export function openAiTurn({ runContext, details }: OpenAiCall): Turn | undefined {
-  const call = details?.toolCall?.callId;
+  return turnOfRun(runContext, details?.toolCall?.callId);
+}
+
+export function turnOfRun(runContext: object | undefined, call: unknown): Turn | undefined {
   const step = (runContext as { readonly usage?: { readonly requests?: unknown } } | undefined)?.usage?.requests;
   if (runContext === undefined || call === undefined || typeof step !== "number" || step < 1) return undefined;
   return { call, turn: runContext, step };

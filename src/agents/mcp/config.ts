@@ -6,6 +6,7 @@ import { type LimitOptions, resolveLimit } from "../../core/limit.ts";
 import { type PolicyOptions, resolvePolicy } from "../../core/policy.ts";
 import type { RetryOptions } from "../../core/retry.ts";
 import type { ErrorMeaning, GuardMode } from "../tool-options.ts";
+import { repeatsOf } from "../turns.ts";
 import { principalProblem } from "./http/principal.ts";
 
 export interface LimitConfig extends Omit<LimitOptions<never>, "by"> {
@@ -57,6 +58,11 @@ export interface ProxyToolConfig {
   readonly onTimeout?: OnTimeout;
   /** How many calls may be under way at once, or begin per time. `by`: the argument that names the destination. */
   readonly limit?: LimitConfig;
+  /**
+   * How many identical calls of one connection are intents of their own: each that comes while another is under way, or after the
+   * answer of a done one has arrived.
+   */
+  readonly repeats?: number | true;
   /** The argument in which the server takes an idempotency key: filled by the proxy, never by the model. */
   readonly keyArgument?: string;
 }
@@ -124,7 +130,7 @@ const TOP = [
   "tools",
 ];
 const TOOL =
-  "guard key formerly free effect keep doubt verify errors timeout lease wait retry readOnly onTimeout limit keyArgument".split(
+  "guard key formerly free effect keep doubt verify errors timeout lease wait retry readOnly onTimeout limit repeats keyArgument".split(
     " ",
   );
 const VERIFY = ["tool", "arguments", "match", "quietFor"];
@@ -199,6 +205,10 @@ function checkTool(value: unknown, where: string): void {
   if (tool.errors !== undefined && !["doubt", "not-done", "answer"].includes(tool.errors as string)) {
     throw configError(`${where}.errors is ${JSON.stringify(tool.errors)}; it takes "doubt", "not-done" or "answer".`);
   }
+  if (repeatsOf(tool.repeats, where) !== null && tool.guard === "undelivered")
+    throw configError(
+      `${where}: repeats is for calls that are known by their key, and guard is "undelivered": there a call runs again as soon as the first answer has arrived. Leave one of them out.`,
+    );
   // The guards are made as the calls come: what is wrong must be said before the first of them.
   resolvePolicy(tool as PolicyOptions<never>, where);
   if (tool.verify === undefined) return;

@@ -18,7 +18,7 @@ import { OF_PROXY } from "../tool-action.ts";
 import type { Guarding, ToolOptions } from "../tool-options.ts";
 import { Callers } from "./callers.ts";
 import { DEFAULT_WINDOW, limitOf, type ProxyConfig, type ProxyGuard, type ProxyToolConfig } from "./config.ts";
-import { Deliveries, type Delivery, NO_DELIVERY } from "./delivery.ts";
+import { Deliveries, type Delivery } from "./delivery.ts";
 import { passesByHint } from "./hints.ts";
 import { HttpFailure } from "./http/failure.ts";
 import { mcpCodec, mcpErrorMeaning, type ToolResult } from "./result.ts";
@@ -43,6 +43,8 @@ export interface ProxyCall {
   readonly client?: string | undefined;
   /** The client has taken it back. */
   isCancelled?(): boolean;
+  /** The client waits for no answer: it has taken the call back, or its connection is closed. */
+  isLeft?(): boolean;
   /** Sends the call on and gives the server's answer; throws an RpcFailure for an error answer. `key`: of its record, if it has one. */
   forward(message: ToolCall, key: string | null): Promise<ToolResult>;
 }
@@ -65,13 +67,21 @@ export type Proxied = Answer<ToolResult> & { readonly delivery: Delivery };
 
 type Arguments = Readonly<Record<string, unknown>>;
 
+/** A call, and what becomes of its place among the identical ones of its connection. */
+interface Placed {
+  readonly call: ProxyCall;
+  readonly place: { isFree(): boolean };
+}
+
+type Guard = GuardedTool<Arguments, Placed, ToolResult>;
+
 const MOST_UNLISTED = 1_000;
 const MOST_JOINS = 10;
 
 export class McpGuard {
   readonly #options: McpGuardOptions;
   readonly #callers = new Callers();
-  readonly #guards = new Map<string, GuardedTool<Arguments, ProxyCall, ToolResult>>();
+  readonly #guards = new Map<string, Guard>();
   readonly #status;
   readonly #noted = new Set<string>();
   readonly #deliveries = new Deliveries();
@@ -177,25 +187,26 @@ export class McpGuard {
     // Called before the server was asked for its list, or not on it.
     if (!this.#guards.has(name)) this.#noteMoney([name], call.principal ?? "");
     this.#guards.set(name, guard);
-    const answer = await this.#answer(
-      guard,
-      own?.keyArgument === undefined ? args : without(args, own.keyArgument),
+    const place = { isFree: () => call.isLeft?.() === true };
+    const answering = this.#answer(guard, own?.keyArgument === undefined ? args : without(args, own.keyArgument), {
       call,
-    );
+      place,
+    });
+    const answer = await answering.finally(() => {
+      place.isFree = () => true;
+    });
     const { receipt } = answer;
-    const delivery = receipt === undefined ? NO_DELIVERY : this.#deliveries.expect(receipt, call.client ?? "");
+    const delivery =
+      receipt === undefined ? taking(place, answer) : this.#deliveries.expect(receipt, call.client ?? "");
     return { ...answer, delivery };
   }
 
   /** A call that joined one which was taken back before it was sent makes its own. */
-  async #answer(
-    guard: GuardedTool<Arguments, ProxyCall, ToolResult>,
-    args: Arguments,
-    call: ProxyCall,
-  ): Promise<Answer<ToolResult>> {
+  async #answer(guard: Guard, args: Arguments, placed: Placed): Promise<Answer<ToolResult>> {
+    const { call } = placed;
     for (let joins = 0; ; joins += 1) {
       try {
-        const answer = await guard.answer(args, call);
+        const answer = await guard.answer(args, placed);
         if (!isOfUnsent(answer) || call.isCancelled?.() === true || joins === MOST_JOINS) return answer;
       } catch (error) {
         if (!(error instanceof CancelledUnsent) || call.isCancelled?.() === true || joins === MOST_JOINS) throw error;
@@ -259,24 +270,25 @@ export class McpGuard {
     return tools !== undefined && Object.hasOwn(tools, tool) ? tools[tool] : undefined;
   }
 
-  #guard(tool: string): GuardedTool<Arguments, ProxyCall, ToolResult> {
+  #guard(tool: string): Guard {
     const { nt, config, server } = this.#options;
     const own = this.#configOf(tool);
     const askOf = (scope: string | null) => this.#callers.find(scope)?.ask ?? null;
-    return guardTool<Arguments, ProxyCall, ToolResult>(
+    return guardTool<Arguments, Placed, ToolResult>(
       nt,
       {
         ...toolOptions(own, config, askOf),
         name: tool,
         action: `${server}/${tool}`,
-        scope: (call) => this.#scope(call.principal),
+        scope: ({ call }) => this.#scope(call.principal),
+        turn: ({ call, place }) => ({ call: place, turn: call.client ?? "", gone: () => place.isFree() }),
         ...(config.statusTool === true && { statusTool: STATUS_TOOL }),
         ...(config.onceMoreTool === true && { onceMoreTool: ONCE_MORE_TOOL }),
         ...(config.mode !== undefined && { mode: config.mode }),
         classify: verdictOnLost,
         [OF_PROXY]: true,
       },
-      (args, call) => {
+      (args, { call }) => {
         const key = currentAttempt()?.key;
         // A repeat that is only observed is no attempt of the ledger's: it goes as it came.
         if (key === undefined) return call.forward(call.message, null);
@@ -292,6 +304,15 @@ export class McpGuard {
     const { config, identity, secret } = this.#options;
     return ["mcp", short(identity, secret), short(principal, secret), config.scope ?? ""].join(":");
   }
+}
+
+/** Only a call that is done, and whose answer has arrived, keeps its place: any other is made again by the next one. */
+function taking(place: Placed["place"], answer: Answer<ToolResult>): Delivery {
+  const isDone = answer.kind === "result" && answer.result.isError !== true;
+  const free = (isFree: boolean) => () => {
+    place.isFree = () => isFree;
+  };
+  return { arrived: free(!isDone), lost: free(true) };
 }
 
 /** Null: the config says what holds. */

@@ -231,3 +231,14 @@ it("says at the start what holds", () => {
   expect(whatHolds({ tools })).toContain("; made once per key, as the config says: a; ");
   expect(whatHolds({ only: ["a"] })).toMatch(/only these tools are guarded: a$/);
 });
+
+it("repeats: a call whose answer was lost, also by a cancellation that crossed it, is made in its own place", async () => {
+  const { call, cancel, calls } = proxy({ config: { tools: { toggle: { repeats: 2 } } } });
+  expect(await call("toggle")).toBe("toggle 1");
+  cancel(1);
+  expect(await call("toggle")).toMatch(/^Already done at .* \| toggle 1$/);
+  expect(await call("toggle")).toBe("toggle 2");
+  cancel(3);
+  for (let time = 0; time < 2; time += 1) expect(await call("toggle")).toMatch(/^Already done at .* \| toggle 2$/);
+  expect(calls).toHaveLength(2);
+});

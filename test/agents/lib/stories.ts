@@ -24,6 +24,8 @@ export interface World {
   readonly checks?: true;
   /** Every call runs, and what would have been prevented is recorded. */
   readonly mode?: "observe";
+  /** How many identical calls of one turn are intents of their own. */
+  readonly repeats?: number;
   /** Takes the mail instead of the provider. */
   readonly record?: (mail: Mail) => Promise<string>;
 }
@@ -132,21 +134,25 @@ export function tellStories(
     },
   );
 
-  it.each(WAYS)("F42: the run is timed out while the tool hangs, and started again, $way", async ({ guarded }) => {
-    const { provider, world: at } = await world(guarded);
-    provider.hold();
-    const timeout = new AbortController();
-    const givenUp = run({ ...at, signal: timeout.signal }, [[hello]]).catch(() => []);
-    await provider.sent(1);
-    timeout.abort(new DOMException("The operation timed out", "TimeoutError"));
-    const again = run(at, [[hello]]);
-    if (guarded) setTimeout(() => provider.release(), 300);
-    else void provider.sent(2).then(() => provider.release());
-    const [told] = await Promise.all([again, givenUp]);
-    // LangChain cuts a tool off with its run, so that nobody knows; elsewhere the tool goes on, and the second call joins it.
-    expect(told.at(-1)).toMatch(guarded ? /mail_1|It may have happened all the same/ : /mail_2/);
-    expect(provider.mails).toHaveLength(guarded ? 1 : 2);
-  });
+  it.each([...WAYS, { way: "guarded, with repeats", guarded: true, repeats: 2 }] as const)(
+    "F42: the run is timed out while the tool hangs, and started again, $way",
+    async ({ guarded, ...more }) => {
+      const { provider, world: fresh } = await world(guarded);
+      const at: World = { ...fresh, ...more };
+      provider.hold();
+      const timeout = new AbortController();
+      const givenUp = run({ ...at, signal: timeout.signal }, [[hello]]).catch(() => []);
+      await provider.sent(1);
+      timeout.abort(new DOMException("The operation timed out", "TimeoutError"));
+      const again = run(at, [[hello]]);
+      if (guarded) setTimeout(() => provider.release(), 300);
+      else void provider.sent(2).then(() => provider.release());
+      const [told] = await Promise.all([again, givenUp]);
+      // LangChain cuts a tool off with its run, so that nobody knows; elsewhere the tool goes on, and the second call joins it.
+      expect(told.at(-1)).toMatch(guarded ? /mail_1|It may have happened all the same/ : /mail_2/);
+      expect(provider.mails).toHaveLength(guarded ? 1 : 2);
+    },
+  );
 
   it("B4: a tool that records returns at once, whatever the provider does; a worker sends one mail", async () => {
     const { provider, world: at } = await world(true);
@@ -177,6 +183,34 @@ export function tellStories(
     expect([bare.mails.length, provider.mails.length]).toEqual([4, 4]);
     const { prevented, observed } = await (at.nt as Nevertwice).prevented();
     expect([prevented, observed]).toEqual([0, 3]);
+  });
+
+  const heard = (told: readonly string[], what: RegExp) => told.filter((answer) => what.test(answer)).length;
+
+  it("repeats: identical calls of one turn are first and second, one more is the last one's repeat; turns made again run nothing", async () => {
+    const { provider, world: at } = await world(true);
+    const twice = { ...at, repeats: 2 };
+    const told = await run(twice, [[hello, hello, hello]]);
+    expect(provider.mails).toHaveLength(2);
+    expect(new Set(told.map((answer) => /mail_\d/.exec(answer)?.[0])).size).toBe(2);
+    expect(heard(told, /Already done/)).toBe(1);
+    // The run is started again, and the model plans again.
+    const again = await run(twice, [[hello, { ...hello, body: "Good day" }], [hello], [hello, hello]]);
+    expect(provider.mails).toHaveLength(2);
+    expect(heard(again.slice(-5), /Already done/)).toBe(5);
+    expect(heard(again.slice(-5), /mail_[12]/)).toBe(5);
+  });
+
+  it("repeats: of two, the one whose answer was lost is held, and the other is not run again", async () => {
+    const { provider, world: at } = await world(true);
+    const twice = { ...at, repeats: 2 };
+    provider.dropNext();
+    const told = await run(twice, [[hello, hello]]);
+    expect([heard(told, /It may have happened all the same/), provider.mails.length]).toEqual([1, 2]);
+    const again = (await run(twice, [[hello, hello], [hello]])).slice(-3, -1);
+    expect(heard(again, /It may have happened all the same/)).toBe(1);
+    expect(heard(again, /Already done/)).toBe(1);
+    expect(provider.mails).toHaveLength(2);
   });
 
   it("F2: a changed amount reaches the model as a clear refusal", async () => {

@@ -21,7 +21,7 @@ import {
   type RpcMessage,
   type ToolCall,
 } from "../rpc.ts";
-import type { HttpDeliveries } from "./delivery.ts";
+import { type HttpDeliveries, isOver } from "./delivery.ts";
 import { HttpFailure } from "./failure.ts";
 import type { Account } from "./limits.ts";
 import { bodyOf, eventsOf, forwardable, isEventStream, send, type UpstreamRequest, writeTo } from "./upstream.ts";
@@ -105,6 +105,11 @@ export class HttpCall implements ProxyCall {
 
   isCancelled(): boolean {
     return this.#options.deliveries.isCancelled(this.#key);
+  }
+
+  isLeft(): boolean {
+    const { response } = this.#options;
+    return this.isCancelled() || isOver(response);
   }
 
   async forward(message: ToolCall, key: string | null): Promise<ToolResult> {

@@ -66,7 +66,7 @@ export class HttpDeliveries {
   answers(key: string | null, response: ServerResponse, delivery: Delivery): void {
     this.#remember(key, delivery);
     const { socket } = response;
-    if (this.isCancelled(key) || socket === null || isOver(response, socket)) return void delivery.lost();
+    if (this.isCancelled(key) || socket === null || isOver(response)) return void delivery.lost();
     response.once("finish", () => this.#arrived(socket, delivery));
     response.once("close", () => {
       if (!response.writableFinished) delivery.lost();
@@ -82,7 +82,7 @@ export class HttpDeliveries {
   streamed(key: string, response: ServerResponse, delivery: Delivery): void {
     this.#remember(key, delivery);
     const { socket } = response;
-    if (this.isCancelled(key) || socket === null || isOver(response, socket)) delivery.lost();
+    if (this.isCancelled(key) || socket === null || isOver(response)) delivery.lost();
     else this.#arrived(socket, delivery);
   }
 
@@ -113,6 +113,6 @@ export class HttpDeliveries {
 }
 
 /** A client that has closed its side waits for nothing. */
-function isOver(response: ServerResponse, socket: Socket): boolean {
-  return response.destroyed || socket.destroyed || socket.readableEnded;
+export function isOver({ destroyed, socket }: ServerResponse): boolean {
+  return destroyed || socket === null || socket.destroyed || socket.readableEnded;
 }

@@ -30,7 +30,7 @@ import {
   TaskWatch,
   taskStoreOf,
 } from "./tasks.ts";
-import { requireKeyOf } from "./tool-fields.ts";
+import { type Connection, turnOn } from "./turn.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: as for AnyToolOptions
 export interface McpToolOptions extends ToolOptions<any, any> {
@@ -62,12 +62,19 @@ interface Live extends McpCall {
 
 export type GuardedCall = (args: Args, call: McpCall) => Promise<unknown>;
 
+interface HowCalled {
+  readonly isTask?: boolean;
+  readonly notBegun?: (error: unknown) => boolean;
+  /** The one of the moment, where the server is known. */
+  readonly connection?: Connection;
+}
+
 /** `isTask`: it is known to run as a task. Those take as long as they take; a repeat does not wait for the end. */
 export function guardCall(
   nt: Guarding,
   name: string,
-  { declined, scope, tenant, agent, ...own }: McpGuardOptions,
-  { isTask = false, notBegun = () => false }: { isTask?: boolean; notBegun?: (error: unknown) => boolean } = {},
+  { declined, scope, tenant, agent, turn, ...own }: McpGuardOptions,
+  { isTask = false, notBegun = () => false, connection }: HowCalled = {},
 ): GuardedCall {
   checkErrors(declined, `tool ${JSON.stringify(name)}`, "", "declined");
   const judged = new WeakMap<object, ErrorMeaning>();
@@ -82,6 +89,8 @@ export function guardCall(
     scope: typeof scope === "function" ? ({ extra }: Live) => scope(extra) : scope,
     ...(tenant !== undefined && { tenant: typeof tenant === "function" ? ({ extra }: Live) => tenant(extra) : tenant }),
     ...(agent !== undefined && { agent: typeof agent === "function" ? ({ extra }: Live) => agent(extra) : agent }),
+    ...(turn !== undefined && { turn: ({ extra }: Live) => turn(extra) }),
+    ...(turn === undefined && connection && { turn: turnOn(connection, name) }),
     classify: (error: unknown) =>
       (isObject(error) ? verdicts.get(error) : undefined) ??
       own.classify?.(error) ??
@@ -142,7 +151,6 @@ export function guardCall(
   }
 
   return async (args, { extra, run, asTask, tasks }) => {
-    if (own.mode !== "observe") requireKeyOf(args, own, name);
     if (!asTask) return mcpResult(await guarded.answer(args, { extra, run, asTask, tasks, created: () => {} }));
     const opened = deferred<CreatedTask | null>();
     const answer = guarded.answer(args, { extra, run, asTask, tasks, created: opened.resolve });

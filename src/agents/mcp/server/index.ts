@@ -87,7 +87,7 @@ function guardTools(nt: Guarding, server: Record<string, unknown>, optionsOf: Op
   const registered = server._registeredTools as Record<string, RegisteredTool> | undefined;
   if (typeof registered !== "object" || registered === null) throw notUnderstood("the server has no list of its tools");
   const inner = requestServer(server.server);
-  const tools = new GuardedTools(nt, optionsOf);
+  const tools = new GuardedTools(nt, optionsOf, () => inner.transport);
   for (const [name, tool] of Object.entries(registered)) tools.adopt(name, tool);
   tools.intercept(server, "registerTool");
   if (typeof server.tool === "function") tools.intercept(server, "tool");

@@ -3,11 +3,13 @@
  * it made of them (schema, annotations) is what the guard goes by. A tool may change later: `update()` keeps its guard right.
  */
 import { configError } from "../../../core/errors.ts";
+import { requireKey } from "../../tool-fields.ts";
 import type { Guarding } from "../../tool-options.ts";
 import { passesInProgram, type ToolHints } from "../hints.ts";
+import { requireAnnotations } from "./annotations.ts";
 import { type Args, type GuardedCall, guardCall, type McpGuardOptions } from "./call.ts";
 import type { McpExtra } from "./scope.ts";
-import { requireAnnotations, requireKey } from "./tool-fields.ts";
+import type { Connection } from "./turn.ts";
 
 export type Callback = (...args: never[]) => unknown;
 
@@ -52,12 +54,21 @@ export class GuardedHandler {
   readonly #nt: Guarding;
   readonly #optionsOf: OptionsOf;
   readonly #where: string;
+  readonly #connection: Connection | undefined;
   #name: string;
   #handler: Handler;
   #takesArgs = false;
   #guarded: GuardedCall | null = null;
 
-  constructor(nt: Guarding, where: string, optionsOf: OptionsOf, name: string, handler: Handler) {
+  constructor(
+    nt: Guarding,
+    where: string,
+    optionsOf: OptionsOf,
+    name: string,
+    handler: Handler,
+    connection?: Connection,
+  ) {
+    this.#connection = connection;
     this.#nt = nt;
     this.#where = where;
     this.#optionsOf = optionsOf;
@@ -74,7 +85,8 @@ export class GuardedHandler {
     const where = `${one.#where}: tool ${JSON.stringify(name)}`;
     if (tool.inputSchema === undefined) requireAnnotations(tool.annotations, where);
     requireKey(tool.inputSchema, own, where);
-    return guardCall(one.#nt, name, own, { isTask: isTaskHandler(handler) });
+    const connection = one.#connection;
+    return guardCall(one.#nt, name, own, { isTask: isTaskHandler(handler), ...(connection && { connection }) });
   }
 
   /** What is wrong with the tool's options is thrown here, before anything changes. */
@@ -129,9 +141,11 @@ export class GuardedHandler {
 export class GuardedTools {
   readonly #nt: Guarding;
   readonly #optionsOf: OptionsOf;
+  readonly #connection: Connection;
   readonly #adopted = new WeakSet<object>();
 
-  constructor(nt: Guarding, optionsOf: OptionsOf) {
+  constructor(nt: Guarding, optionsOf: OptionsOf, connection: Connection) {
+    this.#connection = connection;
     this.#nt = nt;
     this.#optionsOf = optionsOf;
   }
@@ -172,7 +186,7 @@ export class GuardedTools {
   }
 
   #handlerOf(name: string, handler: Handler): GuardedHandler {
-    return new GuardedHandler(this.#nt, "guardMcpServer", this.#optionsOf, name, handler);
+    return new GuardedHandler(this.#nt, "guardMcpServer", this.#optionsOf, name, handler, this.#connection);
   }
 
   #follow(tool: RegisteredTool, guarded: GuardedHandler): void {

@@ -3,6 +3,7 @@
  * its own tools/list says, asked with the caller's context: another caller's list may be another one.
  */
 
+import { requireKey } from "../../tool-fields.ts";
 import type { Guarding } from "../../tool-options.ts";
 import { passesInProgram, type ToolHints } from "../hints.ts";
 import type { ToolResult } from "../result.ts";
@@ -11,6 +12,7 @@ import { heardBy } from "./elicitation.ts";
 import { notUnderstood, type OptionsOf } from "./registered.ts";
 import type { McpExtra } from "./scope.ts";
 import { type Task, type TaskStore, taskStoreOf } from "./tasks.ts";
+import type { Connection } from "./turn.ts";
 
 interface Request {
   readonly method: string;
@@ -22,6 +24,7 @@ type RequestHandler = (request: Request, extra: McpExtra) => unknown;
 /** The parts of a `Server` that are needed, the same in both SDKs. */
 interface RequestServer {
   readonly _requestHandlers: Map<string, RequestHandler>;
+  readonly transport?: object;
   setRequestHandler: (...args: unknown[]) => unknown;
   request: (request: { readonly method?: unknown }, ...rest: unknown[]) => unknown;
 }
@@ -29,6 +32,7 @@ interface RequestServer {
 interface ListedTool {
   readonly name?: unknown;
   readonly annotations?: ToolHints;
+  readonly inputSchema?: unknown;
   readonly execution?: { readonly taskSupport?: unknown };
 }
 
@@ -56,7 +60,7 @@ export function guardRequests(server: RequestServer, guards: Guards): void {
   const wrap = () => {
     const handler = handlers.get("tools/call");
     if (handler === undefined || guarded.has(handler)) return;
-    const call = guardedCalls(handler, handlers, guards, byName);
+    const call = guardedCalls(handler, server, guards, byName);
     guarded.add(call);
     handlers.set("tools/call", call);
   };
@@ -72,11 +76,12 @@ export function guardRequests(server: RequestServer, guards: Guards): void {
 
 function guardedCalls(
   handler: RequestHandler,
-  handlers: ReadonlyMap<string, RequestHandler>,
+  server: RequestServer,
   { nt, optionsOf, isGuarded, isOwn }: Guards,
   byName: Map<string, GuardedCall>,
 ): RequestHandler {
   const own = isOwn();
+  const handlers = server._requestHandlers;
   return async (request, extra) => {
     const { name, arguments: given = {}, task } = request.params ?? {};
     if (typeof name !== "string" || !isArguments(given))
@@ -91,7 +96,7 @@ function guardedCalls(
       if (own) return handler(request, extra);
       throw invalid(`Tool ${name} not found: the server's tools/list does not name it`);
     }
-    const call = byName.get(name) ?? guardOf(nt, name, guard, tool);
+    const call = byName.get(name) ?? guardOf(nt, name, guard, tool, () => server.transport);
     byName.set(name, call);
     return call(given, {
       extra,
@@ -102,9 +107,20 @@ function guardedCalls(
   };
 }
 
-function guardOf(nt: Guarding, name: string, options: McpGuardOptions, tool: ListedTool | undefined): GuardedCall {
+function guardOf(
+  nt: Guarding,
+  name: string,
+  options: McpGuardOptions,
+  tool: ListedTool | undefined,
+  connection: Connection,
+): GuardedCall {
+  requireKey(tool?.inputSchema, options, `guardMcpServer: tool ${JSON.stringify(name)}`);
   const support = tool?.execution?.taskSupport;
-  return guardCall(nt, name, options, { isTask: support === "required" || support === "optional", notBegun });
+  return guardCall(nt, name, options, {
+    isTask: support === "required" || support === "optional",
+    notBegun,
+    connection,
+  });
 }
 
 /** The errors by which a handler, or the SDK, refuses a request before anything is done: invalid request, no such method, invalid params. */

@@ -245,6 +245,7 @@ export class McpRelay {
     const call: ProxyCall = {
       message,
       isCancelled: () => held.cancelled,
+      isLeft: () => held.cancelled,
       forward: async (sent, key) => {
         sends += 1;
         held.key = key;

@@ -19,8 +19,9 @@ export async function deliver({ url, crash, record, fails }, mail) {
  * What each guarded agent declares: who gets it decides, the text may be reworded. A dead process is noticed soon; a
  * living one is waited for, however slow the machine.
  */
-export const mailOptions = ({ soon, errors, checks, mode }) => ({
+export const mailOptions = ({ soon, errors, checks, mode, repeats }) => ({
   ...(mode && { mode }),
+  ...(repeats && { repeats }),
   ...(errors && { errors }),
   ...(checks && {
     check: ({ amount }) => {

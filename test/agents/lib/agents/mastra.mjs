@@ -1,6 +1,7 @@
 // An agent on Mastra with a scripted model of the AI SDK.
 import { Mastra } from "@mastra/core";
 import { Agent } from "@mastra/core/agent";
+import { RequestContext } from "@mastra/core/request-context";
 import { InMemoryStore } from "@mastra/core/storage";
 import { createTool } from "@mastra/core/tools";
 import { MockLanguageModelV3 } from "ai-6/test";
@@ -65,10 +66,15 @@ export function mailTool(world) {
     },
   });
   if (world.nt === null) return { send_mail };
+  // Mastra does not tell a tool which step it is called in: the program does (docs/agents.md).
+  const turn = ({ agent, runId, requestContext }) => ({
+    call: agent.toolCallId,
+    turn: `${runId} ${requestContext.get("step")}`,
+  });
   return guardMastraTools(
     world.nt,
     { send_mail },
-    { scope: () => world.thread, tools: { send_mail: mailOptions(world) } },
+    { scope: () => world.thread, ...(world.repeats && { turn }), tools: { send_mail: mailOptions(world) } },
   );
 }
 
@@ -89,7 +95,13 @@ export async function answeredTwice(world) {
 export async function run(world, steps) {
   const model = scripted(steps);
   const agent = mailer(world, model);
-  await agent.generate("mail them", { maxSteps: 10, ...(world.signal && { abortSignal: world.signal }) });
+  const requestContext = new RequestContext();
+  await agent.generate("mail them", {
+    maxSteps: 10,
+    requestContext,
+    prepareStep: ({ stepNumber }) => requestContext.set("step", stepNumber),
+    ...(world.signal && { abortSignal: world.signal }),
+  });
   const calls = [...model.doStreamCalls, ...model.doGenerateCalls];
   return calls
     .at(-1)

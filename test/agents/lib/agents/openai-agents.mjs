@@ -32,7 +32,7 @@ export function scripted(steps, name = "send_mail", asked = () => {}) {
               status: "completed",
               arguments: mail.text ?? JSON.stringify({ amount: null, ...mail }),
             }));
-      return { usage: new Usage(), output };
+      return { usage: new Usage({}), output };
     },
     async *getStreamedResponse() {},
   };

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import * as mini from "zod/mini";
 import * as z3 from "zod/v3";
-import { fieldsOf, requireAnnotations, requireKey, requireKeyOf } from "./tool-fields.ts";
+import { fieldsOf, requireKey, requireKeyOf } from "./tool-fields.ts";
 
 describe("the fields of a schema", () => {
   it.each<[string, unknown, readonly string[] | null]>([
@@ -44,16 +44,4 @@ it("a key is left in a call", () => {
   expect(() => requireKeyOf({ title: "a", id: undefined }, { free: ["title"] }, "send")).toThrow(
     expect.objectContaining({ code: "INVALID_KEY" }),
   );
-});
-
-it.each<[unknown, boolean]>([
-  [undefined, true],
-  [{ title: "Issue", readOnlyHint: false, "x-own": 1 }, true],
-  [{ title: z.string() }, false],
-  [z.object({ title: z.string() }), false],
-  [{ type: "object" }, false],
-])("annotations that are none are refused: %j", (annotations, isFine) => {
-  const check = () => requireAnnotations(annotations, "here");
-  if (isFine) check();
-  else expect(check).toThrow(/for annotations, and the tool for one without arguments/);
 });

@@ -1,7 +1,7 @@
-/** The fields of an MCP tool's arguments, and whether a key is left of them. An empty key would make every call the first one's repeat. */
-import { configError, NevertwiceError } from "../../../core/errors.ts";
-import { keyFieldNames } from "../../../core/key/parts.ts";
-import type { AnyToolOptions } from "../../tool-options.ts";
+/** The fields of a tool's arguments, and whether a key is left of them. An empty key would make every call the first one's repeat. */
+import { configError, NevertwiceError } from "../core/errors.ts";
+import { keyFieldNames } from "../core/key/parts.ts";
+import type { AnyToolOptions } from "./tool-options.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -12,6 +12,9 @@ type Fields = Readonly<Record<string, unknown>>;
 export function fieldsOf(schema: unknown): readonly string[] | null {
   if (schema === undefined || schema === null) return [];
   if (typeof schema !== "object" && typeof schema !== "function") return null;
+  const { jsonSchema } = schema as { jsonSchema?: unknown };
+  // As the AI SDK wraps it.
+  if (isFields(jsonSchema) && isJsonSchema(jsonSchema)) return fieldsOf(jsonSchema);
   const shape = shapeOf(schema) ?? (isJsonSchema(schema) ? (schema.properties ?? {}) : undefined) ?? jsonOf(schema);
   if (isFields(shape)) return Object.keys(shape);
   const values = Object.values(schema);
@@ -95,17 +98,5 @@ export function requireKeyOf(args: unknown, { key, free = [] }: AnyToolOptions, 
   throw new NevertwiceError(
     "INVALID_KEY",
     `tool ${JSON.stringify(tool)}: all arguments of this call (${given.join(", ")}) are free, so that nothing is left for the key. Nothing was run: it would be taken for a repeat of any other such call. Give the tool a key, or leave one of them out of free.`,
-  );
-}
-
-/** SDK 1.x takes an object that is no shape of zod schemas for annotations, and then the tool for one without arguments. */
-export function requireAnnotations(annotations: unknown, where: string): void {
-  if (!isFields(annotations)) return;
-  const odd = Object.entries(annotations).find(
-    ([name, value]) => (typeof value === "object" && value !== null) || typeof value === "function" || name === "type",
-  );
-  if (odd === undefined && !isSchema(annotations)) return;
-  throw configError(
-    `${where}: the SDK took ${odd === undefined ? "a schema" : `{ ${odd[0]}: … }`} for annotations, and the tool for one without arguments: every call would be a repeat of the first. Give the arguments as a shape of zod schemas, { title: z.string() }, or register it with registerTool().`,
   );
 }
