@@ -8,6 +8,7 @@ import type { LedgerRecord, Payload } from "../core/record.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
+import type { Call } from "./call.ts";
 import type { Engine } from "./engine.ts";
 import { by as named } from "./events.ts";
 import { tellLate } from "./late-success.ts";
@@ -40,6 +41,11 @@ export interface Signature {
 export interface Target {
   readonly key: string;
   readonly tenant: string;
+}
+
+/** `call`: it was asked for by its input. */
+export interface LookedFor extends Target {
+  readonly call?: Call;
 }
 
 /** What is looked up by key comes as { key }, with the key that an outcome, an error or a record shows. */
