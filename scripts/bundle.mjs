@@ -46,6 +46,12 @@ export async function writeBundle({ src, to, main, command, others }) {
             : null,
       },
       {
+        // White space and comments of the SQL functions would be 5 KB.
+        name: "sql-functions",
+        transform: (code, id) =>
+          id.includes("/stores/postgres/functions/") ? code.replace(/^ *-- .*\n/gm, "").replace(/^ +/gm, "") : null,
+      },
+      {
         name: "loaded-at-once",
         buildEnd() {
           const importsOf = (id) => this.getModuleInfo(id)?.importedIds ?? [];

@@ -772,6 +772,8 @@ class Attempt:
             outcome = self._settle_without_result(body)
         if not_kept is None and not outcome.get("replayed") and "resultOmitted" in outcome:
             not_kept = f"{outcome['resultOmitted']}."
+        if "warning" in outcome:
+            _log.warning("%s: %s: %s", self.action, self.key, outcome["warning"])
         # After it was recorded: a program may turn warnings into errors.
         if not_kept is not None:
             self._warn_of_result(not_kept)

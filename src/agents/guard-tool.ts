@@ -12,6 +12,8 @@ import type { KeyOption } from "../core/key/parts.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { warningsOf } from "../engine/action-warnings.ts";
 import { AT_ONCE, type AtOnceOptions } from "../engine/call.ts";
+import type { AttemptContext } from "../engine/context.ts";
+import { OF_FENCE, type Resolution } from "../engine/operate.ts";
 import { isControlFlowResult } from "./control-flow.ts";
 import { tellUnavailable } from "./messages.ts";
 import { OBSERVE_ONLY, observed, saidObserving } from "./observe.ts";
@@ -28,13 +30,16 @@ export type { GuardToolOptions } from "./tool-action.ts";
 export { type Answer, refusalError } from "./tool-answer.ts";
 export type { ResultCodec } from "./tool-result.ts";
 
+/** An attempt, as `currentAttempt()` names it. */
+export type AttemptOf = Pick<AttemptContext, "key" | "fence">;
+
 export interface GuardedTool<I, X, R> {
   /** The result, of this call or of the first; throws a NevertwiceError that says what to tell the model otherwise. */
   (input: I, extra: X): Promise<R>;
   /** The same without throwing for an expected outcome. A failure of this very call is thrown as it came; a ledger that cannot be reached is an answer. */
   answer(input: I, extra: X): Promise<Answer<R>>;
-  /** A result that came after its call was given up: evidence, which settles the doubt about that key. */
-  settleLate(key: string, result: R): Promise<void>;
+  /** A result that came after its call was given up: evidence of that attempt's success. */
+  settleLate(of: AttemptOf, result: R): Promise<void>;
   readonly toolName: string;
 }
 
@@ -124,11 +129,12 @@ export function guardTool<I, X = undefined, R = unknown>(
     if (given.kind === "result") return given.result;
     throw refusalError(given, name);
   };
-  const settleLate = async (key: string, result: Awaited<R>): Promise<void> => {
+  const settleLate = async ({ key, fence }: AttemptOf, result: Awaited<R>): Promise<void> => {
     const call = liveCall(options, handler, codec as ResultCodec<unknown>, undefined as X);
     if (isControlFlowResult(result) || errorMeaning(call, result) !== "answer") return;
     const action = actionOf();
-    await action.resolve({ key }, { as: "done", result: keep(call, result), ...LATE });
+    const told: Resolution<unknown> = { as: "done", result: keep(call, result), ...LATE };
+    await action.resolve({ key }, { ...told, [OF_FENCE]: fence } as typeof told);
   };
   return Object.assign(run, { answer, settleLate, toolName: name });
 }

@@ -31,6 +31,29 @@ describe("claim and settle", () => {
     expect(await program.once("send", ["lead-7"], async () => "again")).toBe("m-1");
   });
 
+  it("D7 G2: a late success of an input that was corrected since is said, and the corrected one has its own result", async () => {
+    const first = await claim("lead-7", "--input", '{"to":"wrong"}');
+    await run(["settle", first, "--as", "unknown"]);
+    const { json } = await run(["claim", "send", "lead-7", "--input", '{"to":"wrong"}', "--json"]);
+    await run(["resolve", json.key, "--not-done", "--reason", "looked too early"]);
+    const second = await claim("lead-7", "--input", '{"to":"right"}');
+    const late = await run(["settle", first, "--as", "done", "--result-text", "to wrong"]);
+    expect(late).toMatchObject({ code: 0, out: expect.stringMatching(/^in_flight {2}nt1_/) });
+    expect(late.err).toMatch(/duplicate_detected: send.*\n?.*input before its correction/s);
+    const own = await run(["settle", second, "--as", "done", "--result-text", "to right", "--json"]);
+    expect(own.json).toMatchObject({ status: "done", result: "to right", replayed: false });
+    const shown = await run(["claim", "send", "lead-7", "--input", '{"to":"right"}', "--json"]);
+    expect(shown.json).toMatchObject({ status: "done", result: "to right" });
+    const { json: record } = await run(["show", json.key, "--json"]);
+    expect(record.record.history.map(({ event }: { event: string }) => event)).toEqual([
+      "doubt",
+      "resolved-not-done",
+      "corrected",
+      "late-success",
+    ]);
+    expect(JSON.stringify(record)).not.toContain("guarded");
+  });
+
   it('D7: words are texts, and --parts has any JSON: 7 and "7" are two intents', async () => {
     const program = ledger.program();
     await program.once("send", [7, "welcome"], async () => "by number");

@@ -1,4 +1,6 @@
 /** A fresh record: begun, or begun and taken at once. */
+import { replacedIn } from "./earlier-input.ts";
+import { appended, note } from "./history.ts";
 import { keepFrom } from "./keep.ts";
 import type {
   Fingerprint,
@@ -84,11 +86,21 @@ export function begin(
     result: null,
     providerId: null,
     error: null,
-    history: NO_HISTORY,
+    history: replaced === null ? NO_HISTORY : inputsUntilNow(replaced, intent, at),
     fingerprint: intent.fingerprint,
     input: intent.input,
     keepMs: keepFrom(intent, at.now),
   };
+}
+
+/** All that is left of the history of an expired record: attempts from before may still tell of their success. */
+function inputsUntilNow(replaced: LedgerRecord, { fingerprint }: Intent, at: Instant): readonly HistoryEntry[] {
+  const inputs = replaced.history
+    .filter((entry) => entry.replaced !== undefined)
+    // None of them tells how the new record stands.
+    .map((entry): HistoryEntry => ({ ...entry, event: "begun-anew", to: "pending" }));
+  if (replaced.fingerprint.guarded === fingerprint.guarded) return inputs;
+  return appended(inputs, note({ ...replaced, agent: null }, "begun-anew", "pending", at, replacedIn(replaced)));
 }
 
 const UNTIL_DELIVERED: WorkTerms = Object.freeze({ untilDelivered: true });

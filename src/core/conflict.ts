@@ -6,8 +6,9 @@
  * happened is reported as the doubt that it is. What is known not to have happened, and is nobody's to run, may be
  * corrected: the other input starts a new round.
  */
-import { note } from "./history.ts";
-import { expired, HISTORY_LIMIT, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
+import { replacedIn } from "./earlier-input.ts";
+import { appended, note } from "./history.ts";
+import { expired, type Instant, type LedgerRecord, leaseAlive } from "./record.ts";
 
 export type OtherInput =
   /** It happened, it happens, or a worker is going to run it with the input on record. */
@@ -38,7 +39,7 @@ export function otherInputMeets(record: LedgerRecord, at: Instant): OtherInput {
 
 /** As another input begins a new round on it: the history says so. */
 export function corrected(record: LedgerRecord, to: LedgerRecord["state"], at: Instant): LedgerRecord {
-  return { ...record, history: [...record.history, note(record, "corrected", to, at)].slice(-HISTORY_LIMIT) };
+  return { ...record, history: appended(record.history, note(record, "corrected", to, at, replacedIn(record))) };
 }
 
 /**

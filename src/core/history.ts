@@ -1,12 +1,17 @@
 /** An entry of a record's history: what happened to it, by whom and why. */
-import { HISTORY_LIMIT, type HistoryEntry, type Instant, type LedgerRecord } from "./record.ts";
+import { HISTORY_LIMIT, type HistoryEntry, type Instant, type LedgerRecord, type ReplacedInput } from "./record.ts";
 
 export function note(
   from: LedgerRecord,
   event: string,
   to: LedgerRecord["state"],
   at: Instant,
-  about: { by?: string | undefined; reason?: string | undefined; error?: string | undefined } = {},
+  about: {
+    by?: string | undefined;
+    reason?: string | undefined;
+    error?: string | undefined;
+    replaced?: ReplacedInput;
+  } = {},
 ): HistoryEntry {
   return {
     at: at.now,
@@ -18,7 +23,16 @@ export function note(
     ...(about.by !== undefined && { by: about.by }),
     ...(about.reason !== undefined && { reason: about.reason }),
     ...(about.error !== undefined && { error: about.error }),
+    ...(about.replaced !== undefined && { replaced: about.replaced }),
   };
+}
+
+/** With one more entry. The oldest go, but not the last that names an input: late successes are judged by it. */
+export function appended(history: readonly HistoryEntry[], entry: HistoryEntry): readonly HistoryEntry[] {
+  const all = [...history, entry];
+  const kept = all.slice(-HISTORY_LIMIT);
+  const last = all.findLast(({ replaced }) => replaced !== undefined);
+  return last === undefined || kept.includes(last) ? kept : [last, ...kept.slice(1)];
 }
 
 /** The record as another agent goes on with it. Who was at it before is kept, unless the history names it already. */
@@ -27,6 +41,5 @@ export function actedBy(record: LedgerRecord, agent: string | null | undefined, 
   const last = record.history.at(-1);
   const isNamed = last !== undefined && last.attempt === record.attempt && last.agent === record.agent;
   if (record.agent === null || isNamed) return { ...record, agent };
-  const history = [...record.history, note(record, "taken-over", record.state, at)].slice(-HISTORY_LIMIT);
-  return { ...record, agent, history };
+  return { ...record, agent, history: appended(record.history, note(record, "taken-over", record.state, at)) };
 }

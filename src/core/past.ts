@@ -47,7 +47,7 @@ export function recordPast(current: LedgerRecord | null, past: Past, now: Instan
   if (current.fence === 0) return taken(current, past, end, now);
   const hold = { fence: current.fence, holder: HOLDER };
   const { result, providerId = null } = end;
-  const evidence = { type: "confirm", hold, result: result(current.fence), providerId } as const;
+  const evidence = { type: "confirm", hold, of: current, result: result(current.fence), providerId } as const;
   return changed(withKeep(current, past, now), evidence, now);
 }
 

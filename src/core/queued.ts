@@ -1,9 +1,10 @@
 /** What only queued records go through: an enqueue that finds a record, and work handed back before it was begun. */
 
 import { corrected, otherInputMeets } from "./conflict.ts";
+import { appended } from "./history.ts";
 import { keepFrom } from "./keep.ts";
 import { withoutPlace } from "./order.ts";
-import { HISTORY_LIMIT, type Instant, type LedgerRecord, type StoredError, type WorkTerms } from "./record.ts";
+import type { Instant, LedgerRecord, StoredError, WorkTerms } from "./record.ts";
 import { keptFor, longerKeep } from "./retention.ts";
 import type { Change, LedgerEvent } from "./transition.ts";
 
@@ -84,7 +85,7 @@ export function giveBack(current: LedgerRecord, event: EventOf<"give-back">, at:
   if (!lapsed) return { ok: true, record: back };
   // Somebody may have seen the doubt: how it went away is kept.
   const entry = { at: at.now, event: "not-begun", from: state, to: back.state, attempt };
-  return { ok: true, record: { ...back, history: [...history, entry].slice(-HISTORY_LIMIT) } };
+  return { ok: true, record: { ...back, history: appended(history, entry) } };
 }
 
 /** Its holder cannot say so any more: a claimed record whose holder's process has ended was surely not begun, and never will be. */
@@ -95,7 +96,7 @@ export function giveBackOfGone(current: LedgerRecord, at: Instant): Change {
   if (!back.ok) return back;
   const reason = "its holder's process had ended before anything was sent";
   const entry = { at: at.now, event: "not-begun", from: state, to: back.record.state, attempt, reason };
-  return { ok: true, record: { ...back.record, history: [...current.history, entry].slice(-HISTORY_LIMIT) } };
+  return { ok: true, record: { ...back.record, history: appended(current.history, entry) } };
 }
 
 /** The caller names the revision that it put off itself: what others have delayed since is not brought forward. */

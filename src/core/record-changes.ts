@@ -3,16 +3,10 @@
  * decided in transition.ts.
  */
 import { type Intent, leaseFrom, markOf } from "./begun-record.ts";
+import { appended } from "./history.ts";
 import { keepFrom } from "./keep.ts";
 import { withoutDeadline } from "./queued.ts";
-import {
-  HISTORY_LIMIT,
-  type HistoryEntry,
-  type Instant,
-  type LedgerRecord,
-  type Payload,
-  type StoredError,
-} from "./record.ts";
+import type { HistoryEntry, Instant, LedgerRecord, Payload, StoredError } from "./record.ts";
 import type { Refusal } from "./refusal.ts";
 import { hasNoEnd, longerKeep } from "./retention.ts";
 
@@ -145,7 +139,7 @@ export function evidence({ result, providerId = null }: { result: Payload | null
 
 export function accept(record: LedgerRecord, entry: HistoryEntry | null = null): Change {
   if (entry === null) return { ok: true, record };
-  return { ok: true, record: { ...record, history: [...record.history, entry].slice(-HISTORY_LIMIT) } };
+  return { ok: true, record: { ...record, history: appended(record.history, entry) } };
 }
 
 export function refuse(refusal: Refusal): Change {

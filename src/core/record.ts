@@ -76,6 +76,14 @@ export interface HistoryEntry {
   readonly by?: string;
   readonly reason?: string;
   readonly error?: string;
+  /** Another input took the place of this one. */
+  readonly replaced?: ReplacedInput;
+}
+
+/** The input of the attempts with the fences `from` to `to`. */
+export interface ReplacedInput extends Fingerprint {
+  readonly from: number;
+  readonly to: number;
 }
 
 export const HISTORY_LIMIT = 30;

@@ -85,8 +85,11 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-function intentOf(choice: number, at: Instant): Intent {
-  const fingerprint = { guarded: "g", free: null, fields: {} };
+/** With the input on record, or with another one. */
+function intentOf(choice: number, at: Instant, seen: LedgerRecord | null): Intent {
+  const known = seen?.fingerprint.guarded || "a";
+  const other = known === "a" ? "b" : "a";
+  const fingerprint = { guarded: choice > 3 ? other : known, free: null, fields: {} };
   const keepMs = choice === 0 ? null : 5_000;
   // Some have a deadline: until then the intent is to be known.
   const guardUntil = choice % 2 === 0 ? null : at.now + choice * 10_000;
@@ -105,11 +108,11 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
   const otherInput = choice > 3;
   switch (step.kind) {
     case "enqueue":
-      return { type: "enqueue", intent: intentOf(choice, at), dueAt: at.now + (choice - 2) * 50, otherInput };
+      return { type: "enqueue", intent: intentOf(choice, at, seen), dueAt: at.now + (choice - 2) * 50, otherInput };
     case "claim":
       return {
         type: "claim",
-        intent: intentOf(choice, at),
+        intent: intentOf(choice, at, seen),
         to: choice < 3 ? "claimed" : "sent",
         holder,
         leaseMs: LEASE_MS,
@@ -171,7 +174,8 @@ function eventOf(step: Extract<Step, { do: "act" }>, hold: Hold, seen: LedgerRec
       ] as const;
       // Sometimes its claim was written after all, and only the answer was lost.
       const lost = choice < 3 ? `${holder}-unguarded` : hold.holder;
-      return { type: "ran-unguarded", intent: intentOf(choice, at), holder: lost, end: ends[choice % 3] ?? ends[0] };
+      const intent = intentOf(choice, at, seen);
+      return { type: "ran-unguarded", intent, holder: lost, end: ends[choice % 3] ?? ends[0] };
     }
   }
 }
@@ -194,6 +198,8 @@ class World {
   readonly handedOut: Hold[] = [];
   /** The model's own books: who may act, and until when. */
   live: { readonly hold: Hold; readonly until: number; readonly epoch: string }[] = [];
+  /** The input that each of them was handed out for, by its fence; "": it was forgotten. */
+  readonly ran = new Map<number, string>();
   /** The first fence of the record that is there now. */
   began = 0;
   readonly accepted = new Set<string>();
@@ -242,13 +248,16 @@ class World {
     const until = at.steady + LEASE_MS;
     if (next.attempt <= 1 && next.fence !== this.record?.fence && beginsAnew(this.record, event, at))
       this.began = next.fence;
+    if (event.type === "forget") for (const fence of this.ran.keys()) this.ran.set(fence, "");
     if (event.type === "claim" || event.type === "resend") {
       const hold = { fence: next.fence, holder: event.holder };
       this.handedOut.push(hold);
+      const intent = event.type === "claim" ? event.intent : undefined;
+      this.ran.set(next.fence, (intent ?? (this.record as LedgerRecord)).fingerprint.guarded);
       this.live = [{ hold, until, epoch: at.epoch }];
     } else if (event.type === "mark" || event.type === "heartbeat") {
       this.live = [{ hold: event.hold, until, epoch: at.epoch }];
-    } else if ((event.type !== "enqueue" && event.type !== "ran-unguarded") || next.lease === null) {
+    } else if (!["enqueue", "ran-unguarded", "confirm"].includes(event.type) || next.lease === null) {
       this.live = [];
     }
   }
@@ -274,8 +283,22 @@ function check(world: World, event: LedgerEvent, next: LedgerRecord, at: Instant
   if (!gone && event.type !== "retain" && event.type !== "forget")
     must(!isShorter(next.keepMs, before.keepMs), "a retention was shortened");
   if (event.type === "enqueue" || event.type === "claim") checkKept(next, event, at);
-  // Queueing what a call has begun changes nothing but who sees to its rest.
-  if (gone || event.type !== "enqueue" || next.state !== before.state) checkShape(next, at);
+  if (event.type === "confirm") checkConfirmed(world, event.hold.fence, next);
+  // Queueing what a call has begun changes nothing but who sees to its rest; another input's success, nothing but its doubt.
+  const isBeside = event.type === "enqueue" || event.type === "confirm";
+  if (gone || !isBeside || next.state !== before.state) checkShape(next, at);
+}
+
+/** A result is that of the input beside it. What fell out of the history is no input's. */
+function checkConfirmed({ ran, record: before }: World, fence: number, next: LedgerRecord): void {
+  const input = ran.get(fence);
+  const { guarded } = next.fingerprint;
+  if (next.state === "confirmed")
+    must(
+      input === undefined || guarded === input || guarded === "",
+      "an input was confirmed by the success of another",
+    );
+  else must(before?.fingerprint.guarded !== input && next.doubted, "a success was not taken");
 }
 
 /** Past its keep a record may be begun anew; to any other event it is still the record it was. */
@@ -481,13 +504,18 @@ const MUTANTS: Readonly<Record<string, readonly [broken: RegExp, machine: Machin
       transition(record, event.type === "delivered" ? { ...event, fence: record?.fence ?? 0 } : event, at),
   ],
   "a late answer counts for the call after": [
-    /a call was confirmed by the answer of the one before/,
+    /a call was confirmed by the answer of the one before|confirmed by the success of another/,
     (record, event, at) =>
       transition(
         record,
         event.type === "confirm" && record !== null ? { ...event, hold: presentHold(record) } : event,
         at,
       ),
+  ],
+  "a late success counts for whatever input is on record": [
+    /confirmed by the success of another/,
+    (record, event, at) =>
+      transition(event.type === "confirm" && record !== null ? { ...record, history: [] } : record, event, at),
   ],
   "forgetting does not ask about doubts": [
     /a doubt was forgotten|under a live hold/,
@@ -626,7 +654,10 @@ describe("the state machine under random histories", () => {
       "bring-forward → pending",
       "claim → claimed",
       "claim → sent",
+      "confirm → claimed",
       "confirm → confirmed",
+      "confirm → sent",
+      "confirm → unknown",
       "delivered → confirmed",
       "delivered → failed",
       "doubt → unknown",

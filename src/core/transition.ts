@@ -9,6 +9,7 @@ import { begin, type Intent, leaseFrom } from "./begun-record.ts";
 import { corrected, otherInputMeets } from "./conflict.ts";
 import { delivered, isOfCallBefore, silentSince } from "./delivered.ts";
 import { heldLongEnough, quietInMs, windowOver } from "./doubt-time.ts";
+import { earlierInput, replacedIn } from "./earlier-input.ts";
 import { emptied, isEmptied, mayHaveHappenedUnsettled } from "./forgotten.ts";
 import { actedBy, note } from "./history.ts";
 import { isNoResult, lacksResult } from "./kept-result.ts";
@@ -109,7 +110,7 @@ export type LedgerEvent =
   | {
       readonly type: "confirm";
       readonly hold: Hold;
-      /** What the attempt ran with: a late success of it says nothing about an input that was corrected since. */
+      /** What the attempt ran with, where its holder still knows it; the record has the digests alone. */
       readonly of?: Pick<LedgerRecord, "fingerprint" | "input">;
       readonly result: Payload | null;
       /** The provider's own id of the effect. */
@@ -317,10 +318,12 @@ function confirm(current: LedgerRecord, event: EventOf<"confirm">, at: Instant):
   // A fence that this record never handed out is not evidence about this intent.
   if (event.hold.fence < 1 || event.hold.fence > current.fence) return refuse("stale");
   if (isOfCallBefore(current, event.hold.fence)) return refuse("stale");
-  const { of } = event;
-  if (of !== undefined && event.hold.fence < current.fence && of.fingerprint.guarded !== current.fingerprint.guarded)
-    return lateSuccessOfAnother(current, event, of, at);
   const late = (current.state !== "sent" && current.state !== "claimed") || !holds(current, event.hold);
+  const fingerprint = event.of?.fingerprint ?? earlierInput(current, event.hold.fence);
+  if (late && fingerprint !== null && fingerprint.guarded !== current.fingerprint.guarded) {
+    const input = event.of === undefined ? INPUT_REPLACED : event.of.input;
+    return lateSuccessOfAnother(current, event, { fingerprint, input }, at);
+  }
   const record = settled(actedBy(current, event.agent, at), "confirmed", at, { ...evidence(event), error: null });
   return accept(record, late ? note(current, "late-success", "confirmed", at) : null);
 }
@@ -335,13 +338,20 @@ function lateSuccessOfAnother(
   of: Pick<LedgerRecord, "fingerprint" | "input">,
   at: Instant,
 ): Change {
-  const entry = (to: LedgerRecord["state"]) =>
-    note(current, "late-success", to, at, { reason: "with the input before its correction" });
-  const isOpen = current.state === "sent" || current.state === "unknown" || leaseAlive(current, at);
-  if (isOpen) return accept({ ...current, doubted: true }, entry(current.state));
-  const before = { ...actedBy(current, event.agent, at), fingerprint: of.fingerprint, input: of.input };
-  return accept(settled(before, "confirmed", at, { ...evidence(event), error: null }), entry("confirmed"));
+  const about = { reason: BEFORE_CORRECTION };
+  if (current.state === "sent" || current.state === "unknown" || leaseAlive(current, at)) {
+    // Told again: the answer was lost.
+    if (current.history.at(-1)?.reason === BEFORE_CORRECTION) return accept(current);
+    const sent = current.firstSentAt === null ? sentNow(current, at) : null;
+    return accept({ ...current, ...sent, doubted: true }, note(current, "late-success", current.state, at, about));
+  }
+  const before = { ...actedBy(current, event.agent, at), ...of };
+  const entry = note(current, "late-success", "confirmed", at, { ...about, ...replacedIn(current) });
+  return accept(settled(before, "confirmed", at, { ...evidence(event), error: null }), entry);
 }
+
+export const BEFORE_CORRECTION = "with the input before its correction";
+export const INPUT_REPLACED = { omitted: "it was replaced by a correction before its success was known" } as const;
 
 function surelyNotSent(before: LedgerRecord, event: EventOf<"not-sent">, at: Instant): Change {
   if ((before.state !== "claimed" && before.state !== "sent") || !holds(before, event.hold)) return refuse("stale");
@@ -454,7 +464,9 @@ function ranUnguarded(current: LedgerRecord | null, event: EventOf<"ran-unguarde
   const claimed = { to: "sent", holder, leaseMs: 0, newRound: true } as const;
   // What the ledger knows may have happened with its own input; nothing else has.
   const happened = known?.state === "sent" || known?.state === "unknown";
-  const wanted = () => (happened ? (known as LedgerRecord) : renew(known as LedgerRecord, intent, at));
+  const renewed = (of: LedgerRecord) =>
+    renew(of.fingerprint.guarded === intent.fingerprint.guarded ? of : corrected(of, "sent", at), intent, at);
+  const wanted = () => (happened ? (known as LedgerRecord) : renewed(known as LedgerRecord));
   const taken = () => take(actedBy(wanted(), intent.agent ?? null, at), claimed, at);
   const ran = isOurs
     ? { ...known, ...sentNow(known, at) }

@@ -28,7 +28,7 @@ import { type Inputs, inChunks, oneByOneOrTogether, sharingStatements } from "./
 import { causeOf, isRemembered } from "./error-memory.ts";
 import { attemptGranted, type Tally } from "./granted.ts";
 import type { KeyNotes } from "./key-notes.ts";
-import { checkSignature, type Resolution, resolveDoubt, type Target } from "./operate.ts";
+import { checkSignature, type LookedFor, type Resolution, resolveDoubt } from "./operate.ts";
 import { type PastAccess, pastAccess } from "./past.ts";
 import { parseInput } from "./standard-schema.ts";
 import { runInTransaction, statusInTransaction, viewOf } from "./transactional.ts";
@@ -60,7 +60,7 @@ export interface Action<I, R, Tx = unknown> {
   enqueueMany(inputs: Inputs<I>, options?: EnqueueOptions): Promise<Enqueued<R>[]>;
   /** Runs each input here, so many at a time. Interrupted and started again, it sends only what is missing. */
   each(inputs: Inputs<I>, options?: EachOptions<I>): Promise<EachReport<I>>;
-  /** What the ledger says; never runs anything. */
+  /** What the ledger says, and to another input than the record's what an attempt with it would be told; never runs anything. */
   status(target: I | { readonly key: string }, options?: CallOptions): Promise<Outcome<R> | Absent>;
   /** On purpose once more: the next version of the intent. Refused while the latest version is in flight or in doubt. */
   resend(input: I, options: ResendOptions): Promise<R>;
@@ -148,7 +148,7 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
       const found = await calls.targetOf(target, asked);
       const known =
         tx === undefined
-          ? engine.status(found.key, found.tenant)
+          ? engine.status(found.key, found.tenant, found.call)
           : statusInTransaction(engine, definition.name, found, tx);
       return (await known) as Outcome<R> | Absent;
     },
@@ -304,19 +304,23 @@ class Calls {
     return call;
   }
 
-  async targetOf(target: unknown, options: CallOptions): Promise<Target> {
+  async targetOf(target: unknown, options: CallOptions): Promise<LookedFor> {
     const { confinedTo } = this.#services.defaults;
     requireGivenIn(options, this.#definition.name);
     const tenant = options.tenant ?? confinedTo ?? "";
     checkTenant(tenant);
     const key = (target as { key?: unknown } | null)?.key;
     if (typeof key === "string" && isKey(key) && Object.keys(target as object).length === 1) return { key, tenant };
-    return { key: await this.keyOf(target, options), tenant };
+    const call = await this.make(target, options);
+    return { key: await this.#keyOf(call), tenant, call };
   }
 
   /** Of its record, where the intent was recorded under a former key. */
   async keyOf(given: unknown, options: CallOptions): Promise<string> {
-    const call = await this.make(given, options);
+    return this.#keyOf(await this.make(given, options));
+  }
+
+  async #keyOf(call: Call): Promise<string> {
     if (call.former === undefined || call.former.length === 0) return call.key;
     return (await this.#services.engine.peek(call)).call.key;
   }

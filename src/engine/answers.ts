@@ -1,16 +1,16 @@
 /** What a call is told about the record that it met, with the events that go with it. */
-import { canCompare, differing } from "../core/key/fingerprint.ts";
+import { canCompare } from "../core/key/fingerprint.ts";
 import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { preventedBy } from "../core/prevented.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
-import type { Call } from "./call.ts";
+import { type Call, rekeyed } from "./call.ts";
 import { withFence } from "./delivered.ts";
 import { rememberedError, withStoredCause } from "./error-memory.ts";
 import { about } from "./events.ts";
 import type { ExecutionServices } from "./execution.ts";
 import type { ReplayCache } from "./replay-cache.ts";
-import { type Other, otherInputIfKnown, withDiffers } from "./same-input.ts";
+import { asSeenBy, type Other, otherInputIfKnown, withDiffers, withFreeDiffers } from "./same-input.ts";
 
 export class Answers {
   readonly #services: ExecutionServices;
@@ -21,14 +21,16 @@ export class Answers {
     this.#replays = replays;
   }
 
-  /** How a record reads to anybody. */
-  describe(record: LedgerRecord): Outcome<unknown> | Absent {
+  /** How a record reads to anybody; or to who looks for it with the input of a call, and runs nothing. */
+  describe(record: LedgerRecord, call?: Call): Outcome<unknown> | Absent {
     const { ledger, payloads } = this.#services;
-    const outcome = outcomeOfRecord<unknown>(record, ledger.instant(), {
+    const at = ledger.instant();
+    const outcome = outcomeOfRecord<unknown>(record, at, {
       result: (of) => payloads.load(of, "result"),
       error: rememberedError,
     });
-    return withStoredCause(outcome, record);
+    const told = withStoredCause(outcome, record);
+    return call === undefined ? told : asSeenBy(rekeyed(call, record, record), record, told, at);
   }
 
   /**
@@ -48,9 +50,7 @@ export class Answers {
         this.#replays.put({ record, version: 0 }, this.#services.ledger.instant().now, call.calledAs);
       events.emit({ type: "replayed", ...about(call), attempt: record.attempt });
       const done = withFence(outcome, policy, record.fence);
-      if (!canCompare(record.fingerprint, call.print)) return done;
-      const { free } = differing(record.fingerprint, call.print, call.definition.free);
-      return free.length > 0 ? { ...done, differs: free } : done;
+      return canCompare(record.fingerprint, call.print) ? withFreeDiffers(done, call, record) : done;
     }
     if (outcome.status === "in_flight") events.emit({ type: "in_flight", ...about(call) });
     if (outcome.status !== "unknown") return outcome;

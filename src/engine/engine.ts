@@ -150,9 +150,9 @@ export class Engine {
   }
 
   /** What the ledger says, without touching anything. */
-  async status(key: string, tenant = ""): Promise<Outcome<unknown> | Absent> {
+  async status(key: string, tenant = "", call?: Call): Promise<Outcome<unknown> | Absent> {
     const stored = await this.during(() => this.find(key, tenant));
-    return stored === null ? { status: "absent", key } : this.describe(stored.record);
+    return stored === null ? { status: "absent", key } : this.describe(stored.record, call);
   }
 
   /** Another tenant's record is a miss: a key that got about opens nothing. Who has no tenant (""), sees all. */
@@ -168,8 +168,8 @@ export class Engine {
     return peek(aliasSwapsOf(this.services.ledger), call);
   }
 
-  describe(record: LedgerRecord): Outcome<unknown> | Absent {
-    return this.#answers.describe(record);
+  describe(record: LedgerRecord, call?: Call): Outcome<unknown> | Absent {
+    return this.#answers.describe(record, call);
   }
 
   /** Settles a doubt from the ledger alone, as the sweeper does: with the stored input, and only as the policy allows. */

@@ -22,9 +22,10 @@ import type { Claimed, End, Ending } from "./attempt-end.ts";
 import type { Call } from "./call.ts";
 import type { Clock } from "./clock.ts";
 import { type AttemptContext, type Context, contextOf, type Logger } from "./context.ts";
-import { isAnother, withFence } from "./delivered.ts";
+import { withFence } from "./delivered.ts";
 import { by, type Events, type Warnings } from "./events.ts";
 import { runOrExists } from "./exists.ts";
+import { tellLate } from "./late-success.ts";
 import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./lease-keeper.ts";
 import type { Applied, Applying, Ledger } from "./ledger.ts";
 import type { LimitServices } from "./limited.ts";
@@ -478,19 +479,13 @@ class Execution implements Watcher<unknown>, Applying {
 
   /** F26: the caller has gone, the answer came after all. */
   #welcomeLateSuccess(work: Promise<unknown>): void {
-    const { ledger, events, payloads, underWay } = this.#services;
+    const { ledger, underWay } = this.#services;
     const { key } = this.#call;
     const hold: Hold = this.#pulse.hold;
     const tell = async (value: unknown) => {
       if (returnedError(value) instanceof ReturnedError) return;
-      const current = await ledger.read(key);
-      const applied = await ledger.apply(current, { type: "confirm", hold, ...this.#evidence(value) });
-      if (applied.ok && applied.stored.record.state !== "confirmed")
-        events.emit({ type: "duplicate_detected", ...this.#about });
-      else if (applied.ok) events.emit({ type: "settled", ...this.#about, as: "done", how: "late-success" });
-      else if (isAnother(applied) && !sameEffect(payloads.load(applied.stored.record, "result").value, value)) {
-        events.emit({ type: "duplicate_detected", ...this.#about });
-      }
+      const event = { type: "confirm", hold, ...this.#evidence(value) } as const;
+      await tellLate(this.#services, await ledger.read(key), event, value, this.#about);
     };
     // A late failure proves nothing, and a store that is down leaves the doubt standing, where a person sees it.
     underWay.late(work.then(tell).catch(() => {}));

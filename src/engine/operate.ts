@@ -8,8 +8,10 @@ import type { LedgerRecord, Payload } from "../core/record.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
+import type { Call } from "./call.ts";
 import type { Engine } from "./engine.ts";
 import { by as named } from "./events.ts";
+import { tellLate } from "./late-success.ts";
 import type { Applied } from "./ledger.ts";
 import { place } from "./order-place.ts";
 import { type Bound, DEFAULT_LIMITS, type Payloads } from "./payloads.ts";
@@ -27,6 +29,9 @@ export interface Resolution<R> {
   readonly reason: string;
 }
 
+/** In a resolution as done: the attempt with this fence tells it itself, after its caller had given it up. */
+export const OF_FENCE = Symbol.for("nevertwice.of-fence");
+
 export interface Signature {
   readonly by: string;
   readonly reason: string;
@@ -36,6 +41,11 @@ export interface Signature {
 export interface Target {
   readonly key: string;
   readonly tenant: string;
+}
+
+/** `call`: it was asked for by its input. */
+export interface LookedFor extends Target {
+  readonly call?: Call;
 }
 
 /** What is looked up by key comes as { key }, with the key that an outcome, an error or a record shows. */
@@ -74,11 +84,24 @@ async function resolveStored(
   const stored = await existing(engine, target);
   const { key } = stored.record;
   const { as } = resolution;
-  const applied = await settleDoubt(engine, stored, resolution);
+  const { [OF_FENCE]: fence } = resolution as { readonly [OF_FENCE]?: number };
+  const applied =
+    fence === undefined
+      ? await settleDoubt(engine, stored, resolution)
+      : await toldLate(engine, stored, fence, resolution.result);
   if (applied.ok) return engine.describe(applied.stored.record);
   // Resolved the same way a moment ago: a double click, not a mistake.
   if (applied.stored?.record.state === SETTLED_AS[as]) return engine.describe(applied.stored.record);
   throw refusalError(applied.refusal, applied.stored, key, "resolve");
+}
+
+function toldLate(engine: Engine, stored: Stored, fence: number, value: unknown): Promise<Applied> {
+  const { payloads, providerIds } = engine.services;
+  const { key, tenant, action } = stored.record;
+  const result = payloads.store(value, "result", DEFAULT_LIMITS.resultBytes, { tenant, key, fence });
+  const providerId = providerIds.ofAction(action, value);
+  const event = { type: "confirm", hold: { fence, holder: "" }, result, providerId } as const;
+  return tellLate(engine.services, stored, event, value, { action, key, ...named(stored.record) });
 }
 
 /** `key`: of the record it is about; absent where it is about many. */

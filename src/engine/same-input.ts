@@ -2,7 +2,7 @@
 
 import { type OtherInput, otherInputMeets } from "../core/conflict.ts";
 import { canCompare, differing } from "../core/key/fingerprint.ts";
-import type { Outcome } from "../core/outcome.ts";
+import type { Absent, Outcome } from "../core/outcome.ts";
 import type { DoubtPolicy } from "../core/policy.ts";
 import { expired, type Instant, type LedgerRecord } from "../core/record.ts";
 import type { Call } from "./call.ts";
@@ -49,6 +49,26 @@ function runsItsOwnInput(doubt: DoubtPolicy): boolean {
 /** The call begins a new round on what is known not to have happened with the input on record. */
 export function isCorrected(call: Call, record: LedgerRecord | null, at: Instant): boolean {
   return record !== null && otherInputIfKnown(call, record, at)?.meets === "new-round";
+}
+
+/** What a call that only looks is told: as an attempt with its input would be, as far as the two can be compared. */
+export function asSeenBy(
+  call: Call,
+  record: LedgerRecord,
+  outcome: Outcome<unknown> | Absent,
+  at: Instant,
+): Outcome<unknown> | Absent {
+  const { fingerprint } = record;
+  if (outcome.status === "absent" || !canCompare(fingerprint, call.print)) return outcome;
+  const other = otherInputOf(call, record, at);
+  if (other?.meets === "conflict") return { status: "conflict", key: outcome.key, differs: other.differs };
+  return outcome.status === "done" ? withFreeDiffers(outcome, call, record) : withDiffers(outcome, other);
+}
+
+/** Done, with the free fields in which the call differs. */
+export function withFreeDiffers<O extends Outcome<unknown>>(outcome: O, call: Call, { fingerprint }: LedgerRecord): O {
+  const { free } = differing(fingerprint, call.print, call.definition.free);
+  return free.length > 0 ? { ...outcome, differs: free } : outcome;
 }
 
 /** A doubt says in which fields the call differs from what may have been sent. */

@@ -6,7 +6,6 @@
  * waits for the same intent, and into no event but `in_transaction`, which says so.
  */
 import { configError, NevertwiceError, unmarked } from "../core/errors.ts";
-import { differing } from "../core/key/fingerprint.ts";
 import { aliasTarget } from "../core/key/formerly.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { nextStep } from "../core/plan.ts";
@@ -22,10 +21,10 @@ import type { Engine } from "./engine.ts";
 import { by } from "./events.ts";
 import { resultThere } from "./exists.ts";
 import { aliasSwapsWithin, follow, followKey, locate } from "./formerly.ts";
-import type { Target } from "./operate.ts";
+import type { LookedFor } from "./operate.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import { failureIn } from "./result-warnings.ts";
-import { otherInputOf, withDiffers } from "./same-input.ts";
+import { otherInputOf, withDiffers, withFreeDiffers } from "./same-input.ts";
 import { swapsWithin, type Turn, turnOf } from "./turn.ts";
 
 export function runInTransaction(engine: Engine, call: Call, tx: unknown): Promise<Outcome<unknown>> {
@@ -105,19 +104,19 @@ export function viewOf(engine: Engine, action: string, tx: unknown): Transaction
 export async function statusInTransaction(
   engine: Engine,
   action: string,
-  { key, tenant }: Target,
+  { key, tenant, call }: LookedFor,
   tx: unknown,
 ): Promise<Outcome<unknown> | Absent> {
   engine.requireOpen();
   const swaps = aliasSwapsWithin(engine.services.ledger, viewOf(engine, action, tx));
   const stored = await followKey(swaps, key);
   const hidden = stored !== null && tenant !== "" && stored.record.tenant !== tenant;
-  return stored === null || hidden ? { status: "absent", key } : engine.describe(stored.record);
+  return stored === null || hidden ? { status: "absent", key } : engine.describe(stored.record, call);
 }
 
 /** What is already true of the intent, when that is all there is to say. */
 function standingOutcome(engine: Engine, call: Call, stored: Stored | null): Outcome<unknown> | null {
-  const { definition, print, key } = call;
+  const { definition, key } = call;
   const { ledger, events, prevented } = engine.services;
   if (stored === null) return null;
   const at = ledger.instant();
@@ -140,8 +139,7 @@ function standingOutcome(engine: Engine, call: Call, stored: Stored | null): Out
   if (cause !== null) prevented.count(call, cause);
   if (outcome.status !== "done") return withDiffers(outcome, other);
   events.emit({ type: "in_transaction", action: definition.name, key, ...by(call), what: "replayed" });
-  const { free } = differing(stored.record.fingerprint, print, definition.free);
-  return free.length > 0 ? { ...outcome, differs: free } : outcome;
+  return withFreeDiffers(outcome, call, stored.record);
 }
 
 /** What belongs to an order begins here only when nothing stands before it; otherwise it is left to a worker. */

@@ -363,7 +363,10 @@ class TakenTask<I, R> implements Task<I, R> {
     const ours = record.state === "confirmed" && !others;
     if (!applied.ok && !ours) return this.#services.engine.describe(record) as Outcome<R>;
     const { attempt, settledAt, updatedAt } = record;
-    events.emit({ type: "executed", action: this.#definition.name, key: this.key, ...by(record), attempt, ms: 0 });
+    const about = { action: this.#definition.name, key: this.key, ...by(record) };
+    events.emit({ type: "executed", ...about, attempt, ms: 0 });
+    // Its input was corrected meanwhile, and the corrected one is being run.
+    if (record.state !== "confirmed") events.emit({ type: "duplicate_detected", ...about });
     return { status: "done", key: this.key, result, replayed: false, attempt, at: settledAt ?? updatedAt };
   }
 

@@ -127,6 +127,114 @@ eachStore("attempts made outside", (open) => {
     expect(events).toContain("duplicate_detected");
   });
 
+  describe("D7 G2: a late success of an input that was corrected since", () => {
+    const to = (address: string) => ({ ...LEAD, input: { to: address } });
+    /** The first is taken for not done too early, and another input is claimed in its place. */
+    const correctedSince = async () => {
+      const bench = start();
+      const { ask, nt } = bench;
+      const events: string[] = [];
+      nt.on(({ type }) => void events.push(type));
+      const first = await ask("claim", to("wrong"));
+      await ask("settle", { token: first.token, as: "unknown" });
+      await ask("resolve", { key: first.key, as: "not-done", by: "ada", reason: "looked too early" });
+      const second = await ask("claim", to("right"));
+      expect(second).toMatchObject({ status: "claimed", fence: 2 });
+      const late = () => ask("settle", { token: first.token, as: "done", result: "to wrong" });
+      return { ...bench, events, second, late };
+    };
+
+    it("while the corrected one runs: it is said, and that one goes on and has its own result", async () => {
+      const { ask, second, late, events, record } = await correctedSince();
+      for (let time = 0; time < 2; time += 1)
+        expect(await late()).toMatchObject({
+          status: "in_flight",
+          warning: expect.stringMatching(/before its correction/),
+        });
+      expect(events).toContain("duplicate_detected");
+      expect(await ask("heartbeat", { token: second.token })).toEqual({ leaseMs: 60_000 });
+      const done = await ask("settle", { token: second.token, as: "done", result: "to right" });
+      expect(done).toMatchObject({ status: "done", result: "to right", replayed: false });
+      expect(await ask("claim", to("right"))).toMatchObject({ status: "done", result: "to right" });
+      expect(await ask("claim", to("wrong"))).toMatchObject({ status: "conflict", differs: ["to"] });
+      const history = (await record(second.key)).history.map(({ event }) => event);
+      expect(history).toEqual(["doubt", "resolved-not-done", "corrected", "late-success"]);
+    });
+
+    it("while the corrected one runs, and fails: one of them has happened, so it is a doubt", async () => {
+      const { ask, second, late } = await correctedSince();
+      await late();
+      expect(await ask("settle", { token: second.token, as: "refused" })).toMatchObject({ status: "unknown" });
+    });
+
+    it("while the corrected one is in doubt: it stays so", async () => {
+      const { ask, second, late } = await correctedSince();
+      await ask("settle", { token: second.token, as: "unknown" });
+      expect(await late()).toMatchObject({ status: "unknown", warning: expect.any(String) });
+    });
+
+    it("after the corrected one was refused: the record is about what happened", async () => {
+      const { ask, second, late, events } = await correctedSince();
+      await ask("settle", { token: second.token, as: "refused" });
+      expect(await late()).toMatchObject({ status: "done", result: "to wrong", replayed: false });
+      expect(events).not.toContain("duplicate_detected");
+      expect(await ask("claim", to("wrong"))).toMatchObject({ status: "done", result: "to wrong", replayed: true });
+      expect(await ask("claim", to("right"))).toMatchObject({ status: "conflict", differs: ["to"] });
+    });
+
+    it("after the corrected one was done: that result stays, and the second effect is said", async () => {
+      const { ask, second, late, events } = await correctedSince();
+      await ask("settle", { token: second.token, as: "done", result: "to right" });
+      expect(await late()).toMatchObject({ status: "done", result: "to right", replayed: true });
+      expect(events).toContain("duplicate_detected");
+    });
+
+    it("however long the history has become since", async () => {
+      const { ask, clock, second, late } = await correctedSince();
+      let { token } = second;
+      for (let time = 0; time < 40; time += 1) {
+        await ask("settle", { token, as: "not-sent" });
+        clock.advance(3_600_000);
+        ({ token } = await ask("claim", to("right")));
+      }
+      expect(await late()).toMatchObject({ status: "in_flight" });
+      expect(await ask("settle", { token, as: "done", result: "to right" })).toMatchObject({ result: "to right" });
+    });
+
+    it("whose record has expired since: the one that was begun anew has its own result", async () => {
+      const { ask, clock } = start();
+      const first = await ask("claim", { ...to("wrong"), keep: "1h" });
+      await ask("settle", { token: first.token, as: "refused" });
+      clock.advance(3_700_000);
+      const second = await ask("claim", to("right"));
+      expect(await ask("settle", { token: first.token, as: "done", result: "to wrong" })).toMatchObject({
+        status: "in_flight",
+      });
+      expect(await ask("settle", { token: second.token, as: "done", result: "to right" })).toMatchObject({
+        status: "done",
+        result: "to right",
+        replayed: false,
+      });
+    });
+
+    it("corrected back again: it is a success of that very input", async () => {
+      const { ask, second, late } = await correctedSince();
+      await ask("settle", { token: second.token, as: "refused" });
+      await ask("claim", to("wrong"));
+      expect(await late()).toMatchObject({ status: "done", result: "to wrong", replayed: false });
+    });
+
+    it("corrected by queued work that nobody has begun: the record is about what happened", async () => {
+      const { ask, late, second } = await correctedSince();
+      await ask("settle", { token: second.token, as: "refused" });
+      const { status } = await ask("enqueue", { ...to("third"), delay: "1h" });
+      expect(status).toBe("queued");
+      expect(await late()).toMatchObject({ status: "done", result: "to wrong", replayed: false });
+      expect(await ask("take", { actions: ["send"] })).toEqual({ work: [] });
+      expect(await ask("claim", to("third"))).toMatchObject({ status: "conflict", differs: ["to"] });
+    });
+  });
+
   it.each([
     ["done", { result: { id: "m-1" } }, { status: "done", result: { id: "m-1" }, replayed: false }],
     [

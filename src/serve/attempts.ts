@@ -76,6 +76,11 @@ export interface SettleRequest {
   readonly retryAfter?: Duration;
 }
 
+export type Settled = (Outcome<unknown> | Absent) & { readonly warning?: string };
+
+const OF_ANOTHER_INPUT =
+  "it happened with the input before its correction, and is noted in the history of the record. The answer is about the corrected input, which goes on: the effect may happen twice";
+
 /** done: it happened · not-sent: nothing left, try again · not-begun: as before, and not counted as a try · refused: it did not happen, may be corrected · rejected: refused for good · unknown: it may have happened. */
 export type SettleAs = "done" | "not-sent" | "not-begun" | "refused" | "rejected" | "unknown";
 
@@ -167,7 +172,7 @@ export class Attempts {
   }
 
   /** What became of it. Success is welcome late; everything else needs the lease. The same settlement twice is answered twice. */
-  settle(request: SettleRequest): Promise<Outcome<unknown> | Absent> {
+  settle(request: SettleRequest): Promise<Settled> {
     checkSettlement(request);
     const attempt = attemptOf(request.token);
     return this.#services.engine.during(() =>
@@ -186,7 +191,7 @@ export class Attempts {
     return makeCall(definition, undefined, undefined, identityOf(request), this.#services.defaults).key;
   }
 
-  async #done(attempt: AttemptName, { result, resultOmitted }: SettleRequest): Promise<Outcome<unknown> | Absent> {
+  async #done(attempt: AttemptName, { result, resultOmitted }: SettleRequest): Promise<Settled> {
     const { engine } = this.#services;
     const { ledger, payloads, providerIds, events, warnings } = engine.services;
     const { hold, terms } = attempt;
@@ -208,6 +213,10 @@ export class Attempts {
     if (applied.stored === null) throw gone(key);
     const { record } = applied.stored;
     if (!applied.ok && record.state !== "confirmed") throw lost(record, "was never handed out by this ledger");
+    if (applied.ok && record.state !== "confirmed") {
+      events.emit({ type: "duplicate_detected", ...of(record) });
+      return { ...(engine.describe(record) as Outcome<unknown>), warning: OF_ANOTHER_INPUT };
+    }
     const late = record.history.at(-1);
     const how = late?.to === "confirmed" ? late.event : null;
     if (applied.ok && how === "late-success")

@@ -96,6 +96,23 @@ describe("bad input is refused with what to do, and changes nothing", () => {
   });
 });
 
+it("D7 G2: a late success of an input that was corrected since never confirms the corrected one", async () => {
+  const { ok } = await start();
+  const claim = (n: number) => ok("claim", { ...LEAD, input: n });
+  const first = await claim(1);
+  await ok("settle", { token: first.token, as: "unknown" });
+  await ok("resolve", { key: first.key, as: "not-done", by: "ada", reason: "looked too early" });
+  const second = await claim(2);
+  expect(await ok("settle", { token: first.token, as: "done", result: "of 1" })).toMatchObject({
+    status: "in_flight",
+    warning: expect.stringMatching(/before its correction/),
+  });
+  expect(await ok("heartbeat", { token: second.token })).toEqual({ leaseMs: 60_000 });
+  const done = { status: "done", result: "of 2" };
+  expect(await ok("settle", { token: second.token, as: "done", result: "of 2" })).toMatchObject(done);
+  expect(await claim(2)).toMatchObject({ ...done, replayed: true });
+});
+
 describe("the door", () => {
   it("D7: without the token, or with another, nobody comes in; health needs none", async () => {
     const { raw } = await start();

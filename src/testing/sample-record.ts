@@ -106,7 +106,14 @@ export function filledRecord(overrides: Partial<LedgerRecord> = {}): LedgerRecor
         reason: "asked",
         error: "reset",
       },
-      { at: 2, event: "resend", from: null, to: "sent", attempt: 2 },
+      {
+        at: 2,
+        event: "corrected",
+        from: null,
+        to: "sent",
+        attempt: 2,
+        replaced: { from: 1, to: 3, guarded: "g0", free: null, fields: { leadId: "z", "": "c" } },
+      },
     ],
     ...overrides,
   });

@@ -63,7 +63,7 @@ async function served(
       createTask(request.params.arguments, extra),
     );
   } else {
-    const inputSchema = { film: z.string() };
+    const inputSchema = { film: z.string(), quality: z.string().optional() };
     const execution = { taskSupport: support };
     const handler = {
       createTask,
@@ -73,17 +73,17 @@ async function served(
     server.experimental.tasks.registerToolTask("render", { inputSchema, execution }, handler);
   }
   const { client, call } = await connect(server, 1, { capabilities: { tasks: {} } });
-  const begin = async (film = "Metropolis") =>
+  const begin = async (film = "Metropolis", more = {}) =>
     (
       await client.request(
-        { method: "tools/call", params: { name: "render", arguments: { film }, task: { ttl: 60_000 } } },
+        { method: "tools/call", params: { name: "render", arguments: { film, ...more }, task: { ttl: 60_000 } } },
         CreateTaskResultSchema,
       )
     ).task;
   const result = async (taskId: string) =>
     textOf(await client.request({ method: "tasks/result", params: { taskId } }, CallToolResultSchema));
   const states = async () => (await nt.store.list({ limit: 10 })).items.map(({ record }) => record.state);
-  return { taskStore, client, call, begin, result, states, work };
+  return { nt, taskStore, client, call, begin, result, states, work };
 }
 
 describe.each([
@@ -132,6 +132,30 @@ describe.each([
     const known = await begin();
     expect(await result(known.taskId)).toMatch(/^Already done at .*film\.mp4$/s);
     expect(work).toHaveLength(1);
+  });
+
+  it("G2: what it says later of a call that was corrected since does not settle the corrected one", async () => {
+    const { nt, client, begin, result, work, states } = await served(true, { low, own: { key: ["film"] } });
+    const events: string[] = [];
+    nt.on(({ type }) => void events.push(type));
+    const cancelled = async (quality: string) => {
+      const { taskId } = await begin("Metropolis", { quality });
+      await client.experimental.tasks.cancelTask(taskId);
+      await expect.poll(states).toEqual(["unknown"]);
+    };
+    await cancelled("low");
+    const [stored] = (await nt.store.list({ limit: 1 })).items;
+    const key = stored?.record.key as string;
+    await nt.resolve({ key }, { as: "not-done", by: "ana", reason: "looked too early" });
+    await cancelled("high");
+    await expect(work[0]?.done("low.mp4")).rejects.toThrow(/terminal/);
+    await expect.poll(() => events).toContain("duplicate_detected");
+    expect(await states()).toEqual(["unknown"]);
+    await expect(work[1]?.done("high.mp4")).rejects.toThrow(/terminal/);
+    await expect.poll(states).toEqual(["confirmed"]);
+    const known = await begin("Metropolis", { quality: "high" });
+    expect(await result(known.taskId)).toMatch(/^Already done at .*high\.mp4$/s);
+    expect(work).toHaveLength(2);
   });
 
   it('cancelled by the client, errors: "not-done": it did not happen, and the next call begins another', async () => {

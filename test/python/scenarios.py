@@ -382,6 +382,29 @@ def a_program_that_holds_the_interpreter_loses_its_lease_and_success_is_taken_la
 
 
 @scenario
+def a_late_success_of_an_input_that_was_corrected_since_is_not_the_corrected_ones():
+    id = fresh()
+    second = nt.once("send", [id], input={"to": "right"})
+    with nt.once("send", [id], input={"to": "wrong"}, lease="600ms", timeout=0.3) as first:
+        if first.run:
+            is_soon(lambda: status(id) == "unknown", "the doubt")
+            nt.resolve(first.key, as_="not-done", by="ada", reason="looked too early")
+            second.__enter__()
+            assert second.run and second.fence == 2
+            first.result = "to wrong"
+    assert first.outcome["status"] == "in_flight" and "before its correction" in first.outcome["warning"], first.outcome
+    second.ensure()
+    second.result = "to right"
+    second.__exit__(None, None, None)
+    assert second.outcome["result"] == "to right" and not second.outcome["replayed"], second.outcome
+    with nt.once("send", [id], input={"to": "right"}) as again:
+        assert not again.run and again.result == "to right"
+    with raises(KeyConflict):
+        with nt.once("send", [id], input={"to": "wrong"}):
+            raise AssertionError("ran")
+
+
+@scenario
 def a_process_that_stood_still_before_its_effect_has_none():
     id = fresh()
     with raises(LeaseLost):

@@ -10,7 +10,7 @@ import type { Store } from "../../core/store.ts";
 import { isUnclassified } from "../../core/way-out.ts";
 import { currentAttempt } from "../../engine/context.ts";
 import type { ProbeContext, Verdictish } from "../../engine/definition.ts";
-import { type Answer, type GuardedTool, guardTool } from "../guard-tool.ts";
+import { type Answer, type AttemptOf, type GuardedTool, guardTool } from "../guard-tool.ts";
 import { OBSERVE_ONLY, saidObserving } from "../observe.ts";
 import { ONCE_MORE_TOOL, type OnceMoreAsking, type OnceMoreTool, onceMoreTool } from "../once-more-tool.ts";
 import { STATUS_TOOL, type StatusTool, statusTool } from "../status-tool.ts";
@@ -45,8 +45,8 @@ export interface ProxyCall {
   isCancelled?(): boolean;
   /** The client waits for no answer: it has taken the call back, or its connection is closed. */
   isLeft?(): boolean;
-  /** Sends the call on and gives the server's answer; throws an RpcFailure for an error answer. `key`: of its record, if it has one. */
-  forward(message: ToolCall, key: string | null): Promise<ToolResult>;
+  /** Sends the call on and gives the server's answer; throws an RpcFailure for an error answer. `of`: its attempt, if it is one. */
+  forward(message: ToolCall, of: AttemptOf | null): Promise<ToolResult>;
 }
 
 export interface McpGuardOptions {
@@ -220,11 +220,11 @@ export class McpGuard {
     return onTimeout === "finish";
   }
 
-  /** An answer that came after its call was given up. It settles what it can; a doubt that was settled meanwhile stays so. */
-  settleLate(tool: string, key: string, result: ToolResult): void {
+  /** An answer that came after its call was given up: what is done already stays so. */
+  settleLate(tool: string, of: AttemptOf, result: ToolResult): void {
     void this.#guards
       .get(tool)
-      ?.settleLate(key, result)
+      ?.settleLate(of, result)
       .catch(() => {});
   }
 
@@ -289,10 +289,10 @@ export class McpGuard {
         [OF_PROXY]: true,
       },
       (args, { call }) => {
-        const key = currentAttempt()?.key;
+        const of = currentAttempt();
         // A repeat that is only observed is no attempt of the ledger's: it goes as it came.
-        if (key === undefined) return call.forward(call.message, null);
-        const answered = call.forward(withKey(call.message, args, own?.keyArgument, key), key);
+        if (of === undefined) return call.forward(call.message, null);
+        const answered = call.forward(withKey(call.message, args, own?.keyArgument, of.key), of);
         return modeOf(own, config) === "undelivered" ? answered.catch(errorAsAnswer) : answered;
       },
       mcpCodec,

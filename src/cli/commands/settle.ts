@@ -53,7 +53,8 @@ async function run(context: Context): Promise<number> {
     ...(result !== undefined && { result: result.value }),
     ...(message !== undefined && { error: { message, ...(code !== undefined && { code }) } }),
     ...(retryAfter !== undefined && { retryAfter }),
-  })) as Answer;
+  })) as Answer & { readonly warning?: string };
+  if (outcome.warning !== undefined) context.note(outcome.warning);
   if (args.on("json")) context.json(outcome);
   else context.line(`${outcome.status}  ${shortKey(outcome.key)}`);
   return EXIT.ok;

@@ -48,7 +48,7 @@ export function fullRecordJson(record: LedgerRecord, at: Instant) {
     input: payloadJson(record.input),
     draft: payloadJson(record.draft),
     result: payloadJson(record.result),
-    history: record.history,
+    history: record.history.map(({ replaced: _digests, ...entry }) => entry),
   };
 }
 

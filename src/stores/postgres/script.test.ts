@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { postgresStore } from "nevertwice/postgres";
 import pg from "pg";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
@@ -66,6 +67,15 @@ const VARIANTS: [string, string[]][] = [
 ];
 
 describe("migrate --dump-sql", () => {
+  it("D6 of the built package: the same functions, without white space and comments", async () => {
+    const flags = ["--schema", "ledger", "--functions", "--supabase", "--rls"];
+    const main = fileURLToPath(new URL("../../../dist/cli/main.js", import.meta.url));
+    const { stdout } = spawnSync(process.execPath, [main, "migrate", "--dump-sql", ...flags], { encoding: "utf8" });
+    const plain = (sql: string) => sql.replace(/^ *-- (?!of nevertwice).*\n/gm, "").replace(/^ +/gm, "");
+    expect(stdout.length).toBeGreaterThan(100_000);
+    expect(plain(stdout)).toBe(plain(await dump("ledger", ...flags.slice(2))));
+  });
+
   it.each(VARIANTS)("can be applied twice, and keeps the ledger and its records: %s", async (_, flags) => {
     const schema = newSchema();
     const sql = await dump(schema, ...flags);

@@ -4,6 +4,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:
 import { messageOf } from "../../../core/errors.ts";
 import { stringifyExact } from "../../../core/exact-json.ts";
 import { setTimeout } from "../../../engine/real-timers.ts";
+import type { AttemptOf } from "../../guard-tool.ts";
 import { type Delivery, NO_DELIVERY } from "../delivery.ts";
 import type { ProxyCall } from "../guard.ts";
 import type { ToolResult } from "../result.ts";
@@ -59,7 +60,7 @@ export interface HttpCallOptions {
   /** A client that does not read its answer is cut off after this. */
   readonly readerMs: number;
   /** Takes the answer of a call that was cancelled and given up. */
-  late(key: string, result: ToolResult): void;
+  late(of: AttemptOf, result: ToolResult): void;
   /** Is given work that outlives the call. */
   lasts(work: Promise<unknown>): void;
 }
@@ -112,14 +113,14 @@ export class HttpCall implements ProxyCall {
     return this.isCancelled() || isOver(response);
   }
 
-  async forward(message: ToolCall, key: string | null): Promise<ToolResult> {
+  async forward(message: ToolCall, of: AttemptOf | null): Promise<ToolResult> {
     if (this.#sends === 0 && this.#options.deliveries.isStopped(this.#key)) throw new CancelledUnsent();
     const work = this.#send(message);
     try {
       return await Promise.race([work, this.#givenUp]);
     } catch (error) {
-      if (error instanceof CancelledUnanswered && key !== null) {
-        const late = work.then((result) => this.#options.late(key, result));
+      if (error instanceof CancelledUnanswered && of !== null) {
+        const late = work.then((result) => this.#options.late(of, result));
         this.#options.lasts(late.catch(() => {}));
       }
       throw error;

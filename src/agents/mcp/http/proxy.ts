@@ -291,7 +291,7 @@ class Front {
       graceMs,
       account,
       readerMs: this.limits.readerMs,
-      late: (key, result) => guard.settleLate(name, key, result),
+      late: (of, result) => guard.settleLate(name, of, result),
       lasts: (work) => exchange.lasting.push(work),
     });
     const ask = new HttpAsk(upstream, message);

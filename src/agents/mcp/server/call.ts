@@ -7,7 +7,7 @@ import { isUnclassified } from "../../../core/way-out.ts";
 import { currentAttempt } from "../../../engine/context.ts";
 import type { Verdictish } from "../../../engine/definition.ts";
 import { setTimeout } from "../../../engine/real-timers.ts";
-import { type Answer, guardTool, type ResultCodec } from "../../guard-tool.ts";
+import { type Answer, type AttemptOf, guardTool, type ResultCodec } from "../../guard-tool.ts";
 import { soundsInterrupted } from "../../interrupted.ts";
 import {
   checkErrors,
@@ -102,7 +102,8 @@ export function guardCall(
   async function handle(args: Args, call: Live): Promise<ToolResult> {
     const elicitations = new Elicitations(answersIn(call.extra));
     const watch = new TaskWatch();
-    const key = currentAttempt()?.key;
+    const attempt = currentAttempt();
+    const key = attempt?.key;
     let result: unknown;
     const tool = async () => call.run(args, watch.listening(heardContext(call.extra)));
     try {
@@ -115,7 +116,7 @@ export function guardCall(
       result = await created;
       if (isCreatedTask(result)) {
         call.created(result);
-        result = await ended(result, watch, call, key);
+        result = await ended(result, watch, call, attempt);
       }
     } catch (error) {
       const verdict = error instanceof TaskGone ? "doubt" : verdictOnDeclined(error, declined ?? elicitations.declined);
@@ -137,10 +138,10 @@ export function guardCall(
     { task }: CreatedTask,
     watch: TaskWatch,
     call: Live,
-    key: string | undefined,
+    of: AttemptOf | undefined,
   ): Promise<ToolResult> {
     const late = ({ status, result }: TaskEnd) => {
-      if (status === "completed" && key !== undefined) guarded.settleLate(key, result).catch(() => {});
+      if (status === "completed" && of !== undefined) guarded.settleLate(of, result).catch(() => {});
     };
     const { status, by, result } = await watch.end(task, call.tasks ?? taskStoreOf(call.extra), late);
     if (status === "completed") return result;

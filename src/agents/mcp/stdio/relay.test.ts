@@ -1,5 +1,6 @@
 import { expect, it, onTestFinished } from "vitest";
 import { steeredClock } from "../../../../test/support/each-store.ts";
+import type { LedgerRecord } from "../../../core/record.ts";
 import { nevertwice } from "../../../nevertwice.ts";
 import { memoryStore } from "../../../stores/memory.ts";
 import type { ProxyConfig } from "../config.ts";
@@ -19,7 +20,7 @@ function relayed(config: ProxyConfig, clock = steeredClock(), warned?: (message:
     toServer: (line) => void toServer?.push(line),
     toClient: (line) => void toClient?.push(line),
   });
-  return { relay, toServer: toServer as string[], toClient: toClient as string[] };
+  return { nt, relay, toServer: toServer as string[], toClient: toClient as string[] };
 }
 
 const call = (id: number) =>
@@ -75,6 +76,40 @@ it("F26: a server that does not heed a cancellation settles the doubt with its l
   failing.relay.fromClient(call(2));
   await failing.relay.idle();
   expect(failing.toClient.at(-1)).toMatch(/It may have happened all the same/);
+});
+
+it("F26 G2: a late answer to a call that was corrected since says nothing about the corrected one", async () => {
+  const mail = (id: number, body: string) =>
+    JSON.stringify({
+      jsonrpc: "2.0",
+      id,
+      method: "tools/call",
+      params: { name: "send", arguments: { to: "ada", body } },
+    });
+  const done = (text: string) => ({ content: [{ type: "text", text }] });
+  const { nt, relay, toServer, toClient } = relayed({ tools });
+  const events: string[] = [];
+  nt.on(({ type }) => void events.push(type));
+  const only = async () => (await nt.store.list({ limit: 2 })).items[0]?.record as LedgerRecord;
+  relay.fromClient(mail(1, "worng"));
+  await expect.poll(() => toServer).toHaveLength(1);
+  relay.fromClient(cancel(1, TIMED_OUT));
+  await relay.idle();
+  const { key } = await only();
+  await nt.resolve({ key }, { as: "not-done", by: "ana", reason: "looked too early" });
+  relay.fromClient(mail(2, "right"));
+  await expect.poll(() => toServer).toHaveLength(3);
+  relay.fromClient(cancel(2, TIMED_OUT));
+  await relay.idle();
+  // In doubt itself, it is not settled by the answer of the first.
+  relay.fromServer(answer(1, done("mail with worng")));
+  await expect.poll(() => events).toContain("duplicate_detected");
+  expect(await only()).toMatchObject({ state: "unknown", doubted: true });
+  relay.fromServer(answer(2, done("mail with right")));
+  await expect.poll(only).toMatchObject({ state: "confirmed" });
+  relay.fromClient(mail(3, "right"));
+  await relay.idle();
+  expect(toClient.at(-1)).toMatch(/Already done at .*mail with right/);
 });
 
 it('F42: onTimeout: "finish" keeps a timeout\'s cancellation back, and no other; per tool, or for all', async () => {

@@ -6,6 +6,7 @@
 import { randomUUID } from "node:crypto";
 import { stringifyExact, withItems } from "../../../core/exact-json.ts";
 import { setTimeout } from "../../../engine/real-timers.ts";
+import type { AttemptOf } from "../../guard-tool.ts";
 import type { McpGuard, ProxyCall } from "../guard.ts";
 import { refusalOfError } from "../guard.ts";
 import { type Incoming, incomingText, refusalsOf } from "../incoming.ts";
@@ -60,8 +61,8 @@ interface Held {
   cancelled: boolean;
   /** And the server is told: it is not to be begun. */
   stopped: boolean;
-  /** The intent it was sent for. */
-  key: string | null;
+  /** The attempt that it was sent for. */
+  of: AttemptOf | null;
   /** Settled when it was sent on, or answered without. */
   readonly sent: Promise<void>;
   leave(): void;
@@ -169,8 +170,8 @@ export class McpRelay {
 
   #settleLate(id: string, message: RpcMessage): void {
     const held = this.#late.get(id);
-    if (held === undefined || !this.#late.delete(id) || held.key === null || message.result === undefined) return;
-    this.#options.guard.settleLate(held.tool, held.key, message.result as ToolResult);
+    if (held === undefined || !this.#late.delete(id) || held.of === null || message.result === undefined) return;
+    this.#options.guard.settleLate(held.tool, held.of, message.result as ToolResult);
   }
 
   /** The server is gone: nobody will answer what was sent. */
@@ -209,7 +210,7 @@ export class McpRelay {
       tool: message.params.name,
       cancelled: false,
       stopped: false,
-      key: null,
+      of: null,
       line: null,
       sent,
       leave,
@@ -246,9 +247,9 @@ export class McpRelay {
       message,
       isCancelled: () => held.cancelled,
       isLeft: () => held.cancelled,
-      forward: async (sent, key) => {
+      forward: async (sent, of) => {
         sends += 1;
-        held.key = key;
+        held.of = of;
         // The first time the very line that came; a second attempt of one call may not use its id again.
         const first = sends === 1;
         if (held.stopped && first) throw new CancelledUnsent();

@@ -81,7 +81,7 @@ BEGIN
     left_ms := CASE WHEN until IS NOT NULL THEN least(until - at, ${LONGEST_DURATION_MS}) END;
     known := CASE WHEN known IS NOT NULL THEN greatest(known, left_ms) END;
     IF NOT is_there OR @._over(found_row, at) THEN
-      r := @._begin(found_row, id, tenant, action, scope, version, known, at);
+      r := @._begin(found_row, id, tenant, action, scope, version, known, at, print.guarded);
       r := @._renewed(r, print.guarded, print.loose, print.fields, print.body, NULL, false);
       r.doc := @._redoc(r.doc, @._with(@._rest(r.doc), 'terms', terms));
       r.queued := true;
@@ -116,7 +116,7 @@ BEGIN
       PERFORM @._fail('CONFIG', format('%s (%s) belongs to an order (orderKey), which SQL does not keep. Nothing was queued. Enqueue it with the library.', action, @._key_text(id)));
     END IF;
     IF other.meets IS NOT NULL THEN
-      r.doc := @._redoc(r.doc, @._noted(r, 'corrected', 'pending', at, NULL, NULL));
+      r.doc := @._redoc(r.doc, @._noted(r, 'corrected', 'pending', at, NULL, NULL, @._replaced(r)));
     END IF;
     -- It never happened: queued anew, with this input and a new round of tries.
     r := @._renewed(@._idle(r, due, NULL, at), print.guarded, print.loose, print.fields, print.body, known, true);
@@ -181,7 +181,7 @@ BEGIN
     action := found_row.action;
     at := @._now();
     EXIT WHEN is_there AND NOT @._over(found_row, at);
-    r := @._begin(found_row, id, tenant, action, scope, version, keep_ms, at);
+    r := @._begin(found_row, id, tenant, action, scope, version, keep_ms, at, print.guarded);
     r.agent := agent;
     r := @._renewed(r, print.guarded, print.loose, print.fields, print.body, NULL, false);
     r := @._taken(r, 'sent', me, lease_ms, true, at);
@@ -215,7 +215,7 @@ BEGIN
         RETURN @._outcome(r, at) || differing;
       END IF;
       IF other.meets IS NOT NULL THEN
-        r.doc := @._redoc(r.doc, @._noted(r, 'corrected', 'sent', at, NULL, NULL));
+        r.doc := @._redoc(r.doc, @._noted(r, 'corrected', 'sent', at, NULL, NULL, @._replaced(r)));
         rest := @._rest(r.doc);
       END IF;
       -- Nothing was sent under this record, so the newer input is the one to send.

@@ -4,13 +4,21 @@ import { afterAll, describe, expect, it } from "vitest";
 import { freshDatabase } from "../../../../test/services/addresses.ts";
 import { CliLedger } from "../../../../test/support/cli.ts";
 import { type SqlLedger, sqlLedger } from "../../../../test/support/sql-ledger.ts";
+import { NOT_KNOWN } from "../../../core/earlier-input.ts";
 import { differing, printInput, toFingerprint } from "../../../core/key/fingerprint.ts";
 import { aliasRecord } from "../../../core/key/formerly.ts";
 import { idIn, providerId } from "../../../core/provider-id.ts";
-import type { LedgerRecord } from "../../../core/record.ts";
+import { expired, type LedgerRecord } from "../../../core/record.ts";
 import { givenUp, type NextTry, nextTry, resolveRetry } from "../../../core/retry.ts";
 import type { Stored } from "../../../core/store.ts";
-import { type Change, type Intent, type LedgerEvent, transition } from "../../../core/transition.ts";
+import {
+  BEFORE_CORRECTION,
+  type Change,
+  INPUT_REPLACED,
+  type Intent,
+  type LedgerEvent,
+  transition,
+} from "../../../core/transition.ts";
 
 const database = await freshDatabase();
 const cli = new CliLedger();
@@ -19,6 +27,7 @@ afterAll(() => cli.close());
 const LEASE_MS = 60_000;
 const AGENTS = [null, "ada", "bob"];
 const RETRY = resolveRetry(undefined, "model");
+const OF_ANY = { of: { fingerprint: NOT_KNOWN, input: INPUT_REPLACED } };
 /** As jsonb prints them. */
 const RESULTS = ['{"id": 1}', '{"data": {"messageId": "<m-1@mail>"}}', '"msg_1"', '"two words"', "[1]", "null"];
 
@@ -48,6 +57,9 @@ const WANTED = [
   "queued –claim→ sent, corrected",
   "none –claim→ sent, by an alias",
   "none –enqueue→ pending, by an alias",
+  "sent –settle done→ sent, before its correction",
+  "pending –settle done→ confirmed, before its correction",
+  "begun anew, with another input",
   "sent –settle done→ confirmed, by an alias",
   "sent –settle not-sent→ pending, by an alias",
 ];
@@ -75,7 +87,10 @@ interface Step {
 
 /** When SQL wrote it. What is only known for longer has no new time, but for how long that is until its deadline. */
 function writtenAt({ until = null }: Step, before: LedgerRecord | null, after: LedgerRecord): number {
-  const { updatedAt, keepMs } = after;
+  const { updatedAt, keepMs, history } = after;
+  const said = history.at(-1);
+  // Beside an attempt that goes on.
+  if (said?.reason === BEFORE_CORRECTION && said.at !== before?.history.at(-1)?.at) return said.at;
   if (before?.updatedAt !== updatedAt) return updatedAt;
   const counted = until === null || keepMs === null ? updatedAt : until - keepMs;
   return Math.abs(counted - Date.now()) < 60_000 ? counted : updatedAt;
@@ -135,19 +150,20 @@ function intentOf(world: World, keepMs: number | null, agent: string | null, not
 
 /** For a record that is there, no `keep` means that it stays; the library always gives one. */
 const kept = (before: LedgerRecord | null, keepMs: number | null) =>
-  keepMs === null && before !== null ? before.keepMs : keepMs;
+  keepMs === null && before !== null && !expired(before, Date.now()) ? before.keepMs : keepMs;
 
 function nextStep(world: World, record: LedgerRecord | null): Step {
   const { called: key, part } = world;
   const parts = JSON.stringify([part]);
-  const note = pick([1, 1, 1, 2]);
+  const note = pick([1, 1, 2]);
   const payload = JSON.stringify({ note, part });
   const otherInput = (before: LedgerRecord | null) =>
     before !== null && differing(before.fingerprint, printInput({ note, part }, []), []).guarded.length > 0;
   const keepMs = pick([null, 86_400_000]);
   const keep = keepMs === null ? null : "1 day";
   const holder = pick([record?.holder ?? "nobody", record?.holder ?? "nobody", "nobody"]);
-  const fence = pick([record?.fence ?? 0, (record?.fence ?? 0) - 1, null]);
+  const wasCorrected = record?.history.findLast(({ replaced }) => replaced !== undefined)?.replaced;
+  const fence = pick([record?.fence ?? 0, wasCorrected?.to ?? (record?.fence ?? 0) - 1, 1, null]);
   const hold = { fence: fence ?? record?.fence ?? 0, holder };
   const error = { name: "Error", message: "smtp 421" };
   const agent = pick(AGENTS);
@@ -189,6 +205,7 @@ function nextStep(world: World, record: LedgerRecord | null): Step {
       "rejected",
       "unknown",
       "lapse",
+      ...(wasCorrected ? ["done", "done", "done"] : []),
     ])
   ) {
     case "claim":
@@ -262,6 +279,8 @@ function nextStep(world: World, record: LedgerRecord | null): Step {
         result: { json: result },
         providerId: providerId(idIn(JSON.parse(result)) ?? ""),
         ...by,
+        // Without a fence, another holder's may be any attempt before.
+        ...(fence === null && holder !== record?.holder && wasCorrected !== undefined && OF_ANY),
       }));
     case "unknown":
       return settle("unknown", () => ({
@@ -297,6 +316,7 @@ async function passTime({ ledger }: World): Promise<void> {
   await ledger.rows(
     `UPDATE @.records SET rev = rev + 1, attention_at = 1, fate = '{"dueAt":1}' WHERE state = 'pending'`,
   );
+  if (randomInt(3) === 0) await ledger.rows("UPDATE @.records SET rev = rev + 1, expires_at = 1 WHERE expires_at > 1");
 }
 
 /** What only programs of the library write: a resend, deadlines, tries that are over, and what is kept until it is done. */
@@ -380,6 +400,11 @@ describe("D6: the state machine in SQL", () => {
           const from = before?.final ? "failed for good" : before?.queued ? "queued" : before?.state;
           seen.set(`${from} –${step.name}→ ${after.state}, corrected`, 1);
         }
+        const said = after?.history.at(-1);
+        if (said?.reason === BEFORE_CORRECTION && found?.version !== left?.version)
+          seen.set(`${name}, before its correction`, 1);
+        if (said?.event === "begun-anew" && before?.createdAt !== after?.createdAt)
+          seen.set("begun anew, with another input", 1);
         if (found?.version === left?.version) {
           // Where SQL changes nothing, core would not either.
           const late = { now: Date.now(), steady: Date.now(), epoch: "" };

@@ -3,7 +3,7 @@ import { type Nevertwice, nevertwice } from "nevertwice";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { freshDatabase } from "../../../../test/services/addresses.ts";
 import { CliLedger } from "../../../../test/support/cli.ts";
-import { type SqlLedger, sqlLedger } from "../../../../test/support/sql-ledger.ts";
+import { connect, type SqlLedger, sqlLedger } from "../../../../test/support/sql-ledger.ts";
 
 const database = await freshDatabase();
 const cli = new CliLedger();
@@ -60,6 +60,70 @@ describe("D6: another payload under the same key", () => {
     expect(await ledger.call(enqueue("ana"))).toMatchObject({ created: false, state: "pending" });
     const [row] = await ledger.rows("SELECT input FROM @.records");
     expect(JSON.parse(row?.input as string)).toMatchObject({ to: "ana" });
+  });
+
+  describe("G2: a late success of an input that was corrected since", () => {
+    const asked = (to: string, holder: string) => claim(to).replace("'h'", `'${holder}'`);
+    const settled = (as: string, more = "") => `SELECT @.settle_claim('mail', '["1"]', '${as}'${more})`;
+    const late = [", holder => 'first', fence => 1", ", holder => 'first'", ", fence => 1"];
+    const correctedSince = async () => {
+      const ledger = await ledgerWith();
+      const { key } = await ledger.call(asked("wrong", "first"));
+      await ledger.call(settled("unknown", ", holder => 'first'"));
+      await program(ledger).resolve({ key }, { as: "not-done", ...BY });
+      expect(await ledger.call(asked("right", "second"))).toMatchObject({ status: "claimed", fence: 2 });
+      return ledger;
+    };
+
+    it.each(late)("D6: while the corrected one runs: that one goes on, and has its own result%s", async (who) => {
+      const ledger = await correctedSince();
+      const client = await connect(database.url);
+      const notices: string[] = [];
+      client.on("notice", ({ message = "" }) => notices.push(message));
+      const { rows } = await client.query(
+        settled("done", `, '"to wrong"'${who}`).replaceAll("@.", `${ledger.schema}.`),
+      );
+      expect(rows).toMatchObject([{ settle_claim: { status: "in_flight" } }]);
+      expect(notices).toEqual([
+        expect.stringMatching(/^duplicate_detected: mail: an attempt with the input before its correction/),
+      ]);
+      expect(await ledger.call(settled("done", `, '"to right"', holder => 'second'`))).toMatchObject({
+        status: "done",
+        result: "to right",
+      });
+      expect(await ledger.call(asked("right", "x"))).toMatchObject({ status: "done", result: "to right" });
+      expect(await ledger.call(asked("wrong", "x"))).toMatchObject({ status: "conflict", differs: ["to"] });
+    });
+
+    it.each(late)("D6: while the corrected one is in doubt: it stays so%s", async (who) => {
+      const ledger = await correctedSince();
+      await ledger.call(settled("unknown", ", holder => 'second'"));
+      expect(await ledger.call(settled("done", `, '"to wrong"'${who}`))).toMatchObject({ status: "unknown" });
+    });
+
+    it("D6: after the corrected one was refused: the record is about what happened", async () => {
+      const ledger = await correctedSince();
+      await ledger.call(settled("refused", ", holder => 'second'"));
+      const done = { status: "done", result: "to wrong" };
+      expect(await ledger.call(settled("done", `, '"to wrong"', fence => 1`))).toMatchObject(done);
+      expect(await ledger.call(asked("wrong", "x"))).toMatchObject(done);
+      expect(await ledger.call(asked("right", "x"))).toMatchObject({ status: "conflict", differs: ["to"] });
+    });
+
+    it("D6: however long the history has become since", async () => {
+      const ledger = await correctedSince();
+      for (let time = 0; time < 35; time += 1) {
+        await ledger.call(settled("not-sent", ", holder => 'second'"));
+        await ledger.call(asked("right", "second"));
+      }
+      const [stored] = (await ledger.store().list({ limit: 1 })).items;
+      const { history = [] } = stored?.record ?? {};
+      expect(history.map(({ event }) => event)).toEqual(["corrected", ...Array(29).fill("not-sent")]);
+      expect(await ledger.call(settled("done", `, '"to wrong"', fence => 1`))).toMatchObject({ status: "in_flight" });
+      expect(await ledger.call(settled("done", `, '"to right"', holder => 'second'`))).toMatchObject({
+        result: "to right",
+      });
+    });
   });
 
   it("D6: of an imported row only what it knows is compared", async () => {

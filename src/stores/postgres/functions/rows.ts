@@ -2,6 +2,8 @@
  * Rows as the SQL functions read and write them: what stores/postgres/sql/row.ts makes of a record, and what core's transitions do to
  * one. A row is changed as a whole and stored at the end; what a later release adds to it is kept. `@.` is the schema.
  */
+
+import { NOT_KNOWN } from "../../../core/earlier-input.ts";
 import { NO_RESULT } from "../../../core/kept-result.ts";
 import { HISTORY_LIMIT, PRIORITY_STEP_MS } from "../../../core/record.ts";
 import { NO_LONGER_NEEDED } from "../../../core/retention.ts";
@@ -48,16 +50,32 @@ SELECT CASE WHEN left(doc, 1) = '[' THEN '[' || (doc::json -> 0)::text || ',' ||
 SELECT CASE WHEN kept.given IS NOT NULL THEN nullif(kept.given::text, 'null')::bigint WHEN (r).keep_ms >= 0 THEN (r).keep_ms END
 FROM (SELECT @._rest((r).doc) -> 'keepMs' AS given) kept`,
 
-  // The rest with one more entry in the history, bounded.
-  `FUNCTION @._noted(r @.records, event text, to_state text, at bigint, reason text, error text) RETURNS json LANGUAGE plpgsql AS
+  // The input of the row, as an entry of its history keeps it when another takes its place (core's earlier-input.ts).
+  `FUNCTION @._replaced(r @.records) RETURNS json LANGUAGE sql AS
+SELECT json_build_object('from', coalesce(max((h.entry -> 'replaced' ->> 'to')::integer), 0) + 1, 'to', (r).fence,
+  'guarded', min(d.print ->> 0), 'free', min(d.print ->> 1), 'fields', min((d.print -> 2)::text)::json)
+FROM (SELECT @._redoc((r).doc, '{}')::json AS print) d LEFT JOIN json_array_elements(@._rest((r).doc) -> 'history') h(entry) ON true`,
+
+  // The input of an attempt, where the row has had another one since; null: it has the same.
+  `FUNCTION @._earlier(r @.records, of_fence integer) RETURNS json LANGUAGE sql AS
+SELECT CASE WHEN of_fence > i.last OR i.last IS NULL THEN NULL ELSE coalesce((SELECT e.one FROM unnest(i.ones) e(one)
+  WHERE of_fence BETWEEN (e.one ->> 'from')::integer AND (e.one ->> 'to')::integer AND e.one ->> 'guarded' <> '' LIMIT 1), '${JSON.stringify(NOT_KNOWN)}') END
+FROM (SELECT max((h.entry -> 'replaced' ->> 'to')::integer) AS last, array_agg(h.entry -> 'replaced') AS ones
+  FROM json_array_elements(@._rest((r).doc) -> 'history') h(entry)) i`,
+
+  // The rest with one more entry in the history, bounded: the oldest go, but not the last that names an input.
+  `FUNCTION @._noted(r @.records, event text, to_state text, at bigint, reason text, error text, replaced json DEFAULT NULL) RETURNS json LANGUAGE plpgsql AS
 DECLARE
   rest json := @._rest(r.doc);
+  over integer := json_array_length(coalesce(rest -> 'history', '[]')) - ${HISTORY_LIMIT - 1};
+  named bigint := (SELECT max(a.place) FROM json_array_elements(rest -> 'history') WITH ORDINALITY a(entry, place)
+    WHERE replaced IS NULL AND a.entry -> 'replaced' IS NOT NULL);
   entry json := json_build_object('at', at, 'event', event, 'from', CASE WHEN r.attempt > 0 THEN r.state END, 'to', to_state, 'attempt', r.attempt);
 BEGIN
-  entry := @._with(@._with(@._with(entry, 'agent', to_json(r.agent)), 'reason', to_json(reason)), 'error', to_json(error));
+  entry := @._with(@._with(@._with(@._with(entry, 'agent', to_json(r.agent)), 'reason', to_json(reason)), 'error', to_json(error)), 'replaced', replaced);
   RETURN @._with(rest, 'history', (SELECT json_agg(e.entry ORDER BY e.place) FROM (
     SELECT a.entry, a.place FROM json_array_elements(coalesce(rest -> 'history', '[]')) WITH ORDINALITY a(entry, place)
-    WHERE a.place > json_array_length(coalesce(rest -> 'history', '[]')) - ${HISTORY_LIMIT - 1}
+    WHERE a.place = named OR a.place > over + CASE WHEN named <= over THEN 1 ELSE 0 END
     UNION ALL SELECT entry, 1000) e));
 END`,
 
@@ -133,10 +151,19 @@ SELECT coalesce((r).lease_until > at AND (r).lease_epoch IS NULL, false)`,
 SELECT coalesce((r).expires_at <= at, false)`,
 
   // A record that begins: pending, nothing tried. "before" is the row that it replaces.
-  `FUNCTION @._begin(before @.records, id bytea, of_tenant text, of_action text, of_scope text, of_version bigint, keep_ms bigint, at bigint) RETURNS @.records LANGUAGE plpgsql AS
+  `FUNCTION @._begin(before @.records, id bytea, of_tenant text, of_action text, of_scope text, of_version bigint, keep_ms bigint, at bigint, guarded text) RETURNS @.records LANGUAGE plpgsql AS
 DECLARE
   r @.records;
+  rest json;
 BEGIN
+  IF before.state IS NOT NULL THEN
+    -- All that is left of its history: which inputs its attempts had.
+    before.agent := NULL;
+    before.doc := @._redoc(before.doc, @._with(NULL, 'history', (SELECT json_agg(@._with(@._with(h.entry, 'event', '"begun-anew"'), 'to', '"pending"') ORDER BY h.place)
+      FROM json_array_elements(@._rest(before.doc) -> 'history') WITH ORDINALITY h(entry, place) WHERE h.entry -> 'replaced' IS NOT NULL)));
+    rest := CASE WHEN @._redoc(before.doc, '{}')::json ->> 0 <> guarded
+      THEN @._noted(before, 'begun-anew', 'pending', at, NULL, NULL, @._replaced(before)) ELSE @._rest(before.doc) END;
+  END IF;
   r.key := id;
   r.tenant := of_tenant;
   r.action := of_action;
@@ -151,7 +178,7 @@ BEGIN
   r.state := 'pending';
   -- As the library's first revision: one that no earlier row of this key can have had.
   r.rev := coalesce(before.rev, at * 4096 + floor(random() * 4096)::bigint - 1);
-  r.doc := @._doc('', NULL, '{}', CASE WHEN of_version <> 1 THEN json_build_object('version', of_version) END);
+  r.doc := @._doc('', NULL, '{}', CASE WHEN of_version <> 1 THEN @._with(rest, 'version', to_json(of_version)) ELSE rest END);
   RETURN r;
 END`,
 

@@ -1,6 +1,8 @@
 /** What the SQL functions share: which ledger, tenant and secret a call is about, and how an attempt is settled. `@.` is the schema. */
 import { LONGEST_AGENT } from "../../../core/agent-name.ts";
 import { OWN_NAMES } from "../../../core/entry-name.ts";
+import { BEFORE_CORRECTION, INPUT_REPLACED } from "../../../core/transition.ts";
+import { SAME_MARK } from "../sql/row.ts";
 import { CONTROLS, SPACES } from "./provider-id.ts";
 
 const RESULT_BYTES = 1_048_576;
@@ -113,6 +115,8 @@ DECLARE
   final boolean := outcome = 'rejected';
   by_agent text := @._agent(agent);
   earlier @.records := r;
+  late boolean := NOT coalesce(held OR (holder IS NULL AND r.state IN ('claimed', 'sent') AND coalesce(fence, r.fence) = r.fence), false);
+  other json;
   following record;
   doubted boolean := coalesce((rest ->> 'doubted')::boolean, false);
 BEGIN
@@ -133,13 +137,31 @@ BEGIN
     IF r.fence < 1 OR fence < 1 OR fence > r.fence THEN
       PERFORM @._fail('LEASE_LOST', 'this attempt was never handed out for this key, so that it cannot have been done. Nothing was changed. Settle what claim(), try_claim() or take() gave you.');
     END IF;
+    IF late THEN
+      -- Without a fence, another holder's may be any attempt before.
+      other := @._earlier(r, coalesce(fence, CASE WHEN holder IS NULL OR r.holder = holder THEN r.fence END));
+      other := CASE WHEN other ->> 'guarded' <> @._redoc(r.doc, '{}')::json ->> 0 THEN other END;
+      IF other IS NOT NULL AND (r.state IN ('sent', 'unknown') OR @._alive(r, at)) THEN
+        RAISE WARNING USING MESSAGE = format('duplicate_detected: %s: an attempt with the input before its correction reports success: the effect may have happened twice. The record is about the corrected input. See: nevertwice show %s', r.action, @._key_text(r.key)), DETAIL = 'DUPLICATE_DETECTED';
+        IF rest -> 'history' -> -1 ->> 'reason' IS DISTINCT FROM '${BEFORE_CORRECTION}' THEN
+          r.doc := @._redoc(r.doc, @._with(@._noted(r, 'late-success', r.state, at, '${BEFORE_CORRECTION}', NULL), 'doubted', 'true'));
+          r.sent_mark := CASE WHEN r.first_sent_at IS NULL THEN '${SAME_MARK}' ELSE r.sent_mark END;
+          r.last_sent_at := CASE WHEN r.first_sent_at IS NULL THEN at ELSE r.last_sent_at END;
+          r.first_sent_at := coalesce(r.first_sent_at, at);
+        END IF;
+        RETURN @._outcome(@._store(r, at), at);
+      END IF;
+    END IF;
     IF by_agent IS NOT NULL THEN
       r := @._acted(r, by_agent, at);
     END IF;
-    IF NOT coalesce(held OR (holder IS NULL AND r.state IN ('claimed', 'sent') AND coalesce(fence, r.fence) = r.fence), false) THEN
+    IF late THEN
       -- Of the attempt that it was until now.
       earlier.doc := r.doc;
-      r.doc := @._redoc(r.doc, @._noted(earlier, 'late-success', 'confirmed', at, NULL, NULL));
+      rest := @._noted(earlier, 'late-success', 'confirmed', at, CASE WHEN other IS NOT NULL THEN '${BEFORE_CORRECTION}' END, NULL, CASE WHEN other IS NOT NULL THEN @._replaced(earlier) END);
+      -- The corrected input was not run: the record is about the one that was.
+      r.doc := CASE WHEN other IS NULL THEN @._redoc(r.doc, rest) ELSE @._doc(other ->> 'guarded', other ->> 'free', (other -> 'fields')::text, rest) END;
+      r.input := CASE WHEN other IS NULL THEN r.input ELSE '!${INPUT_REPLACED.omitted}' END;
     END IF;
     r := @._settled(r, 'confirmed', stored, NULL, false, at);
     -- With encrypt the ledger holds no plain id, and SQL has no key for its digest.
