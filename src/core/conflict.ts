@@ -29,7 +29,10 @@ export function otherInputMeets(record: LedgerRecord, at: Instant): OtherInput {
     case "sent":
       return leaseAlive(record, at) ? "conflict" : "in-doubt";
     case "claimed":
-      return leaseAlive(record, at) || isGoingToRun(record) ? "conflict" : "new-round";
+      if (leaseAlive(record, at)) return "conflict";
+      // An attempt with an earlier input may have had the effect, and nobody has decided about it yet.
+      if (record.doubted) return "in-doubt";
+      return isGoingToRun(record) ? "conflict" : "new-round";
     case "pending":
       return isGoingToRun(record) ? "conflict" : "new-round";
     case "failed":
