@@ -77,6 +77,21 @@ describe.each(Object.keys(STORES))("D7: the service on %s", (name) => {
     expect(await send({ to: "a" })).toEqual({ id: "m-1" });
   });
 
+  it("G2: a late success of an input that was corrected since is not the corrected one's", async () => {
+    const { nt, ok } = await start();
+    const claim = (to: string) => ok("claim", { action: "send", parts: [7], input: { to } });
+    const settle = (token: string, as: string, result?: string) => ok("settle", { token, as, result });
+    const first = await claim("wrong");
+    await settle(first.token, "unknown");
+    await nt.resolve({ key: first.key }, { as: "not-done", by: "ada", reason: "looked too early" });
+    const second = await claim("right");
+    expect(await settle(first.token, "done", "to wrong")).toMatchObject({ status: "in_flight" });
+    const done = { status: "done", result: "to right" };
+    expect(await settle(second.token, "done", "to right")).toMatchObject({ ...done, replayed: false });
+    expect(await claim("right")).toMatchObject({ ...done, replayed: true });
+    expect(await claim("wrong")).toMatchObject({ status: "conflict", differs: ["to"] });
+  });
+
   it("work is taken by clients and workers, in order, and a lost take is recognised", async () => {
     const { nt, ok } = await start();
     const ran: string[] = [];
