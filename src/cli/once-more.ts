@@ -34,7 +34,7 @@ export async function isOfTool(context: Context, { key, action }: LedgerRecord):
 
 export async function decide(
   context: Context,
-  { key, action }: LedgerRecord,
+  { key, action, terms }: LedgerRecord,
   signature: Signature,
   state: "granted" | "denied",
 ): Promise<number> {
@@ -50,9 +50,9 @@ export async function decide(
     context.line(`${name}: denied${before}. Identical calls get the first result.`);
     return EXIT.ok;
   }
-  context.line(
-    `${name}: granted${before}. The next identical call of the tool runs, as version ${decided.version + 1}.`,
-  );
+  // A call that is guarded until its answer has arrived has one record at a time.
+  const as = terms?.untilDelivered ? "" : `, as version ${decided.version + 1}`;
+  context.line(`${name}: granted${before}. The next identical call of the tool runs${as}.`);
   context.line(`key     ${decided.key}`);
   context.line(`undo    ${context.suggest(`resend ${shortKey(decided.key)} --deny --reason "…"`)} (until that call)`);
   return EXIT.ok;

@@ -1,6 +1,8 @@
 /** Requests for a run once more, and what people decide about them: by key, for calls of guarded tools. */
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import {
+  about,
+  noteAbout,
   ONCE_MORE_ACTION,
   type OnceMore,
   type OnceMoreState,
@@ -183,19 +185,16 @@ async function latest(engine: Engine, { key, tenant }: Target): Promise<{ readon
     const stored: Stored | null = await engine.find(next, tenant);
     if (stored === null || expired(stored.record, ledger.instant().now)) break;
     found = stored;
-    next = (await noteOf(engine, stored.record.key))?.next;
+    const note = await noteOf(engine, stored.record);
+    next = note?.next === next ? undefined : note?.next;
   }
   return found === null ? null : { stored: found };
 }
 
-export async function noteOf(engine: Engine, key: string): Promise<OnceMore | null> {
+export async function noteOf(engine: Engine, record: LedgerRecord): Promise<OnceMore | null> {
   const { ledger } = engine.services;
-  const stored = await ledger.read(onceMoreKey(key));
-  return readOnceMore(stored?.record ?? null, ledger.instant());
-}
-
-function about({ key, action, version, scope }: LedgerRecord) {
-  return { key, action, version, scope };
+  const stored = await ledger.read(onceMoreKey(record.key));
+  return noteAbout(record, stored?.record ?? null, ledger.instant());
 }
 
 /** The note as it is then, and whether this changed it. `change`: null where it stays. */
@@ -208,7 +207,7 @@ export async function swap(
   let stored = await ledger.read(onceMoreKey(record.key));
   for (let turn = 0; turn < MOST_SWAPS; turn += 1) {
     const at = ledger.instant();
-    const known = readOnceMore(stored?.record ?? null, at);
+    const known = noteAbout(record, stored?.record ?? null, at);
     const note = change(known);
     if (note === null) return { note: known, written: false };
     const put = { record: writeOnceMore(stored?.record ?? null, record, note, at), expected: stored?.version ?? null };
