@@ -8,7 +8,7 @@ import { configError, messageOf, noSuchOption, unmarked } from "../core/errors.t
 import { canonicalInput } from "../core/key/canonical.ts";
 import { deriveKey } from "../core/key/key.ts";
 import type { Outcome } from "../core/outcome.ts";
-import { namedError, ReturnedError, returnedError } from "../core/returned-error.ts";
+import { namedError, ReturnedError, unwrapped } from "../core/returned-error.ts";
 import type { CheckContext } from "../engine/check.ts";
 import { silentLogger } from "../engine/context.ts";
 import { isVerdict, notAVerdict } from "../engine/definition.ts";
@@ -16,6 +16,7 @@ import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
 import { isErrorAnswer, tellErrorReplay, tellRefusal, tellReplay } from "./messages.ts";
 import { verdictOnThrown } from "./thrown.ts";
 import { type AnyToolOptions, checkErrors, type ErrorMeaning, type Guarding } from "./tool-options.ts";
+import { failureIn } from "./tool-result.ts";
 
 export interface ToolMemoryOptions {
   /** The trace, run or session: what is remembered is remembered there. */
@@ -194,6 +195,7 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
     if (earlier !== undefined) return repeated(await earlier, tool);
     requireRoom(known, key);
     let thrown: { readonly error: unknown } | null = null;
+    let returned: { readonly result: unknown } | null = null;
     let began = false;
     const work = (async (): Promise<Outcome<unknown>> => {
       try {
@@ -201,8 +203,12 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
         await own.check?.(args, { key, tenant: "", scope, signal: NEVER, log: silentLogger, tx: undefined });
         began = true;
         const result = await run();
-        const failure = own.errors === "answer" ? null : (returnedError(result) ?? namedFailure(result, own));
-        if (failure instanceof ReturnedError) throw failure;
+        const failure =
+          own.errors === "answer" ? null : (failureIn({ codec: {} }, result) ?? namedFailure(result, own));
+        if (failure !== null) {
+          returned = { result };
+          throw failure;
+        }
         return { status: "done", key, result, replayed: false, attempt: 1, at: now() };
       } catch (error) {
         thrown = { error };
@@ -217,8 +223,9 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
     if (outcome.status === "done") return { kind: "result", result: outcome.result, note: null };
     const { error } = thrown as unknown as { error: unknown };
     // What the tool answered is for the model to read; it is only not remembered.
-    if (outcome.status === "failed" && error instanceof ReturnedError)
-      return { kind: "result", result: error.answer, note: null };
+    const answered = returned as { readonly result: unknown } | null;
+    if (outcome.status === "failed" && answered !== null)
+      return { kind: "result", result: answered.result, note: null };
     if (outcome.status === "failed") throw unmarked(error);
     return { kind: "refused", text: tellRefusal(outcome, { tool, said: messageOf(error) }), outcome };
   };
@@ -230,12 +237,12 @@ const { signal: NEVER } = new AbortController();
 /** An object that names an error, where the tool's options say what its errors mean. */
 function namedFailure(result: unknown, { errors }: AnyToolOptions): ReturnedError | null {
   if (errors === undefined || namedError(result) === null) return null;
-  const { error, message } = result as { readonly error?: unknown; readonly message?: unknown };
+  const { error, message } = unwrapped(result) as { readonly error?: unknown; readonly message?: unknown };
   const named =
     typeof error === "object" && error !== null
       ? error
       : { message: error ?? message ?? "the tool answered with an error" };
-  return new ReturnedError(result as object, named, undefined);
+  return new ReturnedError(result, named, undefined);
 }
 
 /** Why it may have happened all the same; null: it surely did not. */

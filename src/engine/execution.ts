@@ -207,7 +207,7 @@ class Execution implements Watcher<unknown>, Applying {
   }
 
   returned(value: unknown): void {
-    const failure = failureIn(this.#services.warnings, this.#call.definition, value);
+    const failure = failureIn(this.#services.warnings, this.#call.definition, value, this.#running);
     if (failure !== null) {
       this.threw(failure);
       return;

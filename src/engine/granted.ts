@@ -7,7 +7,7 @@ import type { Outcome } from "../core/outcome.ts";
 import type { PreventedCause } from "../core/prevented.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Engine } from "./engine.ts";
-import { noteOf, swap } from "./once-more.ts";
+import { swap, withNote } from "./once-more.ts";
 
 /** Why the last attempt was not run. */
 export interface Tally {
@@ -47,9 +47,9 @@ interface Chain {
 async function using(chain: Chain, outcome: Outcome<unknown>): Promise<OnceMore | null> {
   const { engine, earlier } = chain;
   if (outcome.status !== "done" || (!outcome.replayed && earlier.length === 0)) return null;
-  const record = (await engine.services.ledger.read(outcome.key))?.record;
+  const { record, note } = await withNote(engine, outcome.key);
   if (record === undefined) return null;
-  const grant = outcome.replayed ? await noteOf(engine, record) : null;
+  const grant = outcome.replayed ? note : null;
   if (grant?.state === "granted") {
     if (record.terms?.untilDelivered) return (await endGuard(engine, record)) ? grant : null;
     const next = await begin(engine, record, () => chain.versions.keyOf(chain.version + 1));

@@ -185,16 +185,18 @@ async function latest(engine: Engine, { key, tenant }: Target): Promise<{ readon
     const stored: Stored | null = await engine.find(next, tenant);
     if (stored === null || expired(stored.record, ledger.instant().now)) break;
     found = stored;
-    const note = await noteOf(engine, stored.record);
+    const { note } = await withNote(engine, stored.record.key);
     next = note?.next === next ? undefined : note?.next;
   }
   return found === null ? null : { stored: found };
 }
 
-export async function noteOf(engine: Engine, record: LedgerRecord): Promise<OnceMore | null> {
+/** Both in one round trip. */
+export async function withNote(engine: Engine, key: string) {
   const { ledger } = engine.services;
-  const stored = await ledger.read(onceMoreKey(record.key));
-  return noteAbout(record, stored?.record ?? null, ledger.instant());
+  const [stored, note] = await Promise.all([ledger.read(key), ledger.read(onceMoreKey(key))]);
+  const record = stored?.record;
+  return { record, note: record ? noteAbout(record, note?.record ?? null, ledger.instant()) : null };
 }
 
 /** The note as it is then, and whether this changed it. `change`: null where it stays. */
