@@ -42,11 +42,9 @@ export function about({ key, action, version, scope, fence, settledAt }: LedgerR
   return { key, action, version, scope, fence, settledAt };
 }
 
-/** The note about this very record. */
-export function noteAbout(record: LedgerRecord, note: LedgerRecord | null, at: Instant): OnceMore | null {
-  const found = readOnceMore(note, at);
-  if (found?.fence === undefined) return found;
-  return found.fence === record.fence && found.settledAt === record.settledAt ? found : null;
+/** Whether a note is about this very record, and not about one before it. */
+export function isAbout({ fence, settledAt }: OnceMore, record: LedgerRecord): boolean {
+  return fence === undefined || (fence === record.fence && settledAt === record.settledAt);
 }
 
 export function readOnceMore(note: LedgerRecord | null, at: Instant): OnceMore | null {

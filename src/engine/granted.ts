@@ -2,12 +2,12 @@
  * A call of a guarded tool: where it would be answered with what is done already, a person may have granted one more run. Then it
  * goes on as the next version. A first call asks for no grant.
  */
-import { about, type OnceMore } from "../core/once-more.ts";
+import { about, isAbout, type OnceMore } from "../core/once-more.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { PreventedCause } from "../core/prevented.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Engine } from "./engine.ts";
-import { swap, withNote } from "./once-more.ts";
+import { readNote, swap } from "./once-more.ts";
 
 /** Why the last attempt was not run. */
 export interface Tally {
@@ -47,9 +47,12 @@ interface Chain {
 async function using(chain: Chain, outcome: Outcome<unknown>): Promise<OnceMore | null> {
   const { engine, earlier } = chain;
   if (outcome.status !== "done" || (!outcome.replayed && earlier.length === 0)) return null;
-  const { record, note } = await withNote(engine, outcome.key);
+  const found = outcome.replayed ? await readNote(engine, outcome.key) : null;
+  // Most repeats end here.
+  if (found?.state !== "granted" && earlier.length === 0) return null;
+  const record = (await engine.services.ledger.read(outcome.key))?.record;
   if (record === undefined) return null;
-  const grant = outcome.replayed ? note : null;
+  const grant = found !== null && isAbout(found, record) ? found : null;
   if (grant?.state === "granted") {
     if (record.terms?.untilDelivered) return (await endGuard(engine, record)) ? grant : null;
     const next = await begin(engine, record, () => chain.versions.keyOf(chain.version + 1));

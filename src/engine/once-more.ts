@@ -2,7 +2,7 @@
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import {
   about,
-  noteAbout,
+  isAbout,
   ONCE_MORE_ACTION,
   type OnceMore,
   type OnceMoreState,
@@ -185,18 +185,17 @@ async function latest(engine: Engine, { key, tenant }: Target): Promise<{ readon
     const stored: Stored | null = await engine.find(next, tenant);
     if (stored === null || expired(stored.record, ledger.instant().now)) break;
     found = stored;
-    const { note } = await withNote(engine, stored.record.key);
-    next = note?.next === next ? undefined : note?.next;
+    const note = await readNote(engine, stored.record.key);
+    next = note === null || note.next === next || !isAbout(note, stored.record) ? undefined : note.next;
   }
   return found === null ? null : { stored: found };
 }
 
-/** Both in one round trip. */
-export async function withNote(engine: Engine, key: string) {
+/** The last note under the key, of whichever record. */
+export async function readNote(engine: Engine, key: string): Promise<OnceMore | null> {
   const { ledger } = engine.services;
-  const [stored, note] = await Promise.all([ledger.read(key), ledger.read(onceMoreKey(key))]);
-  const record = stored?.record;
-  return { record, note: record ? noteAbout(record, note?.record ?? null, ledger.instant()) : null };
+  const stored = await ledger.read(onceMoreKey(key));
+  return readOnceMore(stored?.record ?? null, ledger.instant());
 }
 
 /** The note as it is then, and whether this changed it. `change`: null where it stays. */
@@ -209,7 +208,8 @@ export async function swap(
   let stored = await ledger.read(onceMoreKey(record.key));
   for (let turn = 0; turn < MOST_SWAPS; turn += 1) {
     const at = ledger.instant();
-    const known = noteAbout(record, stored?.record ?? null, at);
+    const found = readOnceMore(stored?.record ?? null, at);
+    const known = found !== null && isAbout(found, record) ? found : null;
     const note = change(known);
     if (note === null) return { note: known, written: false };
     const put = { record: writeOnceMore(stored?.record ?? null, record, note, at), expected: stored?.version ?? null };
