@@ -144,6 +144,7 @@ function liveCall<I, X, R>(
     endsTurn: undefined,
     base: null,
     work: null,
+    attempt: null,
     fence: null,
     direct: null,
     stopped: null,

@@ -2,6 +2,7 @@
 import { messageOf, NevertwiceError } from "../core/errors.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { isRemembered } from "../engine/error-memory.ts";
+import { settledLate } from "../engine/late-settling.ts";
 import { ControlFlow, isControlFlowError } from "./control-flow.ts";
 import { type Telling as AnyTelling, tellErrorReplay, tellRefusal, tellReplay, tellResultNotKept } from "./messages.ts";
 import type { Receipt } from "./receipt.ts";
@@ -84,8 +85,10 @@ async function lateAnswer(outcome: Unknown, call: Live, telling: Telling): Promi
   try {
     const value = await call.work;
     const returned = call.errors === "answer" ? null : failureIn(call, value);
-    if (returned === null && errorMeaning(call, value) === "answer")
+    if (returned === null && errorMeaning(call, value) === "answer") {
+      await settledLate(call.attempt);
       return { kind: "result", result: value, note: null };
+    }
     failure = { said: returned?.message ?? said?.(value), result: value };
   } catch (error) {
     if (isControlFlowError(error)) throw error;

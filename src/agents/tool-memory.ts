@@ -8,6 +8,7 @@ import { configError, messageOf, noSuchOption, unmarked } from "../core/errors.t
 import { canonicalInput } from "../core/key/canonical.ts";
 import { deriveKey } from "../core/key/key.ts";
 import type { Outcome } from "../core/outcome.ts";
+import { ownCopy } from "../core/own-copy.ts";
 import { namedError, ReturnedError, unwrapped } from "../core/returned-error.ts";
 import type { CheckContext } from "../engine/check.ts";
 import { silentLogger } from "../engine/context.ts";
@@ -196,6 +197,7 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
     requireRoom(known, key);
     let thrown: { readonly error: unknown } | null = null;
     let returned: { readonly result: unknown } | null = null;
+    let direct: unknown;
     let began = false;
     const work = (async (): Promise<Outcome<unknown>> => {
       try {
@@ -209,7 +211,8 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
           returned = { result };
           throw failure;
         }
-        return { status: "done", key, result, replayed: false, attempt: 1, at: now() };
+        direct = result;
+        return { status: "done", key, result: ownCopy(result), replayed: false, attempt: 1, at: now() };
       } catch (error) {
         thrown = { error };
         const why = began ? doubtIn(error, ownOptions(options, tool), now()) : null;
@@ -220,7 +223,7 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
     })();
     known.set(key, work);
     const outcome = await work;
-    if (outcome.status === "done") return { kind: "result", result: outcome.result, note: null };
+    if (outcome.status === "done") return { kind: "result", result: direct, note: null };
     const { error } = thrown as unknown as { error: unknown };
     // What the tool answered is for the model to read; it is only not remembered.
     const answered = returned as { readonly result: unknown } | null;
@@ -260,7 +263,7 @@ function doubtIn(error: unknown, own: AnyToolOptions, now: number): string | nul
 function repeated(outcome: Outcome<unknown>, tool: string): Answer<unknown> {
   if (outcome.status === "done") {
     const tell = isErrorAnswer(outcome.result) ? tellErrorReplay : tellReplay;
-    return { kind: "result", result: outcome.result, note: tell(outcome, { tool }) };
+    return { kind: "result", result: ownCopy(outcome.result), note: tell(outcome, { tool }) };
   }
   return { kind: "refused", text: tellRefusal(outcome, { tool }), outcome };
 }

@@ -51,6 +51,8 @@ export interface Live {
   base: (() => Promise<string>) | null;
   /** The handler's own promise, once it has begun: it may outlive the attempt's timeout. */
   work: Promise<unknown> | null;
+  /** In which it runs. */
+  attempt: object | null;
   /** Of the attempt that ran it, once it has begun; null: this call did not run it. */
   fence: number | null;
   /** The result as the handler gave it, before it was packed. */

@@ -25,6 +25,7 @@ import { type AttemptContext, type Context, contextOf, type Logger } from "./con
 import { isAnother, withFence } from "./delivered.ts";
 import { by, type Events, type Warnings } from "./events.ts";
 import { runOrExists } from "./exists.ts";
+import { settlesLate } from "./late-settling.ts";
 import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./lease-keeper.ts";
 import type { Applied, Applying, Ledger } from "./ledger.ts";
 import type { LimitServices } from "./limited.ts";
@@ -493,7 +494,7 @@ class Execution implements Watcher<unknown>, Applying {
       }
     };
     // A late failure proves nothing, and a store that is down leaves the doubt standing, where a person sees it.
-    underWay.late(work.then(tell).catch(() => {}));
+    underWay.late(settlesLate(this.#running, work.then(tell)));
   }
 
   #context(at = this.#services.ledger.instant()) {

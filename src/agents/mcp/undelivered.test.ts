@@ -239,6 +239,24 @@ it("under mode: observe, calls whose answers arrived are no duplicates that woul
   expect((await nt.prevented()).entries).toHaveLength(1);
 });
 
+it("under mode: observe, calls at once whose answers arrived leave nothing to answer a later one with", async () => {
+  const on = store();
+  for (const mode of ["observe", "guard"] as const) {
+    const observing = proxy({ config: { mode: "observe" }, on });
+    await Promise.all([observing.call("toggle"), observing.call("toggle")]);
+    expect(observing.calls).toHaveLength(2);
+    const { observed } = await observing.nt.prevented();
+    await observing.relay.clientEnds(async () => true);
+    await observing.nt.close();
+    const next = proxy({ config: { mode }, on });
+    expect(await next.call("toggle")).toBe("toggle 1");
+    // Of two at once the second counts, and no later one.
+    expect(await next.nt.prevented()).toMatchObject({ prevented: 0, observed });
+    await next.relay.clientEnds(async () => true);
+    await next.nt.close();
+  }
+});
+
 it("`only` guards what it names and nothing else; a tool that the config names is guarded by its key", async () => {
   const config: ProxyConfig = { only: ["blink", "look"], tools: { blink: {} } };
   const { call, calls } = proxy({ config });
