@@ -166,6 +166,14 @@ describe('errors: "not-done"', () => {
   });
 });
 
+class Message {
+  readonly content: unknown;
+
+  constructor({ content }: { readonly content: unknown }) {
+    this.content = content;
+  }
+}
+
 type Tools = Record<string, (input: unknown) => Promise<unknown>>;
 
 /** Two tools behind each wrapper of several, called as their framework would. */
@@ -210,7 +218,7 @@ const SETS: [string, (nt: ReturnType<typeof open>["nt"], options: object) => Too
   [
     "guardToolCalls",
     (nt, options) => {
-      const wrap = guardToolCalls(nt, { ToolMessage: Map as never, ...options });
+      const wrap = guardToolCalls(nt, { ToolMessage: Message as never, ...options });
       const call = (name: string) => (args: unknown) =>
         wrap({ toolCall: { name, args, id: "c" } }, ({ toolCall }) => checking()(toolCall.args));
       return { send: call("send"), pay: call("pay") };

@@ -167,6 +167,7 @@ function liveCall<I, X, R>(
     endsTurn: undefined,
     base: null,
     work: null,
+    attempt: null,
     fence: null,
     direct: null,
     stopped: null,

@@ -47,5 +47,7 @@ export async function observed(
   // As it came, whatever the ledger made of it.
   const result = call.work === null ? await call.handler(input, call.extra) : await call.work;
   const given = { kind: "result", result, note: null } as const;
-  return outcome === null ? given : withReceipt(given, outcome, call, action);
+  // One that ran beside another has an answer of its own, and is owed none of that other's.
+  const isBeside = call.fence === null && outcome?.status !== "done";
+  return outcome === null || isBeside ? given : withReceipt(given, outcome, call, action);
 }

@@ -176,6 +176,42 @@ eachStore("once more", (open) => {
     expect(sent).toHaveLength(3);
   });
 
+  it("a grant that was not used is over with its record: the call after it is made once", async () => {
+    const { nt, clock } = open();
+    const sent: string[] = [];
+    const send = sending(nt, sent, { keep: "1d" });
+    await send(mail, undefined);
+    await nt.grantOnceMore({ key: await referenceOf(nt) }, kim);
+    clock.advance(2 * DAY);
+    for (let call = 0; call < 3; call += 1) expect(await send(mail, undefined)).toBe(2);
+  });
+
+  it.each([
+    ["is run again after its own keep", 2 * DAY],
+    ["is in doubt", 0],
+  ])("the first version is kept for as long as a second one that %s", async (_, later) => {
+    const { nt, clock } = open();
+    const sent: string[] = [];
+    const send = guardTool(nt, { name: "send_mail", key: ["to"], scope: "s1", keep: "2d" }, ({ to }: typeof mail) => {
+      sent.push(to);
+      if (sent.length === 2 && later === 0) throw new Error("socket hang up");
+      return sent.length;
+    });
+    await send(mail, undefined);
+    await nt.grantOnceMore({ key: await referenceOf(nt) }, kim);
+    await send.answer(mail, undefined);
+    if (later > 0) {
+      clock.advance(later + DAY / 2);
+      expect(await send(mail, undefined)).toBe(3);
+    }
+    const before = sent.length;
+    clock.advance(later === 0 ? 4 * DAY : DAY);
+    await nt.sweep();
+    const answer = await send.answer(mail, undefined);
+    expect(answer).toMatchObject(later === 0 ? { kind: "refused" } : { kind: "result", result: 3 });
+    expect(sent).toHaveLength(before);
+  });
+
   it("a tool that is guarded twice runs its second version once", async () => {
     const { nt } = open();
     const sent: string[] = [];

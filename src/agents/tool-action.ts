@@ -154,6 +154,7 @@ async function runLive(input: unknown): Promise<unknown> {
   if (call === undefined) throw new ControlFlow("thrown", new Error("a tool is only run by a call"));
   call.direct = null;
   const attempt = currentAttempt();
+  call.attempt = attempt ?? null;
   call.fence = attempt?.fence ?? null;
   if (attempt !== undefined && call.base !== null) bases.set(attempt, call.base);
   // Outside of this call's context: a tool that calls a guarded tool of its own must not be taken for this one.

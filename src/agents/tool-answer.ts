@@ -1,12 +1,12 @@
 /** From the outcome of a guarded call to what its caller gets. */
 import { messageOf, NevertwiceError } from "../core/errors.ts";
 import { errorForOutcome, type Outcome } from "../core/outcome.ts";
-import { namedError } from "../core/returned-error.ts";
 import { isRemembered } from "../engine/error-memory.ts";
+import { settledLate } from "../engine/late-settling.ts";
 import { ControlFlow, isControlFlowError } from "./control-flow.ts";
 import { type Telling as AnyTelling, tellErrorReplay, tellRefusal, tellReplay, tellResultNotKept } from "./messages.ts";
 import type { Receipt } from "./receipt.ts";
-import { ErrorResult, errorMeaning, isReturned, type Live, NOT_KEPT } from "./tool-result.ts";
+import { ErrorResult, errorMeaning, failureIn, isErrorAnswer, type Live, NOT_KEPT } from "./tool-result.ts";
 
 /**
  * The outcome of a call, for a wrapper to put into its framework's words. `receipt`: where the tool is guarded until its answer
@@ -45,7 +45,7 @@ export async function answerOf(outcome: Outcome<unknown>, call: Live, telling: T
     if (error instanceof ErrorResult) return { kind: "result", result: error.value, note: null };
     const isOwn = !isRemembered(error);
     // With the time of the next try, where there is one: the error alone would not say it.
-    if (isOwn && outcome.retryAt === undefined) throw error;
+    if (isOwn && outcome.retryAt === undefined && call.codec.tellsFailures !== true) throw error;
     return { kind: "refused", text: tellRefusal(outcome, telling), outcome };
   }
   if (outcome.status === "unknown" && call.work !== null) return lateAnswer(outcome, call, telling);
@@ -84,11 +84,6 @@ function ownCopy(result: unknown): unknown {
   }
 }
 
-/** A result that says that the tool failed, whatever `errors` makes of it. */
-function isErrorAnswer(call: Live, result: unknown): boolean {
-  return call.codec.isError?.(result) === true || namedError(result) !== null || isReturned(result);
-}
-
 function passThrough({ how, value }: ControlFlow): Answer<unknown> {
   if (how === "thrown") throw value;
   return { kind: "result", result: value, note: null };
@@ -103,8 +98,12 @@ async function lateAnswer(outcome: Unknown, call: Live, telling: Telling): Promi
   let failure: { readonly said: string | undefined; readonly result?: unknown };
   try {
     const value = await call.work;
-    if (errorMeaning(call, value) === "answer") return { kind: "result", result: value, note: null };
-    failure = { said: said?.(value), result: value };
+    const returned = call.errors === "answer" ? null : failureIn(call, value);
+    if (returned === null && errorMeaning(call, value) === "answer") {
+      await settledLate(call.attempt);
+      return { kind: "result", result: value, note: null };
+    }
+    failure = { said: returned?.message ?? said?.(value), result: value };
   } catch (error) {
     if (isControlFlowError(error)) throw error;
     failure = { said: messageOf(error) };

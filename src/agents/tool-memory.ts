@@ -8,7 +8,8 @@ import { configError, messageOf, noSuchOption, unmarked } from "../core/errors.t
 import { canonicalInput } from "../core/key/canonical.ts";
 import { deriveKey } from "../core/key/key.ts";
 import type { Outcome } from "../core/outcome.ts";
-import { namedError, ReturnedError, returnedError } from "../core/returned-error.ts";
+import { ownCopy } from "../core/own-copy.ts";
+import { namedError, ReturnedError, unwrapped } from "../core/returned-error.ts";
 import type { CheckContext } from "../engine/check.ts";
 import { silentLogger } from "../engine/context.ts";
 import { isVerdict, notAVerdict } from "../engine/definition.ts";
@@ -17,6 +18,7 @@ import { isErrorAnswer, tellErrorReplay, tellRefusal, tellReplay } from "./messa
 import { verdictOnThrown, whyDoubt } from "./thrown.ts";
 import { requireKeyOf } from "./tool-fields.ts";
 import { type AnyToolOptions, checkErrors, type ErrorMeaning, type Guarding } from "./tool-options.ts";
+import { failureIn } from "./tool-result.ts";
 
 export interface ToolMemoryOptions {
   /** The trace, run or session: what is remembered is remembered there. */
@@ -196,6 +198,8 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
     if (earlier !== undefined) return repeated(await earlier, tool);
     requireRoom(known, key);
     let thrown: { readonly error: unknown } | null = null;
+    let returned: { readonly result: unknown } | null = null;
+    let direct: unknown;
     let began = false;
     const work = (async (): Promise<Outcome<unknown>> => {
       try {
@@ -203,9 +207,14 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
         await own.check?.(args, { key, tenant: "", scope, signal: NEVER, log: silentLogger, tx: undefined });
         began = true;
         const result = await run();
-        const failure = own.errors === "answer" ? null : (returnedError(result) ?? namedFailure(result, own));
-        if (failure instanceof ReturnedError) throw failure;
-        return { status: "done", key, result, replayed: false, attempt: 1, at: now() };
+        const failure =
+          own.errors === "answer" ? null : (failureIn({ codec: {} }, result) ?? namedFailure(result, own));
+        if (failure !== null) {
+          returned = { result };
+          throw failure;
+        }
+        direct = result;
+        return { status: "done", key, result: ownCopy(result), replayed: false, attempt: 1, at: now() };
       } catch (error) {
         thrown = { error };
         const why = began ? doubtIn(error, ownOptions(options, tool), now()) : null;
@@ -216,11 +225,12 @@ function inProcess(options: ToolMemoryOptions, now: () => number): AnswerCall {
     })();
     known.set(key, work);
     const outcome = await work;
-    if (outcome.status === "done") return { kind: "result", result: outcome.result, note: null };
+    if (outcome.status === "done") return { kind: "result", result: direct, note: null };
     const { error } = thrown as unknown as { error: unknown };
     // What the tool answered is for the model to read; it is only not remembered.
-    if (outcome.status === "failed" && error instanceof ReturnedError)
-      return { kind: "result", result: error.answer, note: null };
+    const answered = returned as { readonly result: unknown } | null;
+    if (outcome.status === "failed" && answered !== null)
+      return { kind: "result", result: answered.result, note: null };
     if (outcome.status === "failed") throw unmarked(error);
     return { kind: "refused", text: tellRefusal(outcome, { tool, said: messageOf(error) }), outcome };
   };
@@ -232,12 +242,12 @@ const { signal: NEVER } = new AbortController();
 /** An object that names an error, where the tool's options say what its errors mean. */
 function namedFailure(result: unknown, { errors }: AnyToolOptions): ReturnedError | null {
   if (errors === undefined || namedError(result) === null) return null;
-  const { error, message } = result as { readonly error?: unknown; readonly message?: unknown };
+  const { error, message } = unwrapped(result) as { readonly error?: unknown; readonly message?: unknown };
   const named =
     typeof error === "object" && error !== null
       ? error
       : { message: error ?? message ?? "the tool answered with an error" };
-  return new ReturnedError(result as object, named, undefined);
+  return new ReturnedError(result, named, undefined);
 }
 
 /** Why it may have happened all the same; null: it surely did not. */
@@ -252,7 +262,7 @@ function doubtIn(error: unknown, own: AnyToolOptions, now: number): string | nul
 function repeated(outcome: Outcome<unknown>, tool: string): Answer<unknown> {
   if (outcome.status === "done") {
     const tell = isErrorAnswer(outcome.result) ? tellErrorReplay : tellReplay;
-    return { kind: "result", result: outcome.result, note: tell(outcome, { tool }) };
+    return { kind: "result", result: ownCopy(outcome.result), note: tell(outcome, { tool }) };
   }
   return { kind: "refused", text: tellRefusal(outcome, { tool }), outcome };
 }

@@ -1,7 +1,8 @@
 /** What a tool's result or error means, and what the ledger keeps of it. */
 import { classify as classifyError } from "../core/classify.ts";
+import { messageOf } from "../core/errors.ts";
 import type { KeyOption } from "../core/key/parts.ts";
-import { namedError, ReturnedError, returnedError } from "../core/returned-error.ts";
+import { namedError, ReturnedError, returnedError, unwrapped } from "../core/returned-error.ts";
 import { isUnclassified } from "../core/way-out.ts";
 import { currentAttempt } from "../engine/context.ts";
 import type { Slot } from "../engine/limited.ts";
@@ -22,6 +23,10 @@ export interface ResultCodec<R> {
   meaning?(result: R): ErrorMeaning | undefined;
   /** What the tool said, for the model. */
   said?(result: R): string | undefined;
+  /** What stands for the result where its own form hides what it says. */
+  says?(result: R): unknown;
+  /** A failure of this very call is told like one before it, and not thrown. */
+  readonly tellsFailures?: true;
   /** A form that survives JSON, and back. */
   pack?(result: R): unknown;
   unpack?(stored: unknown): R;
@@ -46,6 +51,8 @@ export interface Live {
   base: (() => Promise<string>) | null;
   /** The handler's own promise, once it has begun: it may outlive the attempt's timeout. */
   work: Promise<unknown> | null;
+  /** In which it runs. */
+  attempt: object | null;
   /** Of the attempt that ran it, once it has begun; null: this call did not run it. */
   fence: number | null;
   /** The result as the handler gave it, before it was packed. */
@@ -60,17 +67,35 @@ export function keep(call: Live, value: unknown): unknown {
   const { meaning, misjudged } = judged(call, value);
   if (meaning === "not-done") throw new ErrorResult(value, "refused");
   if (meaning === "doubt") throw new ErrorResult(value, saidBySomebody(call, value) ? "doubt" : undefined, misjudged);
-  const failure = call.errors === "answer" ? null : returnedError(value);
-  if (failure instanceof ReturnedError) throw new ErrorResult(value, meaningOfReturned(failure, call));
+  const failure = failureIn(call, value);
+  if (failure !== null && call.errors !== "answer") throw new ErrorResult(value, meaningOfReturned(failure, call));
   call.direct = { value };
   if (isGraphCommand(value)) return { [NOT_KEPT]: "it was an order to the graph" };
-  const kept = call.codec.pack === undefined ? value : call.codec.pack(value);
-  if (call.errors === undefined && call.codec.isError?.(value) !== true) leaveUnjudged(kept);
+  // JSON has nothing of an Error.
+  const kept = isError(value) ? { error: messageOf(value) } : (call.codec.pack?.(value) ?? value);
+  if (call.errors === undefined && call.codec.isError?.(value) !== true) leaveUnjudged(currentAttempt());
   return kept;
 }
 
-/** A client that returns its failures (supabase-js): they mean what they would mean had it thrown them. */
-function meaningOfReturned(failure: ReturnedError, call: Live): "refused" | "doubt" | undefined {
+/** What a result says, whatever its wrapping. */
+function saidIn({ codec }: Pick<Live, "codec">, value: unknown): unknown {
+  return unwrapped(codec.says?.(value) ?? value);
+}
+
+/** What the tool returned in place of throwing it: an Error, or what a client is known to return for a failure. */
+export function failureIn(call: Pick<Live, "codec">, value: unknown): Error | null {
+  const said = saidIn(call, value);
+  if (isError(said)) return said;
+  const returned = returnedError(said);
+  return returned instanceof ReturnedError ? returned : null;
+}
+
+function isError(value: unknown): value is Error {
+  return value instanceof Error || Object.prototype.toString.call(value) === "[object Error]";
+}
+
+/** A tool or a client that returns its failures (supabase-js): they mean what they would mean had it thrown them. */
+function meaningOfReturned(failure: Error, call: Live): "refused" | "doubt" | undefined {
   const said = verdictOnThrown(failure, call);
   if (said !== undefined) return said === "doubt" ? "doubt" : "refused";
   const verdict = classifyError(failure, 0, requestsOf(currentAttempt() ?? null));
@@ -97,14 +122,15 @@ function judged(call: Live, value: unknown): Judged {
   const { errors = "doubt" } = call;
   const ask = errors as (result: unknown) => unknown;
   // An object that only names an error is one where the tool's options say what its errors mean.
-  if (said !== true && (call.errors === undefined || !isNamedError(value))) {
+  if (said !== true && (call.errors === undefined || !isNamedError(call, value))) {
     // Where the framework has no word for a failed result, a function is asked about each of them.
-    const isAsked = said === undefined && typeof errors === "function" && !isReturned(value);
+    const isAsked = said === undefined && typeof errors === "function" && failureIn(call, value) === null;
     return isAsked ? asked(ask, value, "answer") : { meaning: "answer" };
   }
   if (typeof errors === "function") return asked(ask, value, "doubt");
-  const interrupted = said === true ? resultSoundsInterrupted : answerSoundsInterrupted;
-  return { meaning: errors === "not-done" && interrupted(value) ? "doubt" : errors };
+  if (errors !== "not-done") return { meaning: errors };
+  const interrupted = said === true ? resultSoundsInterrupted(value) : answerSoundsInterrupted(saidIn(call, value));
+  return { meaning: interrupted ? "doubt" : errors };
 }
 
 /** `unsaid`: what holds where it says nothing. */
@@ -135,13 +161,15 @@ function nameOf(error: unknown): string {
   return error instanceof Error ? `a ${error.constructor.name}` : `a ${typeof error}`;
 }
 
-/** What a client is known to return for a failure is judged as if it had been thrown. */
-export function isReturned(value: unknown): boolean {
-  return returnedError(value) instanceof ReturnedError;
+/** A result that names an error, and is none that is judged as if it had been thrown. */
+function isNamedError(call: Live, value: unknown): boolean {
+  return namedError(saidIn(call, value)) !== null && failureIn(call, value) === null;
 }
 
-function isNamedError(value: unknown): boolean {
-  return namedError(value) !== null && !isReturned(value);
+/** A result that says that the tool failed, whatever `errors` makes of it. */
+export function isErrorAnswer(call: Live, result: unknown): boolean {
+  const { isError: told } = call.codec;
+  return told?.(result) === true || namedError(saidIn(call, result)) !== null || failureIn(call, result) !== null;
 }
 
 function saidBySomebody(call: Live, value: unknown): boolean {

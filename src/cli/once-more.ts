@@ -49,7 +49,7 @@ export async function writtenAs(
 
 export async function decide(
   context: Context,
-  { key, action }: LedgerRecord,
+  { key, action, terms }: LedgerRecord,
   signature: Signature,
   state: "granted" | "denied",
   known: "tool" | null,
@@ -66,9 +66,9 @@ export async function decide(
     context.line(`${name}: denied${before}. Identical calls get the first result.`);
     return EXIT.ok;
   }
-  context.line(
-    `${name}: granted${before}. The next identical call of the tool runs, as version ${decided.version + 1}.`,
-  );
+  // A call that is guarded until its answer has arrived has one record at a time.
+  const as = terms?.untilDelivered ? "" : `, as version ${decided.version + 1}`;
+  context.line(`${name}: granted${before}. The next identical call of the tool runs${as}.`);
   if (known === null)
     context.note(
       `the ledger does not know yet whether ${name} is a guarded tool. If it is an action, its calls look for no grant: send it again with --actions.`,

@@ -12,7 +12,7 @@ export class ReturnedError extends Error {
   /** What was returned. */
   readonly answer: unknown;
 
-  constructor(answer: object, error: object, status: number | undefined) {
+  constructor(answer: unknown, error: object, status: number | undefined) {
     super(String(get(error, "message")), { cause: error });
     const name = get(error, "name");
     this.name = typeof name === "string" && name !== "" ? name : "ReturnedError";
@@ -22,6 +22,28 @@ export class ReturnedError extends Error {
     this.hint = get(error, "hint");
     // Not among its own: the answer may hold a user's data, and errors are printed with their properties.
     Object.defineProperty(this, "answer", { value: answer, enumerable: false });
+  }
+}
+
+/**
+ * What a tool's result says, out of its wrapping: of a text that is JSON, and of a message that LangChain made of a result. Anything
+ * else says what it is.
+ */
+export function unwrapped(value: unknown): unknown {
+  if (typeof value === "string") return parsed(value) ?? value;
+  if (typeof value !== "object" || value === null || !("tool_call_id" in value)) return value;
+  const content = get(value, "content");
+  const said = typeof content === "string" ? parsed(content) : Array.isArray(content) ? onlyJson(content) : null;
+  return [said, get(value, "artifact")].find((one) => namedError(one) !== null) ?? value;
+}
+
+/** Null: it is no JSON object with a word that an error is named by. */
+function parsed(text: string): object | null {
+  if (!text.trimStart().startsWith("{") || !/"(?:error|isError|success)"/.test(text)) return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
   }
 }
 
@@ -42,7 +64,8 @@ export function returnedError(value: unknown): ReturnedError | "unclear" | null 
  * recorded as done. Null: it names none. Of an MCP tool's result, its structured content counts, and its only text where that is
  * JSON.
  */
-export function namedError(value: unknown): "{ error: … }" | "{ isError: true }" | "{ success: false }" | null {
+export function namedError(given: unknown): "{ error: … }" | "{ isError: true }" | "{ success: false }" | null {
+  const value = unwrapped(given);
   if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
   if (get(value, "isError") === true) return "{ isError: true }";
   if (get(value, "success") === false) return "{ success: false }";
@@ -62,15 +85,10 @@ function saidIn(structured: unknown, content: readonly unknown[]): unknown {
   return typeof said === "object" && said !== null ? { ...said, content: undefined } : null;
 }
 
-function onlyJson(content: readonly unknown[]): unknown {
+function onlyJson(content: readonly unknown[]): object | null {
   const [block] = content;
   const text = typeof block === "object" && block !== null ? get(block, "text") : undefined;
-  if (content.length !== 1 || typeof text !== "string" || !text.trimStart().startsWith("{")) return null;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
+  return content.length === 1 && typeof text === "string" ? parsed(text) : null;
 }
 
 /** supabase-js has the status beside the error, its storage and resend inside of it, its functions in `context`. */

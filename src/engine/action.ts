@@ -119,7 +119,6 @@ export function createAction<I, R>(definition: Definition, services: ActionServi
         return begin<Outcome<unknown>>(input, { ...options, version, [OF_TOOL]: { ...ofTool, resend, tally } }, asItIs);
       },
       keyOf: (version) => calls.keyOf(input, { ...options, version }),
-      keepMs: definition.policy.keepMs,
     });
     if (tally.cause !== null)
       engine.services.prevented.count({ definition, tenant, key: outcome.key, ofTool }, tally.cause);

@@ -5,6 +5,7 @@
  */
 import type { Outcome } from "../core/outcome.ts";
 import type { Policy } from "../core/policy.ts";
+import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
 import type { Clock, Timer } from "./clock.ts";
@@ -57,6 +58,12 @@ export class Delivered {
     return record.state === "unknown" && record.fence === fence
       ? { record: { ...record, expiresAt: at.now }, version }
       : stored;
+  }
+
+  /** It is over, whether its answer has arrived or not. False: the record guards on. */
+  async end({ key, fence }: Pick<LedgerRecord, "key" | "fence">): Promise<boolean> {
+    const applied = await this.#ledger.apply(await this.#ledger.read(key), { type: "delivered", fence });
+    return applied.ok || applied.refusal === "stale";
   }
 
   /** Never throws: what cannot be written is not known to the next process, which is on the safe side. */

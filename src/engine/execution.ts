@@ -25,6 +25,7 @@ import { type AttemptContext, type Context, contextOf, type Logger } from "./con
 import { withFence } from "./delivered.ts";
 import { by, type Events, type Warnings } from "./events.ts";
 import { runOrExists } from "./exists.ts";
+import { settlesLate } from "./late-settling.ts";
 import { tellLate } from "./late-success.ts";
 import { type Ended, type Heart, type Interruption, Pulse, type Watcher } from "./lease-keeper.ts";
 import type { Applied, Applying, Ledger } from "./ledger.ts";
@@ -208,7 +209,7 @@ class Execution implements Watcher<unknown>, Applying {
   }
 
   returned(value: unknown): void {
-    const failure = failureIn(this.#services.warnings, this.#call.definition, value);
+    const failure = failureIn(this.#services.warnings, this.#call.definition, value, this.#running);
     if (failure !== null) {
       this.threw(failure);
       return;
@@ -488,7 +489,7 @@ class Execution implements Watcher<unknown>, Applying {
       await tellLate(this.#services, await ledger.read(key), event, value, this.#about);
     };
     // A late failure proves nothing, and a store that is down leaves the doubt standing, where a person sees it.
-    underWay.late(work.then(tell).catch(() => {}));
+    underWay.late(settlesLate(this.#running, work.then(tell)));
   }
 
   #context(at = this.#services.ledger.instant()) {

@@ -1,6 +1,7 @@
 /** Callers of one process with one key: the first runs, the others wait for it without asking the store. */
 import { type InputPrint, toFingerprint } from "../core/key/fingerprint.ts";
 import type { Outcome } from "../core/outcome.ts";
+import { ownCopy } from "../core/own-copy.ts";
 import type { Fingerprint } from "../core/record.ts";
 import type { Clock } from "./clock.ts";
 
@@ -32,9 +33,10 @@ export class Flight {
         this.#joined?.delete(joined);
       };
       const joined: Joined = {
+        // Here, before whoever ran it has the result, and can change it.
         landed: (outcome) => {
           leave();
-          resolve(outcome);
+          resolve(outcome.status === "done" ? { ...outcome, result: ownCopy(outcome.result) } : outcome);
         },
         crashed: (error) => {
           leave();

@@ -1,6 +1,8 @@
 /** Requests for a run once more, and what people decide about them: by key, for calls of guarded tools. */
 import { configError, NevertwiceError, noSuchOption } from "../core/errors.ts";
 import {
+  about,
+  isAbout,
   ONCE_MORE_ACTION,
   type OnceMore,
   type OnceMoreState,
@@ -111,7 +113,8 @@ export function decideOnceMore(
     const { record } = found.stored;
     requireDone(engine, record, where);
     const decided = { at: engine.services.ledger.instant().now, by, reason };
-    if (state === "denied" && (await noteOf(engine, record.key)) === null)
+    const asked = state === "denied" ? await readNote(engine, record.key) : null;
+    if (state === "denied" && (asked === null || !isAbout(asked, record)))
       throw new NevertwiceError(
         "INVALID_INPUT",
         `${where}: nobody has asked for one more run of it, and none is granted: there is nothing to deny.`,
@@ -189,19 +192,17 @@ async function latest(engine: Engine, { key, tenant }: Target): Promise<{ readon
     const stored: Stored | null = await engine.find(next, tenant);
     if (stored === null || expired(stored.record, ledger.instant().now)) break;
     found = stored;
-    next = (await noteOf(engine, stored.record.key))?.next;
+    const note = await readNote(engine, stored.record.key);
+    next = note === null || note.next === next || !isAbout(note, stored.record) ? undefined : note.next;
   }
   return found === null ? null : { stored: found };
 }
 
-export async function noteOf(engine: Engine, key: string): Promise<OnceMore | null> {
+/** The last note under the key, of whichever record. */
+export async function readNote(engine: Engine, key: string): Promise<OnceMore | null> {
   const { ledger } = engine.services;
   const stored = await ledger.read(onceMoreKey(key));
   return readOnceMore(stored?.record ?? null, ledger.instant());
-}
-
-function about({ key, action, version, scope }: LedgerRecord) {
-  return { key, action, version, scope };
 }
 
 /** The note as it is then, and whether this changed it. `change`: null where it stays. */
@@ -214,7 +215,8 @@ export async function swap(
   let stored = await ledger.read(onceMoreKey(record.key));
   for (let turn = 0; turn < MOST_SWAPS; turn += 1) {
     const at = ledger.instant();
-    const known = readOnceMore(stored?.record ?? null, at);
+    const found = readOnceMore(stored?.record ?? null, at);
+    const known = found !== null && isAbout(found, record) ? found : null;
     const note = change(known);
     if (note === null) return { note: known, written: false };
     const put = { record: writeOnceMore(stored?.record ?? null, record, note, at), expected: stored?.version ?? null };

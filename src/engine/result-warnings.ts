@@ -9,11 +9,12 @@ export function failureIn(
   warnings: Warnings,
   { name: action, writtenAs }: Pick<Definition, "name" | "writtenAs">,
   value: unknown,
+  attempt: object | null = null,
 ): ReturnedError | null {
   // A tool's guard has read the answer already, by the tool's own options.
   const failure = writtenAs === "tool" ? null : returnedError(value);
   if (failure !== "unclear" && failure !== null) return failure;
-  const shape = writtenAs !== "tool" || isUnjudged(value) ? namedError(value) : null;
+  const shape = writtenAs !== "tool" || isUnjudged(attempt) ? namedError(value) : null;
   if (shape !== null) warnings.warn("RESULT_IS_ERROR", action, errorAsResult(action, shape, writtenAs));
   return null;
 }
@@ -26,15 +27,15 @@ function errorAsResult(action: string, shape: string, writtenAs: Definition["wri
     : `action ${action}: run ${recorded}. ${thrown}; or \`throw error\`, where the rules are to judge it. If it is no failure, return the data alone.`;
 }
 
-// Answers of tools that name an error, where the tool's options do not say what its errors mean.
+// Attempts of tools whose options do not say what their errors mean.
 const unjudged = new WeakSet<object>();
 
-export function leaveUnjudged(value: unknown): void {
-  if (typeof value === "object" && value !== null) unjudged.add(value);
+export function leaveUnjudged(attempt: object | undefined): void {
+  if (attempt !== undefined) unjudged.add(attempt);
 }
 
-function isUnjudged(value: unknown): boolean {
-  return typeof value === "object" && value !== null && unjudged.has(value);
+function isUnjudged(attempt: object | null): boolean {
+  return attempt !== null && unjudged.has(attempt);
 }
 
 export function warnOfOddResult(warnings: Warnings, action: string, value: unknown): void {

@@ -74,7 +74,7 @@ async function effect(services: ExecutionServices, call: Call, { attempt }: Ledg
       if (!definition.manual) phase.mayHaveLeft = true;
       return (exists === undefined ? run : runOrExists(run, exists))(input, context, draft);
     });
-    const failure = failureIn(services.warnings, definition, result);
+    const failure = failureIn(services.warnings, definition, result, context);
     return failure === null ? { result } : { error: failure, requests: requestsOf(context), unsent: false };
   } catch (error) {
     return { error, requests: requestsOf(context), unsent: !phase.mayHaveLeft };

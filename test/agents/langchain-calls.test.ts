@@ -128,6 +128,31 @@ describe("LangChain, a repeat", () => {
     expect(refused).toMatchObject({ status: "error", content: expect.stringMatching(/^Refused/) });
   });
 
+  it("content and artifact that name an error are one: read, and given again as they were", async () => {
+    for (const errors of ["not-done", undefined] as const) {
+      let runs = 0;
+      const made = tool(
+        async ({ cents = 0 }) => {
+          runs += 1;
+          return cents < 0 ? ['{"error":"no"}', { error: "no" }] : ["paid", { cents }];
+        },
+        { ...named, responseFormat: "content_and_artifact" },
+      );
+      const pay = guardLangChainTool(open(), made, { key: ["order"], ...(errors && { errors }) }) as Any;
+      const wrong = { order: "A-1", cents: -5 };
+      await pay.invoke(call("c1", wrong), thread);
+      const again = (await pay.invoke(call("c2", wrong), thread)) as Any;
+      expect(again).toMatchObject({ artifact: { error: "no" }, content: expect.not.stringMatching(/Already done/) });
+      expect(again.content).toMatch(
+        errors === undefined ? /^It may have happened.*\n\{"error":"no"\}$/s : /^\{"error"/,
+      );
+      expect(runs).toBe(errors === undefined ? 1 : 2);
+      if (errors === undefined) continue;
+      const right = (await pay.invoke(call("c3", { order: "A-1", cents: 5 }), thread)) as Any;
+      expect(right).toMatchObject({ content: "paid", artifact: { cents: 5 } });
+    }
+  });
+
   it("content blocks stay blocks, with the note before them", async () => {
     const blocks = [{ type: "text", text: "refunded" }];
     const pay = guardLangChainTool(

@@ -1,4 +1,5 @@
 /** LangChain's ToolMessages, told by shape: how they are kept, and made again. */
+import { namedError } from "../../core/returned-error.ts";
 import type { ResultCodec } from "../guard-tool.ts";
 
 export interface MessageFields {
@@ -56,13 +57,46 @@ export function isKeptMessage(stored: unknown): stored is { readonly message: Ke
   return typeof stored === "object" && stored !== null && (stored as { kind?: unknown }).kind === MESSAGE;
 }
 
+/** For who reads the record: a message hides what it says. */
+function marked<K extends object>(packed: K, result: unknown): K & { readonly isError?: true } {
+  return namedError(result) === null ? packed : { ...packed, isError: true };
+}
+
 /** A tool's result: anything, or a message of its own. */
 export const messageCodec: ResultCodec<unknown> = {
   isError: (result) => (isToolMessage(result) ? result.status === "error" : undefined),
   isKeptError: (stored) => isKeptMessage(stored) && stored.message.status === "error",
   said: (result) => (isToolMessage(result) && typeof result.content === "string" ? result.content : undefined),
-  pack: (result) => (isToolMessage(result) ? { kind: MESSAGE, message: kept(result) } : result),
+  pack: (result) => (isToolMessage(result) ? marked({ kind: MESSAGE, message: kept(result) }, result) : result),
 };
+
+const PAIR = "nevertwice:content-and-artifact";
+
+/** Of a tool that returns its content and an artifact: as the message that LangChain makes of them says it. */
+export const pairCodec: ResultCodec<unknown> = {
+  ...messageCodec,
+  says: asMessage,
+  pack: (result) => {
+    const message = asMessage(result);
+    if (message === result || namedError(message) === null) return messageCodec.pack?.(result);
+    return { kind: PAIR, isError: true, pair: result };
+  },
+  unpack: (stored) =>
+    (stored as { kind?: unknown } | null)?.kind === PAIR ? (stored as { pair: unknown }).pair : stored,
+};
+
+function asMessage(result: unknown): unknown {
+  if (!Array.isArray(result) || result.length !== 2) return result;
+  const [content, artifact] = result as unknown[];
+  return { content, artifact, tool_call_id: "" };
+}
+
+// What LangChain made messages of, where they cannot say it: of an Error.
+const behind = new WeakMap<object, unknown>();
+
+export function madeOf(message: unknown, result: unknown): void {
+  if (typeof message === "object" && message !== null) behind.set(message, result);
+}
 
 /** What a middleware sees is a message always. A tool that is not there was not run; LangChain answers with the names of those that are. */
 export function codecOfCalls(name: string): ResultCodec<unknown> {
@@ -71,9 +105,11 @@ export function codecOfCalls(name: string): ResultCodec<unknown> {
     isToolMessage(result) && result.status === "error" && String(result.content).startsWith(said);
   return {
     ...messageCodec,
+    tellsFailures: true,
+    says: (result) => (isToolMessage(result) ? (behind.get(result) ?? result) : result),
     isError: (result) => isToolMessage(result) && result.status === "error",
     isKeptError: (stored) => (stored as Partial<KeptFields> | null)?.status === "error",
     meaning: (result) => (isMissing(result) ? "not-done" : undefined),
-    pack: (result) => (isToolMessage(result) ? kept(result) : result),
+    pack: (result) => (isToolMessage(result) ? marked(kept(result), result) : result),
   };
 }

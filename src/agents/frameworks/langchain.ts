@@ -31,7 +31,9 @@ import {
   type MessageFields,
   type MessageMaker,
   madeMessage,
+  madeOf,
   messageCodec,
+  pairCodec,
   remadeMessage,
   withNote,
 } from "./langchain-message.ts";
@@ -119,7 +121,7 @@ export function guardLangChainTool<T extends LangChainTool>(
     // What the tool calls itself is another call.
     (input, { config, runManager }) =>
       telling.run(undefined, async () => finished(own._call(input, runManager, config), runManager)),
-    messageCodec,
+    tool.responseFormat === "content_and_artifact" ? pairCodec : messageCodec,
   );
   const copy = Object.create(Object.getPrototypeOf(tool), Object.getOwnPropertyDescriptors(tool)) as T & Callable;
   const _call = async (input: unknown, runManager?: RunManager, config: LangChainCall = {}) => {
@@ -263,14 +265,10 @@ export function guardToolCalls(nt: Guarding, { ToolMessage, ...options }: ToolCa
       () => watched(request, handler),
       codecOfCalls(toolCall.name),
     );
-    try {
-      const answer = await guarded.answer(toolCall.args as AnyInput, {
-        config: { ...runtime, toolCall, state },
-      });
-      return messageOf(answer, toolCall, message) as A;
-    } catch (error) {
-      throw error instanceof NotBegun ? error.asItWas : error;
-    }
+    const answer = await guarded.answer(toolCall.args as AnyInput, { config: { ...runtime, toolCall, state } });
+    const failure = answer.kind === "refused" && answer.outcome?.status === "failed" ? answer.outcome.error : null;
+    if (failure instanceof NotBegun) throw failure.asItWas;
+    return messageOf(answer, toolCall, message) as A;
   };
 }
 
@@ -293,15 +291,25 @@ async function watched<Q extends object, A>(request: Q, handler: (request: Q) =>
   const { tool } = request as { readonly tool?: Partial<Callable> };
   if (typeof tool?._call !== "function") return handler(request);
   let begun = false;
+  let returned: unknown;
   const { _call } = tool;
   const copy = Object.create(Object.getPrototypeOf(tool), Object.getOwnPropertyDescriptors(tool)) as object;
   const value = (...args: Parameters<Callable["_call"]>) => {
     begun = true;
-    return _call.apply(copy, args);
+    const result = _call.apply(copy, args);
+    Promise.resolve(result).then(
+      (one) => {
+        returned = one;
+      },
+      () => {},
+    );
+    return result;
   };
   Object.defineProperty(copy, "_call", { value, writable: true, configurable: true });
   try {
-    return await handler({ ...request, tool: copy });
+    const answer = await handler({ ...request, tool: copy });
+    if (returned instanceof Error) madeOf(answer, returned);
+    return answer;
   } catch (error) {
     throw !begun && isUnparsed(error) ? new NotBegun(error) : error;
   }

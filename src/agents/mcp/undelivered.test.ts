@@ -190,6 +190,67 @@ it("a doubt is held for the window, and then the next call is made", async () =>
   expect(await call("toggle")).toBe("toggle 2");
 });
 
+const kim = { by: "kim", reason: "she lost it" };
+
+async function grant({ nt }: ReturnType<typeof proxy>): Promise<void> {
+  const { items } = await nt.store.list({ action: "lamp/toggle", limit: 10 });
+  expect(items).toHaveLength(1);
+  await nt.grantOnceMore({ key: items[0]?.record.key as string }, kim);
+}
+
+const undelivered: ProxyConfig = { tools: { toggle: { guard: "undelivered", key: ["id"] } } };
+
+it.each([
+  ["an answer that has arrived", {}, false],
+  ["an answer that was lost", {}, true],
+  ["a tool that a config names", undelivered, false],
+  ["a tool that a config names, an answer that was lost", undelivered, true],
+] as const)("a grant for one more run is for one, and the guard goes on after it: %s", async (_, config, lost) => {
+  const on = store();
+  const one = proxy({ config, on });
+  const first = one.send("toggle", { id: 1 });
+  await one.relay.idle();
+  if (lost) one.cancel(first);
+  await grant(one);
+  expect(await one.call("toggle", { id: 1 })).toBe("toggle 2");
+  // Two at once are one call.
+  const both = Promise.all([one.call("toggle", { id: 1 }), one.call("toggle", { id: 1 })]);
+  expect((await both).map((text) => text.split(" | ").at(-1))).toEqual(["toggle 3", "toggle 3"]);
+  // Cancelled as its answer came.
+  const third = one.send("toggle", { id: 1 });
+  await one.relay.idle();
+  one.cancel(third);
+  expect(await one.call("toggle", { id: 1 })).toMatch(/^Already done at .* \| toggle 4$/);
+  // The proxy is killed before its answer has arrived.
+  expect(await one.call("toggle", { id: 1 })).toBe("toggle 5");
+  const two = proxy({ config, on });
+  expect(await two.call("toggle", { id: 1 })).toMatch(/^Already done at .* \| toggle 5$/);
+  expect(await two.call("toggle", { id: 1 })).toBe("toggle 1");
+});
+
+it("a grant is used once by identical calls at once, of several proxies", async () => {
+  const on = store();
+  const first = proxy({ on });
+  await first.call("toggle");
+  await grant(first);
+  const [one, two] = [proxy({ on }), proxy({ on })];
+  const all = await Promise.all([one, two].flatMap(({ call }) => [call("toggle"), call("toggle")]));
+  expect(new Set(all.map((text) => text.split(" | ").at(-1)))).toEqual(new Set(["toggle 1"]));
+  expect([...one.calls, ...two.calls]).toHaveLength(1);
+});
+
+it("an answer that arrives after another caller has used a grant ends no guard of that run", async () => {
+  const on = store();
+  const [one, two] = [proxy({ on }), proxy({ on })];
+  await one.call("toggle");
+  await grant(one);
+  expect(await two.call("toggle")).toBe("toggle 1");
+  // Only now the first client is heard of.
+  await one.relay.clientEnds(async () => true);
+  await one.nt.close();
+  expect(await proxy({ on }).call("toggle")).toMatch(/^Already done at .* \| toggle 1$/);
+});
+
 it("under mode: observe, calls whose answers arrived are no duplicates that would have been prevented", async () => {
   const { call, cancel, send, relay, nt } = proxy({ config: { mode: "observe" } });
   for (const n of [1, 2, 3]) expect(await call("toggle")).toBe(`toggle ${n}`);
@@ -199,6 +260,24 @@ it("under mode: observe, calls whose answers arrived are no duplicates that woul
   cancel(lost);
   await call("blink");
   expect((await nt.prevented()).entries).toHaveLength(1);
+});
+
+it("under mode: observe, calls at once whose answers arrived leave nothing to answer a later one with", async () => {
+  const on = store();
+  for (const mode of ["observe", "guard"] as const) {
+    const observing = proxy({ config: { mode: "observe" }, on });
+    await Promise.all([observing.call("toggle"), observing.call("toggle")]);
+    expect(observing.calls).toHaveLength(2);
+    const { observed } = await observing.nt.prevented();
+    await observing.relay.clientEnds(async () => true);
+    await observing.nt.close();
+    const next = proxy({ config: { mode }, on });
+    expect(await next.call("toggle")).toBe("toggle 1");
+    // Of two at once the second counts, and no later one.
+    expect(await next.nt.prevented()).toMatchObject({ prevented: 0, observed });
+    await next.relay.clientEnds(async () => true);
+    await next.nt.close();
+  }
 });
 
 it("`only` guards what it names and nothing else; a tool that the config names is guarded by its key", async () => {
