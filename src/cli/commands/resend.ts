@@ -23,13 +23,12 @@ export const resend: Command = {
   about:
     "Has the effect again, with the stored input, under the key of the next version. That key is derived by the action's own code, so the module that defines the action is loaded and its action.resend() is called; the store is the one the module's nevertwice() uses. Nothing is sent while the latest version is in flight or in doubt. A guarded tool lives in its agent, and is not run from here: for its record, one more run is granted, and the next identical call of the tool is run as the next version. --deny refuses it, or takes a grant back that is not used.",
   flags: {
-    actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
+    actions: { value: "module", about: "an ES module that exports the action" },
     once: {
-      takes: "nothing",
       about: "the version after this record's: given again, the command sends nothing more",
     },
-    tool: { takes: "nothing", about: "the record is of a guarded tool, where the ledger does not know it" },
-    deny: { takes: "nothing", about: "of a guarded tool: not once more" },
+    tool: { about: "the record is of a guarded tool, where the ledger does not know it" },
+    deny: { about: "of a guarded tool: not once more" },
     agent: AGENT,
     ...SIGNATURE_FLAGS,
   },
