@@ -1,5 +1,6 @@
 /** The action behind a guarded tool: defined once per name, run with the handler and the context of the call at hand. */
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { Duration } from "../core/duration.ts";
 import { configError } from "../core/errors.ts";
 import { prepareInput } from "../core/key/canonical.ts";
 import { keyStandsFor } from "../core/key/definition.ts";
@@ -21,6 +22,8 @@ export type GuardToolOptions<I, X, R> = ToolOptions<I, R> &
     readonly name: string;
     /** With `repeats`: which turn of the model a call belongs to. Undefined: it is not known, and the call is its first. */
     readonly turn?: (extra: X) => Turn | undefined;
+    /** How long this call waits for one that is under way; the tool's own `wait` unless given. */
+    readonly waits?: (extra: X) => Duration | undefined;
   };
 
 export const live = new AsyncLocalStorage<Live>();

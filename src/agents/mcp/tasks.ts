@@ -29,6 +29,8 @@ export interface TaskSource {
   getTaskResult(taskId: string): Promise<ToolResult>;
 }
 
+type KnowsTasks = Pick<TaskSource, "getTask">;
+
 /** How a task ended. `by`: the tool said so itself, or somebody else did, and the tool's work may go on. */
 export interface TaskEnd {
   readonly status: "completed" | "failed" | "cancelled";
@@ -47,16 +49,21 @@ export function isEnd(status: unknown): status is TaskEnd["status"] {
   return ENDED.has(status);
 }
 
+// A session that has ended, a server that is gone: nobody will say how the task ended.
+const LONGEST_SILENCE_MS = 600_000;
+
 /** Asks until the task has ended. */
 export async function pollTask(
   source: TaskSource,
   { taskId, pollInterval }: Task,
   pause: (ms: number) => Promise<unknown> = sleep,
 ): Promise<TaskEnd> {
-  for (;;) {
-    await pause(Math.min(Math.max(pollInterval ?? 1_000, 50), 5_000));
+  const every = Math.min(Math.max(pollInterval ?? 1_000, 50), 5_000);
+  for (let silentMs = 0; ; ) {
+    await pause(every);
     const task = await lookAtTask(source, taskId);
-    if (task === null) return goneTask(taskId);
+    silentMs = task === undefined ? silentMs + every : 0;
+    if (task === null || silentMs > LONGEST_SILENCE_MS) return goneTask(taskId);
     if (!isEnd(task?.status)) continue;
     const result = await source.getTaskResult(taskId).catch(() => saying(task?.statusMessage));
     return { status: task.status, by: "store", result };
@@ -73,7 +80,7 @@ export function sleep(ms: number): Promise<void> {
 const INVALID_PARAMS = -32_602;
 
 /** undefined: there was no answer; it is asked again. */
-export async function lookAtTask(source: TaskSource, taskId: string): Promise<Task | null | undefined> {
+export async function lookAtTask(source: KnowsTasks, taskId: string): Promise<Task | null | undefined> {
   try {
     return (await source.getTask(taskId)) ?? null;
   } catch (error) {
@@ -89,10 +96,22 @@ export function saying(message: string | undefined): ToolResult {
   return { content: message === undefined ? [] : [{ type: "text", text: message }] };
 }
 
+export interface Deferred<T> {
+  readonly promise: Promise<T>;
+  resolve(value: T): void;
+}
+
+export function deferred<T>(): Deferred<T> {
+  let resolve: (value: T) => void = () => {};
+  const promise = new Promise<T>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}
+
 interface Running {
   readonly created: Promise<CreatedTask | null>;
-  readonly over: Promise<void>;
-  end(): void;
+  readonly over: Deferred<void>;
 }
 
 /** The task that a call works on, for its repeats. */
@@ -100,28 +119,24 @@ export class RunningTasks {
   readonly #running = new Map<string, Running>();
 
   begin(key: string, created: Promise<CreatedTask | null>): void {
-    let end = () => {};
-    const over = new Promise<void>((ended) => {
-      end = ended;
-    });
-    this.#running.set(key, { created, over, end });
+    this.#running.set(key, { created, over: deferred() });
   }
 
   end(key: string): void {
-    this.#running.get(key)?.end();
+    this.#running.get(key)?.over.resolve();
     this.#running.delete(key);
   }
 
   /** When it is over; undefined: none works in this process. */
   over(key: string): Promise<void> | undefined {
-    return this.#running.get(key)?.over;
+    return this.#running.get(key)?.over.promise;
   }
 
   /**
    * The task of a call that is under way in this process, as it is now; null: there is none, or this caller's source does not
    * know it. A call may have claimed, and not begun yet.
    */
-  async same({ key, status }: Outcome<unknown>, source: TaskSource | undefined): Promise<CreatedTask | null> {
+  async same({ key, status }: Outcome<unknown>, source: KnowsTasks | undefined): Promise<CreatedTask | null> {
     for (let looks = status === "in_flight" ? 20 : 1; looks > 0; looks -= 1) {
       const running = this.#running.get(key);
       if (running !== undefined) return again(await running.created, source);
@@ -131,7 +146,7 @@ export class RunningTasks {
   }
 }
 
-async function again(created: CreatedTask | null, source: TaskSource | undefined): Promise<CreatedTask | null> {
+async function again(created: CreatedTask | null, source: KnowsTasks | undefined): Promise<CreatedTask | null> {
   if (created === null || source === undefined) return created;
   const task = await lookAtTask(source, created.task.taskId);
   return task === null || task === undefined ? null : { task };

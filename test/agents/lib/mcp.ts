@@ -47,23 +47,30 @@ export interface Connected {
   close(): Promise<void>;
 }
 
+const testClient = () => new Client({ name: "test", version: "1.0.0" });
+
 /** Connects to a node program on stdio. */
-export async function connect(argv: readonly string[], env: Record<string, string> = {}): Promise<Connected> {
+export async function connect(
+  argv: readonly string[],
+  env: Record<string, string> = {},
+  client = testClient(),
+): Promise<Connected> {
   const transport = new StdioClientTransport({
     command: process.execPath,
     args: [...argv],
     env: { ...(process.env as Record<string, string>), ...env },
     stderr: "ignore",
   });
-  const client = new Client({ name: "test", version: "1.0.0" });
   await client.connect(transport);
   onTestFinished(() => client.close());
   return { client, pid: transport.pid as number, close: () => client.close() };
 }
 
-export async function connectHttp(url: string): Promise<{ client: Client; transport: StreamableHTTPClientTransport }> {
+export async function connectHttp(
+  url: string,
+  client = testClient(),
+): Promise<{ client: Client; transport: StreamableHTTPClientTransport }> {
   const transport = new StreamableHTTPClientTransport(new URL(url));
-  const client = new Client({ name: "test", version: "1.0.0" });
   await client.connect(transport as Parameters<Client["connect"]>[0]);
   onTestFinished(() => client.close());
   return { client, transport };

@@ -12,7 +12,7 @@ import {
 import { Elicitations } from "../elicitation.ts";
 import { Judged } from "../judged.ts";
 import { mcpResult, type ToolResult } from "../result.ts";
-import { type CreatedTask, isCreatedTask, RunningTasks, type TaskEnd } from "../tasks.ts";
+import { type CreatedTask, deferred, isCreatedTask, RunningTasks, type TaskEnd } from "../tasks.ts";
 import { answersIn, heardContext, noting } from "./elicitation.ts";
 import type { McpExtra, McpScope } from "./scope.ts";
 import { endedTask, type TaskStore, TaskWatch, taskStoreOf } from "./tasks.ts";
@@ -134,12 +134,4 @@ async function answerAsTask(
 
 function taskIn(result: unknown): CreatedTask | null {
   return isCreatedTask(result) ? result : null;
-}
-
-function deferred<T>(): { readonly promise: Promise<T>; readonly resolve: (value: T) => void } {
-  let resolve: (value: T) => void = () => {};
-  const promise = new Promise<T>((done) => {
-    resolve = done;
-  });
-  return { promise, resolve };
 }
