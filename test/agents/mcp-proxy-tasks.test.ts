@@ -358,27 +358,30 @@ describe.each(TRANSPORTS)("a question to the user, over %s", (over) => {
   it.each([
     { beside: "guarded", config: INTENT },
     { beside: "that passes", config: { tools: { ...INTENT.tools, send: { readOnly: true } } } },
-  ])("of a call $beside beside another: known over HTTP; on stdio a doubt, and never already done", async ({ config }) => {
-    const { enter, effects, place } = await scene(over, config);
-    const { client } = await enter(["decline", "accept"]);
-    await client.listTools();
-    const hold = join(place, "hold");
-    writeFileSync(hold, "");
-    const note = async () => said(await client.callTool({ name: "note", arguments: { text: "x" } }));
-    const noted = note();
-    await expect.poll(effects).toEqual(["note x"]);
-    const declined = said(await client.callTool(send("call")));
-    rmSync(hold);
-    if (over === "stdio") {
-      expect([await noted, await note()]).toEqual(Array(2).fill(expect.stringContaining("It may have happened")));
-      expect(declined).toContain(config === INTENT ? "It may have happened" : "not sent");
-    } else {
-      expect([declined, await noted]).toEqual(["not sent", "noted x"]);
-      expect(await note()).toMatch(/^Already done at .*\nnoted x$/s);
-      expect(said(await client.callTool(send("call")))).toBe("sent to ada");
-    }
-    expect(effects().filter((one) => one === "note x")).toHaveLength(1);
-  });
+  ])(
+    "of a call $beside beside another: known over HTTP; on stdio a doubt, and never already done",
+    async ({ config }) => {
+      const { enter, effects, place } = await scene(over, config);
+      const { client } = await enter(["decline", "accept"]);
+      await client.listTools();
+      const hold = join(place, "hold");
+      writeFileSync(hold, "");
+      const note = async () => said(await client.callTool({ name: "note", arguments: { text: "x" } }));
+      const noted = note();
+      await expect.poll(effects).toEqual(["note x"]);
+      const declined = said(await client.callTool(send("call")));
+      rmSync(hold);
+      if (over === "stdio") {
+        expect([await noted, await note()]).toEqual(Array(2).fill(expect.stringContaining("It may have happened")));
+        expect(declined).toContain(config === INTENT ? "It may have happened" : "not sent");
+      } else {
+        expect([declined, await noted]).toEqual(["not sent", "noted x"]);
+        expect(await note()).toMatch(/^Already done at .*\nnoted x$/s);
+        expect(said(await client.callTool(send("call")))).toBe("sent to ada");
+      }
+      expect(effects().filter((one) => one === "note x")).toHaveLength(1);
+    },
+  );
 });
 
 describe("SDK 2.x, a tool that returns what it has to know first", () => {
@@ -409,7 +412,9 @@ describe("SDK 2.x, a tool that returns what it has to know first", () => {
     const args =
       over === "stdio"
         ? proxied(place, [CONFIRM_SERVER_2, "stdio", place], config)
-        : proxied(place, [], config).slice(0, -2).concat("--url", await url());
+        : proxied(place, [], config)
+            .slice(0, -2)
+            .concat("--url", await url());
     await client.connect(
       over === "http"
         ? new StreamableHTTPClientTransport(new URL((await httpProxyOf(await url(), place, config)).url))

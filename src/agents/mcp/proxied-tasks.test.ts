@@ -48,7 +48,8 @@ function proxied(config: ProxyConfig, serve: (message: Message) => object | unde
     await expect.poll(answer, { timeout: 8_000 }).toBeDefined();
     return answer() as Message;
   };
-  const call = (task?: object) => ask("tools/call", { name: "render", arguments: { film: "M" }, ...(task && { task }) });
+  const call = (task?: object) =>
+    ask("tools/call", { name: "render", arguments: { film: "M" }, ...(task && { task }) });
   const states = async () => {
     const { items } = await nt.store.list({ limit: 10 });
     return items.filter(({ record }) => !record.action.startsWith("nevertwice.")).map(({ record }) => record.state);
@@ -69,7 +70,10 @@ function extension() {
     if (method === "tasks/get") return { result: { ...task, ...end } };
     return method === "tasks/update" || method === "tasks/cancel" ? { result: {} } : { error: { code: -32_601 } };
   };
-  return { serve, ends: (as: object) => void (end = as) };
+  const ends = (as: object) => {
+    end = as;
+  };
+  return { serve, ends };
 }
 
 it("the tasks extension: done when tasks/get has its result", async () => {
