@@ -100,7 +100,7 @@ function placeOf({ name, facadeModuleId }, src) {
   return place.replace(/\/index$/, "").replaceAll("/", "-");
 }
 
-const LINE = 300;
+const LINE = 400;
 
 /**
  * Lines of a few statements. Node shows the line that threw an error above it, and a whole file in one line would bury the error. Line

@@ -59,7 +59,7 @@ export function guardTool<I, X = undefined, R = unknown>(
   if (typeof name !== "string" || name.trim() === "") {
     throw configError("guardTool: name is missing. Give the tool's name: it is part of every key.");
   }
-  checkToolOptions(options, name, ["name"]);
+  checkToolOptions(options, name, ["name", "waits"]);
   const { turn } = options;
   const repeats = repeatsOf(options.repeats, `tool ${JSON.stringify(name)}`);
   if (repeats !== null && turn === undefined)
@@ -114,7 +114,12 @@ export function guardTool<I, X = undefined, R = unknown>(
     let outcome: Outcome<unknown>;
     try {
       // A model has better to do than to wait for the next try; where it is to be made here, `retry` says so.
-      const asked: AtOnceOptions = options.retry === undefined ? { ...caller, [AT_ONCE]: true } : caller;
+      const wait = options.waits?.(extra);
+      const asked: AtOnceOptions = {
+        ...caller,
+        ...(wait !== undefined && { wait }),
+        ...(options.retry === undefined && { [AT_ONCE]: true }),
+      };
       outcome = await live.run(call, () => action.attempt(input, ofTool(call, asked)));
     } catch (error) {
       if (!isStoreUnavailable(error)) throw error;

@@ -1,5 +1,6 @@
 /** The action behind a guarded tool: defined once per name, run with the handler and the context of the call at hand. */
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { Duration } from "../core/duration.ts";
 import { ownName } from "../core/entry-name.ts";
 import { configError, type DoubtBecause, doubtBecause } from "../core/errors.ts";
 import { prepareInput } from "../core/key/canonical.ts";
@@ -19,7 +20,12 @@ import { toolResultId } from "./tool-result-id.ts";
 import { Turns } from "./turns.ts";
 
 export type GuardToolOptions<I, X, R> = ToolOptions<I, R> &
-  GuardOptions<X> & { readonly name: string; readonly [OF_PROXY]?: true };
+  GuardOptions<X> & {
+    readonly name: string;
+    /** How long this call waits for one that is under way; the tool's own `wait` unless given. */
+    readonly waits?: (extra: X) => Duration | undefined;
+    readonly [OF_PROXY]?: true;
+  };
 
 /** A tool of the MCP proxy: whoever runs it has a config and no code, and is advised so. */
 export const OF_PROXY = Symbol("of the proxy");

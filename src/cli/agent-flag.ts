@@ -4,7 +4,6 @@ import type { Context, Flag } from "./command.ts";
 import { asUsage } from "./term/exit.ts";
 
 export const AGENT: Flag = {
-  takes: "value",
   value: "name",
   about: "who acts, for the records and events, default: $NEVERTWICE_AGENT",
 };

@@ -8,11 +8,11 @@ import { UsageError } from "./term/exit.ts";
 import { oneLine } from "./term/text.ts";
 
 export const COMMON_FLAGS: Flags = {
-  store: { takes: "value", value: "store", about: "the ledger, named as in a program: sqlite:app.db" },
-  tenant: { takes: "value", value: "name", about: "only records of this tenant" },
-  json: { takes: "nothing", about: "one JSON document on stdout" },
-  verbose: { takes: "nothing", about: "say on stderr which ledger is used and why; stacks of errors" },
-  help: { takes: "nothing", about: "this help" },
+  store: { value: "store", about: "the ledger, named as in a program: sqlite:app.db" },
+  tenant: { value: "name", about: "only records of this tenant" },
+  json: { about: "one JSON document on stdout" },
+  verbose: { about: "say on stderr which ledger is used and why; stacks of errors" },
+  help: { about: "this help" },
 };
 
 export interface Invocation {
@@ -50,7 +50,7 @@ export function parse(argv: readonly string[], commands: readonly Command[]): In
 /** What the same thing is called in code, or by another command. */
 const OTHER_WORDS = new Map([["provider-id", ["result-id"]]]);
 
-const VERSION: Flag = { takes: "nothing", about: "the version" };
+const VERSION: Flag = { about: "the version" };
 
 /**
  * All flags of all commands at once, because the command itself may come last; once it is known, its own flags are what
@@ -73,9 +73,9 @@ function tokens(argv: readonly string[], commands: readonly Command[]) {
 
 function tokensOf(argv: readonly string[], flags: Flags) {
   const options = Object.fromEntries(
-    Object.entries(flags).map(([name, { takes }]) => [
+    Object.entries(flags).map(([name, { value }]) => [
       name,
-      { type: takes === "nothing" ? ("boolean" as const) : ("string" as const) },
+      { type: value === undefined ? ("boolean" as const) : ("string" as const) },
     ]),
   );
   return parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true });
@@ -106,14 +106,13 @@ function check(given: Given, allowed: Flags, command: Command | null): string | 
       `${oneLine(given.raw)} is not a flag${of}.${meant === null ? "" : ` Did you mean --${meant}?`} ${see}`,
     );
   }
-  if (flag.takes === "nothing") {
+  if (flag.value === undefined) {
     if (given.value === undefined) return undefined;
     throw new UsageError(`--${given.name} takes no value. Write just --${given.name}. ${see}`);
   }
   // "--reason --json" is a forgotten reason, not a reason.
   const missing = given.value === undefined || (!given.inline && given.value.startsWith("--"));
-  if (missing)
-    throw new UsageError(`--${given.name} needs a value: --${given.name} <${flag.value ?? "value"}>. ${see}`);
+  if (missing) throw new UsageError(`--${given.name} needs a value: --${given.name} <${flag.value}>. ${see}`);
   const unstorable = unstorableIn(given.value ?? "");
   if (unstorable !== null) throw new UsageError(`--${given.name}: ${unstorable}. Leave that character out. ${see}`);
   // An unset variable in a script: taken as it is, it would mean the records that have no tenant.

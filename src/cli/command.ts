@@ -6,8 +6,7 @@ import type { InputFile } from "./each/input-file.ts";
 import type { Paint } from "./term/paint.ts";
 
 export interface Flag {
-  readonly takes: "nothing" | "value" | "values";
-  /** What the value is called in the help: <name>. */
+  /** What its value is called in the help: <name>. Without it the flag takes none. */
   readonly value?: string;
   readonly about: string;
 }

@@ -26,17 +26,15 @@ export const ACTING_FLAGS: Flags = { agent: AGENT, ...SECRET_FLAGS, ...NO_SECRET
 
 export const INTENT_FLAGS: Flags = {
   parts: {
-    takes: "value",
     value: "json",
     about: "the parts of the key as a JSON list, instead of words: '[7,\"welcome\"]'",
   },
-  scope: { takes: "value", value: "id", about: "a run, session or thread id: another scope is another intent" },
-  "intent-version": { takes: "value", value: "n", about: "1 unless a deliberate resend raised it" },
-  input: { takes: "value", value: "json", about: "what is sent, apart from the key, as JSON" },
-  "input-file": { takes: "value", value: "file", about: "the same, from a file" },
-  free: { takes: "values", value: "fields", about: "fields of the input that may differ in a repeat, with commas" },
+  scope: { value: "id", about: "a run, session or thread id: another scope is another intent" },
+  "intent-version": { value: "n", about: "1 unless a deliberate resend raised it" },
+  input: { value: "json", about: "what is sent, apart from the key, as JSON" },
+  "input-file": { value: "file", about: "the same, from a file" },
+  free: { value: "fields", about: "fields of the input that may differ in a repeat, with commas" },
   keep: {
-    takes: "value",
     value: "duration",
     about: 'how long the settled record guards its key, default: 30d; "forever"',
   },
@@ -45,35 +43,29 @@ export const INTENT_FLAGS: Flags = {
 
 export const CLAIM_FLAGS: Flags = {
   lease: {
-    takes: "value",
     value: "duration",
     about: `how long it may take without a heartbeat, default: ${SHELL_LEASE}`,
   },
   "on-doubt": {
-    takes: "value",
     value: "what",
     about: "an attempt in doubt: hold (the default), or retry: run it again",
   },
   "resend-within": {
-    takes: "value",
     value: "duration",
     about: "a doubt: send the same again with providerKey, this long",
   },
   attempts: {
-    takes: "value",
     value: "n",
     about: "tries in one round, for what is settled as not-sent, default: 5",
   },
-  backoff: { takes: "value", value: "duration", about: "the pause before the second try, default: 1s" },
-  "max-backoff": { takes: "value", value: "duration", about: "the longest pause, default: 5m" },
+  backoff: { value: "duration", about: "the pause before the second try, default: 1s" },
+  "max-backoff": { value: "duration", about: "the longest pause, default: 5m" },
   mark: {
-    takes: "value",
     value: "when",
     about: "manual: it counts as sent from `nevertwice sent` on; default: at once",
   },
-  wait: { takes: "value", value: "duration", about: "how long to wait, default: not at all" },
+  wait: { value: "duration", about: "how long to wait, default: not at all" },
   request: {
-    takes: "value",
     value: "id",
     about: "a random id: the same id again gets the same attempt, after a lost answer",
   },

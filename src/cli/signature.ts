@@ -3,8 +3,8 @@ import type { Context } from "./command.ts";
 import { UsageError } from "./term/exit.ts";
 
 export const SIGNATURE_FLAGS = {
-  by: { takes: "value", value: "who", about: "who decides: a person or a program (default: your user name)" },
-  reason: { takes: "value", value: "why", about: "why, for the record's history; required" },
+  by: { value: "who", about: "who decides: a person or a program (default: your user name)" },
+  reason: { value: "why", about: "why, for the record's history; required" },
 } as const;
 
 /** `example`: the command line that would do, without the program's name. */

@@ -44,6 +44,12 @@ export function currentAttempt(): AttemptContext | undefined {
   return inside instanceof Probing ? inside.outer : inside;
 }
 
+/** The attempt this code runs in takes as long as it takes from now on: heartbeats keep its lease. */
+export function withoutTimeout(): void {
+  const attempt = currentAttempt();
+  if (attempt instanceof Context) Context.pulseOf(attempt).limit?.(Number.POSITIVE_INFINITY);
+}
+
 /** Arguments, not a closure around them: this is in every call. */
 export function runAs<A extends unknown[], T>(context: Context, work: (...args: A) => T, ...args: A): T {
   return running.run(context, work, ...args);
@@ -74,13 +80,19 @@ export function insideAttemptOf(owner: object): boolean {
   return false;
 }
 
+interface AttemptPulse {
+  readonly signal: AbortSignal;
+  readonly ended: boolean;
+  limit?(timeoutMs: number): void;
+}
+
 /** What an attempt's context is made of. */
 export interface AttemptParts {
   readonly attempt: Pick<AttemptContext, "key" | "tenant" | "attempt" | "fence">;
   readonly deadline: number;
   readonly log: Logger;
   /** Asked for its signal when somebody wants it. */
-  readonly pulse: { readonly signal: AbortSignal; readonly ended: boolean };
+  readonly pulse: AttemptPulse;
   readonly sent: () => Promise<void>;
   /** Whose attempt it is: one for each nevertwice(). */
   readonly owner: object;
@@ -99,7 +111,7 @@ export class Context implements AttemptContext {
   readonly sent: () => Promise<void>;
   readonly log: Logger;
   readonly tx: unknown;
-  readonly #pulse: { readonly signal: AbortSignal; readonly ended: boolean };
+  readonly #pulse: AttemptPulse;
   readonly #owner: object;
   #outer: Context | undefined;
 
@@ -110,6 +122,10 @@ export class Context implements AttemptContext {
     for (; live !== undefined; live = live.#outer) if (!live.#pulse.ended) break;
     if (inner !== undefined) inner.#outer = live;
     return live;
+  }
+
+  static pulseOf(context: Context): AttemptPulse {
+    return context.#pulse;
   }
 
   static ownerOf(context: Context): object {

@@ -1,15 +1,19 @@
 /** The flags of `nevertwice mcp` that decide who may come in and what the ledger shows. */
 import { execFile, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { describe, expect, it } from "vitest";
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { startMailProvider } from "./lib/mail-provider.ts";
 import {
   COMMAND,
   connect,
+  connectHttp,
   folder,
   httpProxyOf,
   MAIL_SERVER,
@@ -20,6 +24,21 @@ import {
 } from "./lib/mcp.ts";
 
 const mail = { name: "send_mail", arguments: { to: "ada@example.com", body: "Hello" } };
+
+const STATE_SERVER = fileURLToPath(new URL("./lib/state-server.mjs", import.meta.url));
+
+/** What the proxy says to the person who started it is heard. */
+async function connectHeard(argv: readonly string[]) {
+  const transport = new StdioClientTransport({ command: process.execPath, args: [...argv], stderr: "pipe" });
+  let heard = "";
+  transport.stderr?.on("data", (more: Buffer) => {
+    heard += String(more);
+  });
+  const client = new Client({ name: "test", version: "1.0.0" });
+  await client.connect(transport);
+  onTestFinished(() => client.close());
+  return { client, stderr: () => heard };
+}
 
 async function refusal(...argv: string[]): Promise<string> {
   const env = { ...process.env, SHORT: "x", BAD_KEY: "not a key", EMPTY: "" };
@@ -91,11 +110,90 @@ describe("nevertwice mcp --observe", () => {
     },
   );
 
+  it.each(["--observe", "config"])("%s over HTTP: the same, for each session, and said at the start", async (by) => {
+    const provider = await startMailProvider();
+    const place = folder();
+    const [config, flags] =
+      by === "config" ? [{ mode: "observe", guard: "intent" }, []] : [undefined, [by, "--guard", "intent"]];
+    const { child, url } = await httpProxyOf(await mailServerOnHttp(provider.url), place, config, flags);
+    for (const id of [1, 2, 3]) {
+      const { client } = await connectHttp(url);
+      expect(said(await client.callTool(mail))).toBe(`sent mail_${id}`);
+      await client.close();
+    }
+    expect(provider.mails).toHaveLength(3);
+    child.kill("SIGTERM");
+    await once(child, "close");
+    const counting = promisify(execFile)(process.execPath, [
+      ...[COMMAND, "prevented", "--json", "--store", `sqlite:${join(place, "ledger.db")}`],
+    ]);
+    expect(JSON.parse((await counting).stdout)).toMatchObject({
+      prevented: 0,
+      observed: 2,
+      entries: [{ cause: "done", observed: 2 }],
+    });
+    const listen = ["--url", "http://127.0.0.1:9/mcp", "--listen", "0", "--observe"];
+    const store = ["--store", `sqlite:${join(place, "other.db")}`];
+    await started([COMMAND, "mcp", ...store, ...listen], {}, "stderr", /(mode is "observe": every call runs)/);
+  });
+
   it("says at its start that nothing is prevented", async () => {
     const provider = await startMailProvider();
     const argv = proxied(folder(), [MAIL_SERVER, "stdio", provider.url], undefined, ["--observe"]);
     const { found } = await started(argv, {}, "stderr", /(mode is "observe": every call runs)/);
     expect(found).toContain("every call runs");
+  });
+});
+
+describe("nevertwice mcp --only", () => {
+  const call = async (client: Client, name: string, args: object = {}) =>
+    said(await client.callTool({ name, arguments: { ...args } }));
+
+  it.each(["stdio", "http"])(
+    "over %s: the named tools are guarded, whatever they say; all others pass",
+    async (over) => {
+      const place = folder();
+      const flags = ["--only", "toggle, read", "--guard", "intent"];
+      const http = async () => {
+        const { found } = await started([STATE_SERVER, "http", place], {}, "stdout", /^(\d+)$/);
+        return (await httpProxyOf(`http://127.0.0.1:${found}/mcp`, place, undefined, flags)).url;
+      };
+      const { client } =
+        over === "stdio"
+          ? await connect(proxied(place, [STATE_SERVER, "stdio", place], undefined, flags))
+          : await connectHttp(await http());
+      const lamp = { lamp: "hall" };
+      expect(await call(client, "toggle", lamp)).toBe("on");
+      expect(await call(client, "toggle", lamp)).toMatch(/^Already done at .*\non$/s);
+      // By its own word it only reads, and would pass.
+      expect(await call(client, "read")).toBe('{"hall":"on"}');
+      for (const task of ["task 1", "task 2", "task 3"]) expect(await call(client, "next_task")).toBe(task);
+      const values = { path: "a", content: "v1" };
+      for (let time = 0; time < 2; time += 1) expect(await call(client, "write", values)).toBe("wrote v1");
+      expect(await call(client, "read")).toMatch(/^Already done at .*\n\{"hall":"on"\}$/s);
+      expect(readFileSync(join(place, "effects.log"), "utf8").trimEnd().split("\n")).toEqual([
+        "toggle hall → on",
+        ...["task 1", "task 2", "task 3"].map((task) => `next_task → ${task}`),
+        ...Array(2).fill("write a → wrote v1"),
+      ]);
+      const { stdout } = await promisify(execFile)(process.execPath, [
+        ...[COMMAND, "ls", "--json", "--store", `sqlite:${join(place, "ledger.db")}`],
+      ]);
+      const { records } = JSON.parse(stdout) as { records: { action: string }[] };
+      expect(records.map(({ action }) => action.split("/").at(-1)).sort()).toEqual(["read", "toggle"]);
+    },
+  );
+
+  it("one that the server does not have is said once its list is known", async () => {
+    const place = folder();
+    const { client, stderr } = await connectHeard(
+      proxied(place, [STATE_SERVER, "stdio", place], undefined, ["--only", "togle"]),
+    );
+    await client.listTools();
+    await expect
+      .poll(stderr)
+      .toMatch(/the config names "togle", and the server has no such tool\. It has: write, toggle/);
+    expect(stderr()).toMatch(/all tools but these pass: togle/);
   });
 });
 

@@ -12,6 +12,8 @@ import { COMMAND, connect, EVERYTHING, FILESYSTEM, folder, MEMORY, proxied, said
 const packages = fileURLToPath(new URL("./mcp-servers/node_modules", import.meta.url));
 const of = (path: string) => join(packages, path);
 
+const READERS_SERVER = fileURLToPath(new URL("./lib/readers-server.mjs", import.meta.url));
+
 const SERVERS: Record<string, (place: string) => { argv: string[]; env?: Record<string, string> }> = {
   filesystem: (place) => ({ argv: [FILESYSTEM, place] }),
   memory: (place) => ({ argv: [MEMORY], env: { MEMORY_FILE_PATH: join(place, "memory.jsonl") } }),
@@ -116,7 +118,46 @@ describe("mcp init --preset", () => {
   });
 });
 
+describe("the reference server fetch", () => {
+  it("is known by its one tool, and by none beside it", () => {
+    expect(presetOf(["fetch"])?.name).toBe("fetch");
+    for (const others of [["fetch", "send_mail"], ["query", "fetch"], ["query", "send_mail"], []])
+      expect(presetOf(others)).toBeNull();
+  });
+
+  it("init finds it: its tool passes", () => {
+    const place = folder();
+    const { status, stdout } = init(place, [READERS_SERVER, "fetch"]);
+    expect([status, stdout]).toEqual([0, expect.stringMatching(/1 tool, preset fetch.*fetch +passes by the preset/s)]);
+    expect(JSON.parse(withoutComments(proposal(place)))).toEqual({ tools: { fetch: { readOnly: true } } });
+  });
+});
+
 describe("mcp init in front of a server that no preset knows", () => {
+  it("says of each reader what it answered when it was called", () => {
+    const place = folder();
+    expect(init(place, [READERS_SERVER, "readers"]).status).toBe(0);
+    const lines = proposal(place)
+      .split("\n")
+      .map((line) => line.trim());
+    const passes = (name: string, seen = "") => `// "${name}" passes: read-only by its own word${seen}`;
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        passes("list_mails", '; its answer is JSON, so that the "verify" of another tool can look with it'),
+        passes("get_motto"),
+        passes("get_weather", "; called without arguments, it answered with an error"),
+        passes("get_mail"),
+        '// "get_next": { "readOnly": true },',
+      ]),
+    );
+  });
+
+  it("--no-probe: calls none, and says nothing of their answers", () => {
+    const place = folder();
+    expect(init(place, [READERS_SERVER, "readers"], {}, ["--no-probe"]).status).toBe(0);
+    expect(proposal(place)).toContain('"list_mails" passes: read-only by its own word\n');
+  });
+
   it("says which tools pass, and proposes the rest in comments", () => {
     const place = folder();
     const { status, stdout } = init(place, [EVERYTHING]);

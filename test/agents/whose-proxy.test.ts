@@ -98,7 +98,8 @@ describe("on HTTP: each request of a user in a session of its own, through one p
     const flags = principal.flatMap((name) => ["--principal", name]);
     const { url, lines } = await httpProxyOf(server, place, config, flags);
     expect(lines.filter((line) => note.test(line))).toHaveLength(1);
-    const ask = async (party: Party, times: number) => told((await connectHttp(url, headers(party))).client, times);
+    const ask = async (party: Party, times: number) =>
+      told((await connectHttp(url, { headers: headers(party) })).client, times);
     await noAnswerGoesAstray(ask, provider, byUser);
   });
 
@@ -156,7 +157,7 @@ describe("on stdio: a process for each request, on one ledger", () => {
     const ask = async (party: Party, times: number) => {
       const { flags, env, cwd } = start(party, place);
       const argv = proxied(place, [MAIL_SERVER, "stdio", provider.url], config, flags);
-      return told((await connect(argv, env, cwd)).client, times);
+      return told((await connect(argv, env, cwd === undefined ? {} : { cwd })).client, times);
     };
     await noAnswerGoesAstray(ask, provider, whose);
   });
@@ -211,7 +212,7 @@ describe("by default, without a config: an answer that was lost is given to its 
         shared ??= mailServerOnHttp(provider).then(
           async (url) => (await httpProxyOf(url, place, undefined, finish)).url,
         );
-        return (await connectHttp(await shared, { authorization: `Bearer ${user}` })).client;
+        return (await connectHttp(await shared, { headers: { authorization: `Bearer ${user}` } })).client;
       },
     },
     {

@@ -2,15 +2,15 @@
  * What the proxy knows of each caller: the tools the server shows it, and a connection to ask with. A server may show each
  * caller other tools, and what one caller's credentials find says nothing about what another's have done.
  */
+import type { Ask } from "./proxied-tasks.ts";
 import type { ToolInfo } from "./rpc.ts";
-import type { CallTool } from "./verify.ts";
 
 export interface Caller {
   readonly tools: Map<string, ToolInfo>;
   /** Whether these are all its tools. */
   listed: boolean;
   /** Over the connection of its latest call: an earlier one may be gone. null: it has made none here. */
-  ask: CallTool | null;
+  ask: Ask | null;
 }
 
 // The least recent are forgotten: their tools are asked for again, and their doubts wait until they call again.

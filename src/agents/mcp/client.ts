@@ -1,10 +1,9 @@
 /** A client of MCP, just enough to look at a server and to call its tools: for the probe. */
 
 import type { ToolResult } from "./result.ts";
-import { idText, isResponse, parseMessage, RpcFailure, type RpcMessage, type ToolInfo } from "./rpc.ts";
+import { allTools, idText, isResponse, parseMessage, RpcFailure, type RpcMessage, type ToolInfo } from "./rpc.ts";
 
 export const PROTOCOL_VERSION = "2025-06-18";
-const MOST_PAGES = 100;
 
 export class McpClient {
   readonly #send: (line: string) => void;
@@ -43,16 +42,8 @@ export class McpClient {
     return (serverInfo ?? {}) as { name?: string; version?: string };
   }
 
-  async listTools(): Promise<ToolInfo[]> {
-    const tools: ToolInfo[] = [];
-    let cursor: unknown;
-    for (let page = 0; page < MOST_PAGES; page += 1) {
-      const result = await this.request("tools/list", cursor === undefined ? {} : { cursor });
-      tools.push(...((result.tools as ToolInfo[] | undefined) ?? []));
-      cursor = result.nextCursor;
-      if (cursor === undefined) break;
-    }
-    return tools;
+  listTools(): Promise<ToolInfo[]> {
+    return allTools((params) => this.request("tools/list", params));
   }
 
   async callTool(name: string, args: Readonly<Record<string, unknown>>): Promise<ToolResult> {

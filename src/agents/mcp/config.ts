@@ -49,6 +49,8 @@ export interface ProxyToolConfig {
   readonly doubt?: "hold" | "retry" | { readonly resendWithin: Duration } | { readonly holdFor: Duration };
   readonly verify?: VerifyConfig;
   readonly errors?: ErrorMeaning;
+  /** What a call means in which the user declined what the tool asked; "not-done" unless another question was accepted before. */
+  readonly declined?: ErrorMeaning;
   readonly timeout?: Duration;
   readonly lease?: Duration;
   readonly wait?: Duration;
@@ -130,7 +132,7 @@ const TOP = [
   "tools",
 ];
 const TOOL =
-  "guard key formerly free effect keep doubt verify errors timeout lease wait retry readOnly onTimeout limit repeats keyArgument".split(
+  "guard key formerly free effect keep doubt verify errors declined timeout lease wait retry readOnly onTimeout limit repeats keyArgument".split(
     " ",
   );
 const VERIFY = ["tool", "arguments", "match", "quietFor"];
@@ -202,8 +204,10 @@ function checkTool(value: unknown, where: string): void {
     text(by, `${where}.limit.by`);
     resolveLimit(limit, where);
   }
-  if (tool.errors !== undefined && !["doubt", "not-done", "answer"].includes(tool.errors as string)) {
-    throw configError(`${where}.errors is ${JSON.stringify(tool.errors)}; it takes "doubt", "not-done" or "answer".`);
+  for (const name of ["errors", "declined"]) {
+    const meaning = tool[name];
+    if (meaning !== undefined && !["doubt", "not-done", "answer"].includes(meaning as string))
+      throw configError(`${where}.${name} is ${JSON.stringify(meaning)}; it takes "doubt", "not-done" or "answer".`);
   }
   if (repeatsOf(tool.repeats, where) !== null && tool.guard === "undelivered")
     throw configError(

@@ -10,6 +10,7 @@ import type { Store } from "../../core/store.ts";
 import { isUnclassified } from "../../core/way-out.ts";
 import { currentAttempt } from "../../engine/context.ts";
 import type { ProbeContext, Verdictish } from "../../engine/definition.ts";
+import { isControlFlowError } from "../control-flow.ts";
 import { type Answer, type AttemptOf, type GuardedTool, guardTool } from "../guard-tool.ts";
 import { OBSERVE_ONLY, saidObserving } from "../observe.ts";
 import { ONCE_MORE_TOOL, type OnceMoreAsking, type OnceMoreTool, onceMoreTool } from "../once-more-tool.ts";
@@ -18,19 +19,24 @@ import { OF_PROXY } from "../tool-action.ts";
 import type { Guarding, ToolOptions } from "../tool-options.ts";
 import { Callers } from "./callers.ts";
 import { DEFAULT_WINDOW, limitOf, type ProxyConfig, type ProxyGuard, type ProxyToolConfig } from "./config.ts";
-import { Deliveries, type Delivery } from "./delivery.ts";
+import { Deliveries, type Delivery, NO_DELIVERY } from "./delivery.ts";
+import { Elicitations } from "./elicitation.ts";
 import { passesByHint } from "./hints.ts";
 import { HttpFailure } from "./http/failure.ts";
-import { mcpCodec, mcpErrorMeaning, type ToolResult } from "./result.ts";
+import { Judged } from "./judged.ts";
+import { type Ask, type Opened, ProxiedTasks, type TaskOf, taskIn } from "./proxied-tasks.ts";
+import { mcpErrorMeaning, mcpResult, type ToolResult } from "./result.ts";
 import {
   CancelledUnsent,
   INVALID_PARAMS,
   isRefusedUnrun,
   type RpcError,
   RpcFailure,
+  type RpcMessage,
   type ToolCall,
   type ToolInfo,
 } from "./rpc.ts";
+import { deferred } from "./tasks.ts";
 import { spelledLike } from "./tool-name.ts";
 import { type CallTool, verifyCall } from "./verify.ts";
 
@@ -43,6 +49,8 @@ export interface ProxyCall {
   readonly client?: string | undefined;
   /** The client has taken it back. */
   isCancelled?(): boolean;
+  /** What the user answered to its questions: the transport tells. */
+  readonly asked?: Elicitations;
   /** The client waits for no answer: it has taken the call back, or its connection is closed. */
   isLeft?(): boolean;
   /** Sends the call on and gives the server's answer; throws an RpcFailure for an error answer. `of`: its attempt, if it is one. */
@@ -50,7 +58,7 @@ export interface ProxyCall {
 }
 
 export interface McpGuardOptions {
-  readonly nt: Guarding & OnceMoreAsking & { readonly store: Pick<Store, "read"> };
+  readonly nt: Guarding & OnceMoreAsking & { readonly store: Store };
   readonly config: ProxyConfig;
   /** Its name in the ledger. */
   readonly server: string;
@@ -58,6 +66,8 @@ export interface McpGuardOptions {
   readonly identity: string;
   /** Makes the digests of identity and principal, which stand in every record, useless for guessing credentials. */
   readonly secret?: string | undefined;
+  /** Nothing of a call is to lie in the ledger unsealed: the ids of its tasks are not kept. */
+  readonly sealed?: boolean;
   /** For the person who wrote the config. */
   readonly note?: (text: string) => void;
 }
@@ -67,13 +77,14 @@ export type Proxied = Answer<ToolResult> & { readonly delivery: Delivery };
 
 type Arguments = Readonly<Record<string, unknown>>;
 
-/** A call, and what becomes of its place among the identical ones of its connection. */
-interface Placed {
+/** One call on its way through its guard, and what becomes of its place among the identical ones of its connection. */
+interface Run extends Pick<TaskOf, "ask" | "asked" | "scope"> {
   readonly call: ProxyCall;
   readonly place: { isFree(): boolean };
+  opened(opened: Opened): void;
 }
 
-type Guard = GuardedTool<Arguments, Placed, ToolResult>;
+type Guard = GuardedTool<Arguments, Run, ToolResult>;
 
 const MOST_UNLISTED = 1_000;
 const MOST_JOINS = 10;
@@ -85,9 +96,11 @@ export class McpGuard {
   readonly #status;
   readonly #noted = new Set<string>();
   readonly #deliveries = new Deliveries();
+  readonly #tasks: ProxiedTasks;
 
   constructor(options: McpGuardOptions) {
     this.#options = options;
+    this.#tasks = new ProxiedTasks(options.sealed === true ? null : options.nt.store);
     this.#status = statusTool(options.nt);
     if (options.config.mode === "observe" && !saidObserving(options.nt)) options.note?.(OBSERVE_ONLY);
   }
@@ -171,7 +184,12 @@ export class McpGuard {
     return null;
   }
 
-  async answer(call: ProxyCall, callTool: CallTool): Promise<Proxied> {
+  /** Tasks that still work are in doubt from now on. */
+  close(): void {
+    this.#tasks.close();
+  }
+
+  async answer(call: ProxyCall, ask: Ask): Promise<Proxied> {
     const { name, arguments: given } = call.message.params;
     const args = given ?? {};
     const own = this.#configOf(name);
@@ -182,31 +200,86 @@ export class McpGuard {
         code: INVALID_PARAMS,
         message: `Not run: the tool's name cannot be kept: ${unstorable}.`,
       });
-    this.#callers.of(this.#scope(call.principal)).ask = callTool;
+    const scope = this.#scope(call.principal);
+    this.#callers.of(scope).ask = ask;
     const guard = this.#guards.get(name) ?? this.#guard(name);
     // Called before the server was asked for its list, or not on it.
     if (!this.#guards.has(name)) this.#noteMoney([name], call.principal ?? "");
     this.#guards.set(name, guard);
+    const { asked = new Elicitations(call.message.params.inputResponses) } = call;
+    const created = deferred<Opened>();
     const place = { isFree: () => call.isLeft?.() === true };
-    const answering = this.#answer(guard, own?.keyArgument === undefined ? args : without(args, own.keyArgument), {
-      call,
-      place,
-    });
-    const answer = await answering.finally(() => {
+    const run = { call, place, ask: this.#askOf(scope, ask), asked, scope, opened: created.resolve };
+    const input = own?.keyArgument === undefined ? args : without(args, own.keyArgument);
+    const answering = this.#answer(guard, input, run).finally(() => {
       place.isFree = () => true;
     });
+    const first = await Promise.race([created.promise, answering]);
+    if ("task" in first) {
+      // From here on the ledger has the word. What the task came to has not arrived until the client asks for it.
+      const settled = (delivery: Delivery) => {
+        delivery.lost();
+        this.#tasks.settled({ scope, ...first }, delivery);
+      };
+      answering.then(
+        (answer) => settled(this.#deliveryOf(answer, run)),
+        () => settled(NO_DELIVERY),
+      );
+      return { kind: "result", result: first.result, note: null, delivery: NO_DELIVERY };
+    }
+    const isTask = call.message.params.task !== undefined;
+    const task = isTask ? await this.#asTask(first, guard, input, run) : null;
+    return task ?? { ...first, delivery: this.#deliveryOf(first, run) };
+  }
+
+  #deliveryOf(answer: Answer<ToolResult>, { call: { client = "" }, place }: Run): Delivery {
     const { receipt } = answer;
-    const delivery =
-      receipt === undefined ? taking(place, answer) : this.#deliveries.expect(receipt, call.client ?? "");
-    return { ...answer, delivery };
+    return receipt === undefined ? taking(place, answer) : this.#deliveries.expect(receipt, client);
+  }
+
+  /** Its caller's connection of this call, or a later one where that has ended. */
+  #askOf(scope: string, ask: Ask): Ask {
+    return (method, params) =>
+      ask(method, params).catch((error: unknown) => {
+        const latest = this.#callers.find(scope)?.ask ?? ask;
+        if (error instanceof RpcFailure || latest === ask) throw error;
+        return latest(method, params);
+      });
+  }
+
+  /** A client that asked for a task gets one: that of the call under way, or one of the proxy's own. Null: the tool answered without. */
+  async #asTask(answer: Answer<ToolResult>, guard: Guard, args: Arguments, run: Run): Promise<Proxied | null> {
+    if (answer.kind === "result" && answer.note === null) return null;
+    const given = (task: object): Proxied => ({ kind: "result", result: { task }, note: null, delivery: NO_DELIVERY });
+    const outcome = answer.kind === "refused" ? answer.outcome : null;
+    const settle = async (result: ToolResult, of: AttemptOf) => guard.settleLate(of, result);
+    const same = outcome === null ? null : await this.#tasks.same(outcome, run, settle);
+    if (same !== null) return given(same.task);
+    const made = this.#tasks.make(run.scope);
+    const end = (last: Answer<ToolResult>) => made.end(mcpResult(last), this.#deliveryOf(last, run));
+    const over = outcome === null ? undefined : this.#tasks.running.over(outcome.key);
+    // The server does not show the task in this session: it is waited for here.
+    if (over === undefined) end(answer);
+    else void over.then(() => this.#answer(guard, args, run)).then(end, () => end(answer));
+    return given(made.task);
+  }
+
+  /** A request about a task, before it is passed on. */
+  about(message: RpcMessage, principal = ""): ReturnType<ProxiedTasks["about"]> {
+    return this.#tasks.about(message, this.#scope(principal));
+  }
+
+  /** Of the call whose task a question of the server names. */
+  asker(message: RpcMessage, principal = ""): Elicitations | undefined {
+    return this.#tasks.asker(message, this.#scope(principal));
   }
 
   /** A call that joined one which was taken back before it was sent makes its own. */
-  async #answer(guard: Guard, args: Arguments, placed: Placed): Promise<Answer<ToolResult>> {
-    const { call } = placed;
+  async #answer(guard: Guard, args: Arguments, run: Run): Promise<Answer<ToolResult>> {
+    const { call } = run;
     for (let joins = 0; ; joins += 1) {
       try {
-        const answer = await guard.answer(args, placed);
+        const answer = await guard.answer(args, run);
         if (!isOfUnsent(answer) || call.isCancelled?.() === true || joins === MOST_JOINS) return answer;
       } catch (error) {
         if (!(error instanceof CancelledUnsent) || call.isCancelled?.() === true || joins === MOST_JOINS) throw error;
@@ -220,12 +293,18 @@ export class McpGuard {
     return onTimeout === "finish";
   }
 
-  /** An answer that came after its call was given up: what is done already stays so. */
-  settleLate(tool: string, of: AttemptOf, result: ToolResult): void {
-    void this.#guards
-      .get(tool)
-      ?.settleLate(of, result)
-      .catch(() => {});
+  /** An answer that came after its call was given up. It settles what it can; a doubt that was settled meanwhile stays so. */
+  settleLate(call: ProxyCall, of: AttemptOf, result: ToolResult): void {
+    const { asked = new Elicitations() } = call;
+    const { name } = call.message.params;
+    if (asked.declined !== null && this.#configOf(name)?.declined !== "answer") return;
+    const scope = this.#scope(call.principal);
+    const settle = async (last: ToolResult) => this.#guards.get(name)?.settleLate(of, last);
+    const created = taskIn(result);
+    const ask = this.#callers.find(scope)?.ask;
+    if (created === null) return void settle(result).catch(() => {});
+    void this.#tasks.keep(of.key, created.task);
+    if (ask) void this.#tasks.adopt({ scope, asked, ask, ...created }, settle).catch(() => {});
   }
 
   /** The answer of an added tool; null: the call is not for one. */
@@ -274,28 +353,38 @@ export class McpGuard {
     const { nt, config, server } = this.#options;
     const own = this.#configOf(tool);
     const askOf = (scope: string | null) => this.#callers.find(scope)?.ask ?? null;
-    return guardTool<Arguments, Placed, ToolResult>(
+    const options = toolOptions(own, config, askOf);
+    const mode = modeOf(own, config);
+    const { declined, errors = own === undefined || mode === "undelivered" ? "answer" : "doubt" } = own ?? {};
+    const judged = new Judged({ declined, errors, doubts: mode === "intent" });
+    return guardTool<Arguments, Run, ToolResult>(
       nt,
       {
-        ...toolOptions(own, config, askOf),
+        ...options,
         name: tool,
         action: `${server}/${tool}`,
-        scope: ({ call }) => this.#scope(call.principal),
+        scope: (run) => run.scope,
         turn: ({ call, place }) => ({ call: place, turn: call.client ?? "", gone: () => place.isFree() }),
+        // A task is not waited for: its repeat gets the same one.
+        waits: ({ call }) => (call.message.params.task === undefined ? undefined : 0),
         ...(config.statusTool === true && { statusTool: STATUS_TOOL }),
         ...(config.onceMoreTool === true && { onceMoreTool: ONCE_MORE_TOOL }),
         ...(config.mode !== undefined && { mode: config.mode }),
-        classify: verdictOnLost,
+        classify: (error) => judged.verdict(error) ?? verdictOnLost(error),
         [OF_PROXY]: true,
       },
-      (args, { call }) => {
+      (args, run) => {
+        const { call } = run;
         const of = currentAttempt();
         // A repeat that is only observed is no attempt of the ledger's: it goes as it came.
         if (of === undefined) return call.forward(call.message, null);
-        const answered = call.forward(withKey(call.message, args, own?.keyArgument, of.key), of);
-        return modeOf(own, config) === "undelivered" ? answered.catch(errorAsAnswer) : answered;
+        return judged.run(run.asked, async () => {
+          const answered = call.forward(withKey(call.message, args, own?.keyArgument, of.key), of);
+          const answer = mode === "undelivered" ? answered.catch(errorAsAnswer) : answered;
+          return this.#tasks.follow(answer, { ...run, key: of.key, ended: (end) => judged.ended(end) });
+        });
       },
-      mcpCodec,
+      judged.codec,
     );
   }
 
@@ -307,7 +396,7 @@ export class McpGuard {
 }
 
 /** Only a call that is done, and whose answer has arrived, keeps its place: any other is made again by the next one. */
-function taking(place: Placed["place"], answer: Answer<ToolResult>): Delivery {
+function taking(place: Run["place"], answer: Answer<ToolResult>): Delivery {
   const isDone = answer.kind === "result" && answer.result.isError !== true;
   const free = (isFree: boolean) => () => {
     place.isFree = () => isFree;
@@ -365,7 +454,7 @@ function modeOf(own: ProxyToolConfig | undefined, config: ProxyConfig): ProxyGua
 
 /** An error answer is an answer, which arrives like any other. What was not run leaves no record. */
 function errorAsAnswer(error: unknown): ToolResult {
-  if (!(error instanceof RpcFailure) || error.isLost || wasNotRun(error)) throw error;
+  if (!(error instanceof RpcFailure) || error.isLost || wasNotRun(error) || isControlFlowError(error)) throw error;
   return { isError: true, content: [{ type: "text", text: `MCP error ${error.code}: ${error.message}` }] };
 }
 
@@ -376,7 +465,7 @@ function errorAsAnswer(error: unknown): ToolResult {
 function toolOptions(
   own: ProxyToolConfig | undefined,
   config: ProxyConfig,
-  askOf: (scope: string | null) => CallTool | null,
+  askOf: (scope: string | null) => Ask | null,
 ): ToolOptions<Arguments, ToolResult> {
   const keep = config.window ?? DEFAULT_WINDOW;
   const passing = { keep, doubt: { holdFor: keep }, retry: { attempts: 1 }, errors: mcpErrorMeaning("answer") };
@@ -388,14 +477,14 @@ function toolOptions(
 
 function configured(
   own: ProxyToolConfig,
-  askOf: (scope: string | null) => CallTool | null,
+  askOf: (scope: string | null) => Ask | null,
 ): ToolOptions<Arguments, ToolResult> {
-  const { guard, verify, readOnly, keyArgument, onTimeout, errors, doubt, limit, ...options } = own;
+  const { guard, verify, readOnly, keyArgument, onTimeout, errors, declined, doubt, limit, ...options } = own;
   const settled = typeof doubt === "object" ? doubt : {};
   const probe = (args: Arguments, { scope }: ProbeContext) => {
     const ask = askOf(scope);
     // Another caller's credentials may not see what this one has made: "not there" would make it twice.
-    return ask === null ? "unknown" : verifyCall(verify as NonNullable<typeof verify>, args, ask);
+    return ask === null ? "unknown" : verifyCall(verify as NonNullable<typeof verify>, args, toolCaller(ask));
   };
   const policy = verify === undefined ? doubt : { ...settled, probe, quietFor: verify.quietFor };
   return {
@@ -404,6 +493,10 @@ function configured(
     ...(policy !== undefined && { doubt: policy }),
     errors: mcpErrorMeaning(errors),
   };
+}
+
+function toolCaller(ask: Ask): CallTool {
+  return (name, args) => ask("tools/call", { name, arguments: args });
 }
 
 function withKey(message: ToolCall, args: Arguments, keyArgument: string | undefined, key: string): ToolCall {

@@ -109,6 +109,7 @@ describe("the proxy's config", () => {
     expect(read({ tools: { a: { errors: "retry" } } })).toThrow(
       /tools\.a\.errors is "retry"; it takes "doubt", "not-done" or "answer"/,
     );
+    expect(read({ tools: { a: { declined: "no" } } })).toThrow(/tools\.a\.declined is "no"; it takes/);
     expect(read({ tools: { a: { verify: { tool: "list" } } } })).toThrow(
       /tools\.a\.verify needs tool, match and quietFor/,
     );

@@ -15,8 +15,10 @@ export interface Preset {
   readonly name: string;
   /** The servers that it was written for. */
   readonly servers: string;
-  /** A server with all of these tools is taken for one of them. */
+  /** A server with all of these tools is taken for one of them. It may have others. */
   readonly known: readonly string[];
+  /** So is one that has this tool alone, whose name is a common one. */
+  readonly alone?: string;
   readonly tools: Readonly<Record<string, PresetTool>>;
 }
 
@@ -125,7 +127,8 @@ const playwright: Preset = {
 const postgres: Preset = {
   name: "postgres",
   servers: "@modelcontextprotocol/server-postgres",
-  known: ["query"],
+  known: [],
+  alone: "query",
   tools: readers("runs in a read-only transaction", "query"),
 };
 
@@ -133,6 +136,7 @@ const fetch: Preset = {
   name: "fetch",
   servers: "mcp-fetch-server and the reference server fetch",
   known: ["fetch_html", "fetch_json"],
+  alone: "fetch",
   tools: readers(
     "sends GET requests",
     "fetch fetch_html fetch_markdown fetch_txt fetch_json fetch_readable fetch_youtube_transcript",
@@ -141,13 +145,10 @@ const fetch: Preset = {
 
 export const PRESETS: readonly Preset[] = [filesystem, memory, github, slack, playwright, postgres, fetch];
 
-/**
- * The preset of a server by the names of its tools; null: none, or more than one. A server may have other tools beside them. One
- * that is known by a single, common name (postgres) has to have no other.
- */
+/** The preset of a server by the names of its tools; null: none, or more than one. */
 export function presetOf(tools: readonly string[]): Preset | null {
-  const fitting = PRESETS.filter(
-    ({ known }) => known.every((name) => tools.includes(name)) && (known.length > 1 || tools.length === known.length),
+  const fitting = PRESETS.filter(({ known, alone }) =>
+    tools.length === 1 ? tools[0] === alone : known.length > 0 && known.every((name) => tools.includes(name)),
   );
   return fitting.length === 1 ? (fitting[0] as Preset) : null;
 }

@@ -116,6 +116,30 @@ export class RpcFailure extends Error {
   }
 }
 
+/** What an answer says; an error answer is thrown. */
+export function resultOf<R>({ error, result }: RpcMessage, isLost = false): R {
+  if (error !== undefined) throw new RpcFailure(error, isLost);
+  if (result === undefined) throw new Error("the answer has neither a result nor an error");
+  return result as R;
+}
+
+const MOST_PAGES = 100;
+
+/** All pages of tools/list. */
+export async function allTools(
+  ask: (params: object) => Promise<Readonly<Record<string, unknown>> | undefined>,
+): Promise<ToolInfo[]> {
+  const tools: ToolInfo[] = [];
+  let cursor: unknown;
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const result = await ask(cursor === undefined ? {} : { cursor });
+    tools.push(...((result?.tools as ToolInfo[] | undefined) ?? []));
+    cursor = result?.nextCursor;
+    if (cursor === undefined) break;
+  }
+  return tools;
+}
+
 /** The client took its request back before it was sent on: nothing was run. */
 export class CancelledUnsent extends RpcFailure {
   constructor() {

@@ -26,8 +26,8 @@ export const doctor: Command = {
   about:
     "Checks the ledger's settings, its newest records, the disk under it, and what waits in it: quick on a ledger of any size. --deep reads everything: the structure of the file and every record. A small ledger is always read as a whole. Exit code 0: healthy. 1: a problem was found (✗), a waiting doubt among them. 3: the store is not available. Notes (!) are worth knowing and fail nothing. A record that cannot be read is named: calls for its intent are refused, and all others work. --quarantine sets such a record aside and keeps its bytes. The next call then runs its intent, whether or not it has happened: look into it first.",
   flags: {
-    deep: { takes: "nothing", about: "check the whole ledger: every record is read (a million take some seconds)" },
-    quarantine: { takes: "values", value: "keys", about: "set these damaged records aside, and free their keys" },
+    deep: { about: "check the whole ledger: every record is read (a million take some seconds)" },
+    quarantine: { value: "keys", about: "set these damaged records aside, and free their keys" },
   },
   operands: 0,
   examples: [

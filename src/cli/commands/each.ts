@@ -25,16 +25,14 @@ export const each: Command = {
   about:
     "Reads one input per line from stdin and calls the action for each, in the ledger of the module's own nevertwice(). Interrupted, killed or failed on the way: start it again with the same file, within the action's keep (default: 30 days), and only what is missing is sent. Ctrl-C: nothing new is begun, what runs is waited for. When 20 inputs in a row failed or came into doubt (--stop-after), it stops so too. Inputs that were refused for good, conflicts, lines that cannot be read and what an earlier start left do not count. Exit code 1: some inputs failed or are in doubt. 4: it stopped by --stop-after.",
   flags: {
-    actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
-    concurrency: { takes: "value", value: "n", about: "calls under way at once, default: 20" },
+    actions: { value: "module", about: "an ES module that exports the action" },
+    concurrency: { value: "n", about: "calls under way at once, default: 20" },
     agent: AGENT,
     "stop-after": {
-      takes: "value",
       value: "n",
       about: `end when so many inputs in a row failed or came into doubt, default: ${DEFAULT_STOP_AFTER}; 0 or never: do not end for that`,
     },
     "failed-to": {
-      takes: "value",
       value: "file",
       about:
         "write each input that fails there, one per line, when it fails; lines that could not be read as they were",

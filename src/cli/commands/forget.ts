@@ -20,7 +20,7 @@ export const forget: Command = {
   about:
     "Input, draft, result, errors and history of the record are gone, and the next call runs it, whether or not it has happened. Who decided it, when and why is kept in a note for a year: show <key>. The rest of the row (action, tenant, scope, key) goes with the next sweep. Refused while an attempt is under way. A doubt may have happened: settle it with resolve, or say --even-in-doubt. A run is forgotten with its steps. Copies that the store keeps (SQLite's free pages and log, a JSONL file before its compaction, backups) are not reached.",
   flags: {
-    "even-in-doubt": { takes: "nothing", about: "also where nobody knows whether it happened: it may happen twice" },
+    "even-in-doubt": { about: "also where nobody knows whether it happened: it may happen twice" },
     ...SIGNATURE_FLAGS,
   },
   operands: 1,

@@ -44,29 +44,26 @@ export const ls: Command = {
   about:
     "A record whose holder stopped answering is unknown* after the send mark, and pending* before it (nothing was sent, and a worker or the next call takes it). The states are pending, claimed, sent, confirmed, failed and unknown; --state goes by the ledger's row. --doubt lists doubts and puts those with the same error together; with --group it shows only the groups, of all doubts, with the command that settles each. --result-id finds the records whose result has a provider's own id (a message id in a bounce, a charge id); it reads every record.",
   flags: {
-    state: { takes: "values", value: "states", about: "only these states: pending,unknown" },
-    doubt: { takes: "nothing", about: "only doubts: unknown, and sent by a holder that fell silent" },
+    state: { value: "states", about: "only these states: pending,unknown" },
+    doubt: { about: "only doubts: unknown, and sent by a holder that fell silent" },
     group: {
-      takes: "nothing",
       about: "with --doubt: only the causes of all doubts, how many each has, and how to settle them",
     },
-    action: { takes: "value", value: "name", about: "only records of this action" },
-    agent: { takes: "value", value: "name", about: "only records whose last attempt this agent made" },
-    scope: { takes: "value", value: "id", about: "only records of this run, session or thread" },
-    "result-id": { takes: "value", value: "id", about: "only records whose result has this provider's id" },
+    action: { value: "name", about: "only records of this action" },
+    agent: { value: "name", about: "only records whose last attempt this agent made" },
+    scope: { value: "id", about: "only records of this run, session or thread" },
+    "result-id": { value: "id", about: "only records whose result has this provider's id" },
     "encrypt-env": {
-      takes: "value",
       value: "variable",
       about: "with --result-id: the environment variable with nevertwice({ encrypt }), where ids are kept as digests",
     },
     limit: {
-      takes: "value",
       value: "n",
       about: `at most this many (default ${DEFAULT_LIMIT}, up to ${LARGEST_LIMIT})`,
     },
-    cursor: { takes: "value", value: "cursor", about: "go on where the page before ended" },
-    oldest: { takes: "nothing", about: "the oldest first" },
-    notes: { takes: "nothing", about: "with the notes that the ledger keeps for itself" },
+    cursor: { value: "cursor", about: "go on where the page before ended" },
+    oldest: { about: "the oldest first" },
+    notes: { about: "with the notes that the ledger keeps for itself" },
   },
   operands: 0,
   examples: [

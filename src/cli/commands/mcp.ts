@@ -1,5 +1,6 @@
 import { AGENT } from "../agent-flag.ts";
 import type { Command, Context } from "../command.ts";
+import { SECRET_FLAGS } from "../ledger/secret-flags.ts";
 import { SIGNATURE_FLAGS } from "../signature.ts";
 import { UsageError } from "../term/exit.ts";
 import { oneLine } from "../term/text.ts";
@@ -18,101 +19,81 @@ export const mcp: Command = {
   about:
     "Stands in front of an MCP server, on stdio or on streamable HTTP, and passes everything on unchanged but repeated calls: those get the first answer. Tools that the server declares read-only or idempotent are not guarded, unless a config names them. Without a config, an identical call is a repeat only while the answer of the first one may not have arrived (it is under way, or the client, the proxy or the server went away), for 15 minutes at most. After that the same call is made again. A tool that the config names has a key, and is called once per key for as long as the config says. `init` writes a config with comments for a server, from the list of its tools. `probe` shows which tools of a server act again when a call is repeated. `serve` is an MCP server for operators: it lists and shows, and settles or sends again only where a flag allows it.",
   flags: {
-    config: { takes: "value", value: "file", about: 'JSON: { "tools": { "create_issue": { "key": ["title"] } } }' },
+    config: { value: "file", about: 'JSON: { "tools": { "create_issue": { "key": ["title"] } } }' },
     preset: {
-      takes: "value",
       value: "name",
       about: "the config that ships for a known server: filesystem, memory, github, slack, playwright, postgres, fetch",
     },
-    url: { takes: "value", value: "url", about: "the server's URL, instead of a command" },
+    url: { value: "url", about: "the server's URL, instead of a command" },
     listen: {
-      takes: "value",
       value: "port",
       about: "with --url: clients connect over HTTP too, to [host:]port; 0: a free one. Without it: on stdio",
     },
     "allow-host": {
-      takes: "values",
       value: "name",
       about: "with --listen: a further host name clients may call it by (default: addresses and localhost)",
     },
     "allow-origin": {
-      takes: "values",
       value: "origin",
       about: "with --listen: web pages of this origin may call it, such as https://app.example.com (default: none)",
     },
-    "max-body": { takes: "value", value: "MiB", about: "with --listen: the longest request (default: 64)" },
+    "max-body": { value: "MiB", about: "with --listen: the longest request (default: 64)" },
     "max-held": {
-      takes: "value",
       value: "MiB",
       about: "with --listen: requests, and answers, held in memory at a time (default: 256 each)",
     },
     "body-timeout": {
-      takes: "value",
       value: "duration",
       about: "with --listen: a request's body has to be there by then (default: 60s)",
     },
     principal: {
-      takes: "values",
       value: "header|claim:name",
       about:
         "with --url: what says who calls, such as X-User-Id or claim:sub (default: the token's issuer and subject)",
     },
-    header: { takes: "values", value: "name: value", about: "with --url, on stdio: sent along, such as credentials" },
+    header: { value: "name: value", about: "with --url, on stdio: sent along, such as credentials" },
     name: {
-      takes: "value",
       value: "name",
       about: "the server's name in the ledger, which then alone says which server it is",
     },
     "identity-env": {
-      takes: "values",
       value: "names",
       about:
         "the variables that say which server it is, such as API_TOKEN,TENANT (default: all but those of the shell)",
     },
     agent: AGENT,
     scope: {
-      takes: "value",
       value: "id",
       about: "a session or project: the same call in another one is another intent",
     },
     guard: {
-      takes: "value",
       value: "what",
       about:
         "for tools without a config: undelivered (default): a call is a repeat until its answer has arrived; intent: identical calls are made once within the window",
     },
-    only: { takes: "value", value: "tools", about: "guard these tools, with commas between them, and no other" },
+    only: { value: "tools", about: "guard these tools, with commas between them, and no other" },
     window: {
-      takes: "value",
       value: "duration",
       about: "how long tools without a config are guarded at most, and their doubts held (default: 15m)",
     },
     "on-timeout": {
-      takes: "value",
       value: "what",
       about:
         "finish: a client that stopped waiting does not stop the call, and the next one gets its answer (default: cancel)",
     },
-    "status-tool": { takes: "nothing", about: "add the tool nevertwice_status to the server's own" },
+    "status-tool": { about: "add the tool nevertwice_status to the server's own" },
     "once-more-tool": {
-      takes: "nothing",
       about: "add the tool nevertwice_once_more: a model may ask for one more run of a call, and a person grants it",
     },
     observe: {
-      takes: "nothing",
       about: "make every call, and record what would have been prevented (see: nevertwice prevented)",
     },
-    "secret-env": { takes: "value", value: "variable", about: "the environment variable with nevertwice({ secret })" },
-    "encrypt-env": {
-      takes: "value",
-      value: "variable",
-      about: "the environment variable with nevertwice({ encrypt }): a key, or several with commas, the newest first",
-    },
-    call: { takes: "values", value: "tool=json", about: "probe: call this tool with these arguments, three times" },
-    "no-probe": { takes: "nothing", about: "init: call no tool, not even one that is declared read-only" },
-    "allow-resolve": { takes: "nothing", about: "serve: resolve and retry too, not only look" },
-    "allow-resend": { takes: "nothing", about: "serve: resend too; needs --actions" },
-    actions: { takes: "value", value: "module", about: "serve: an ES module that exports the actions" },
+    ...SECRET_FLAGS,
+    call: { value: "tool=json", about: "probe: call this tool with these arguments, three times" },
+    "no-probe": { about: "init: call no tool, not even one that is declared read-only" },
+    "allow-resolve": { about: "serve: resolve and retry too, not only look" },
+    "allow-resend": { about: "serve: resend too; needs --actions" },
+    actions: { value: "module", about: "serve: an ES module that exports the actions" },
     by: SIGNATURE_FLAGS.by,
   },
   operands: 1_000,

@@ -16,43 +16,35 @@ export const migrate: Command = {
   about:
     'A program does this by itself at its first call, unless its store says migrate: "manual": then a role that may create tables does it here, and the program\'s own role needs no more than to read and write. Ten of these at once migrate once; each migration happens whole or not at all. The other stores need no migration.',
   flags: {
-    schema: { takes: "value", value: "name", about: 'where the tables are, default: "nevertwice"' },
+    schema: { value: "name", about: 'where the tables are, default: "nevertwice"' },
     rls: {
-      takes: "nothing",
       about: "row-level security too: a role sees the rows of the tenant its transaction names",
     },
     supabase: {
-      takes: "nothing",
       about: "also what supabase-js needs to use the ledger with the service_role key, and nobody with another",
     },
     functions: {
-      takes: "nothing",
       about:
         "also functions in SQL (enqueue, claim, take, settle …) and the view intents, for triggers, RPC and pg_cron",
     },
     "drop-functions": {
-      takes: "nothing",
       about: "remove these functions, the view and the stored secret; the records stay",
     },
     "secret-env": {
-      takes: "value",
       value: "variable",
       about:
         "with --functions: the environment variable with nevertwice({ secret }), so that keys made in SQL are the programs' keys. It is stored in a table that only the owner can read",
     },
     "no-secret": {
-      takes: "nothing",
       about: "with --functions: the programs use no secret, where the records look as if they did",
     },
     "grant-enqueue": {
-      takes: "value",
       value: "role",
       about: "with --functions: let this role enqueue by SQL, and do nothing else",
     },
-    grant: { takes: "value", value: "role", about: "let this role use the ledger" },
-    "dry-run": { takes: "nothing", about: "show what would be run on this ledger, and run nothing" },
+    grant: { value: "role", about: "let this role use the ledger" },
+    "dry-run": { about: "show what would be run on this ledger, and run nothing" },
     "dump-sql": {
-      takes: "nothing",
       about:
         "print the SQL that makes a ledger or updates an older one, without a connection; it may be applied more than once",
     },

@@ -19,7 +19,6 @@ export const prevented: Command = {
     'Calls that were answered from the ledger instead of being run, of the last 90 days. Tools that are guarded with mode: "observe" are counted as observed: their calls ran. Programs count in memory and write with their sweeps (every 30 seconds by default) and when they close: what a killed process had counted since is missing.',
   flags: {
     since: {
-      takes: "value",
       value: "time",
       about: "how far back (24h, 7d), or from when on (2026-10-02T09:00:00Z); by whole hours",
     },

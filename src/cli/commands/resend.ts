@@ -23,13 +23,12 @@ export const resend: Command = {
   about:
     "Runs the action again, with the stored input, under the key of the next version. The action's own code derives that key, so its module is loaded and action.resend() is called, on the store of the module's nevertwice(). Nothing is sent while the latest version is in flight or in doubt. A guarded tool runs in its agent: its next identical call is granted one more run, as the next version. --deny refuses a request, or takes back a grant that is not used.",
   flags: {
-    actions: { takes: "value", value: "module", about: "an ES module that exports the action" },
+    actions: { value: "module", about: "an ES module that exports the action" },
     once: {
-      takes: "nothing",
       about: "the version after this record's: given again, the command sends nothing more",
     },
-    tool: { takes: "nothing", about: "the record is of a guarded tool, where the ledger does not know it" },
-    deny: { takes: "nothing", about: "of a guarded tool: not once more" },
+    tool: { about: "the record is of a guarded tool, where the ledger does not know it" },
+    deny: { about: "of a guarded tool: not once more" },
     agent: AGENT,
     ...SIGNATURE_FLAGS,
   },

@@ -24,10 +24,10 @@ export const retry: Command = {
   about:
     "Only a failed record can be retried: it surely did not happen. It becomes pending, with a new round of tries; the command itself runs nothing. A doubt is not a failure: settle it with resolve.",
   flags: {
-    "all-failed": { takes: "nothing", about: "every failed record, the oldest first" },
-    action: { takes: "value", value: "name", about: "with --all-failed: only those of this action" },
-    limit: { takes: "value", value: "n", about: "with --all-failed: at most this many" },
-    "dry-run": { takes: "nothing", about: "with --all-failed: only show which ones" },
+    "all-failed": { about: "every failed record, the oldest first" },
+    action: { value: "name", about: "with --all-failed: only those of this action" },
+    limit: { value: "n", about: "with --all-failed: at most this many" },
+    "dry-run": { about: "with --all-failed: only show which ones" },
     ...SIGNATURE_FLAGS,
   },
   operands: 1,

@@ -33,54 +33,46 @@ export const run: Command = {
   about:
     "The slot is claimed in the ledger before the command begins, and its end (exit code, signal, duration, last lines) is recorded. Finished or running: skipped. Failed: run again by the next call. So a command is run at least once until it has ended with 0, and never two at a time on one host. If the runner is killed, its command is left to finish, and the next call records its exit code. Only a command that was killed too, or that never began, is run again: at once where the ledger is a file of this host, otherwise when the lease is over. --hold leaves whatever ended without success to a person.\nThe command finds NEVERTWICE_KEY, _JOB, _SLOT, _SLOT_NUMBER, _ATTEMPT, _FENCE, _SEED, _RECENT, _RESULT_FILE, and with --plan _PLAN and _PLAN_FILE in its environment. Its output is passed on; with --json its stdout goes to stderr, so that stdout is one document.\nThe exit code is the command's own (128 + n for signal n), the one of --on-skip where it was skipped, and 13 where the slot is in doubt, the command was ended by its timeout, or it ended with 0 and the ledger could not be told.",
   flags: {
-    job: { takes: "value", value: "name", about: "the job; part of the key" },
+    job: { value: "name", about: "the job; part of the key" },
     per: {
-      takes: "value",
       value: "window",
       about: "one run per hour, day, week, month, quarter, year or duration (15m)",
     },
-    cron: { takes: "value", value: "expression", about: "one run per scheduled instant: the last one up to now" },
-    slot: { takes: "value", value: "text", about: "one run per this text, such as a deployment's commit" },
-    tz: { takes: "value", value: "zone", about: "the zone of --per and --cron, default: UTC" },
-    lease: { takes: "value", value: "duration", about: "how long a silent runner keeps its slot, default: 30m" },
-    timeout: { takes: "value", value: "duration", about: "the longest a run may take, default: unlimited" },
+    cron: { value: "expression", about: "one run per scheduled instant: the last one up to now" },
+    slot: { value: "text", about: "one run per this text, such as a deployment's commit" },
+    tz: { value: "zone", about: "the zone of --per and --cron, default: UTC" },
+    lease: { value: "duration", about: "how long a silent runner keeps its slot, default: 30m" },
+    timeout: { value: "duration", about: "the longest a run may take, default: unlimited" },
     keep: {
-      takes: "value",
       value: "duration",
       about: "how long a finished slot is remembered, or forever: 30d, or two slots where that is more",
     },
     plan: {
-      takes: "value",
       value: "command",
       about: "a shell command that prints the slot's plan as JSON; made once, the same in every attempt",
     },
     recent: {
-      takes: "value",
       value: "n",
       about: `how many of the last results NEVERTWICE_RECENT has, default: ${DEFAULT_RECENT}`,
     },
     "result-file": {
-      takes: "value",
       value: "path",
       about: "where the command writes its result as JSON; NEVERTWICE_RESULT_FILE names it",
     },
     hold: {
-      takes: "nothing",
       about:
         "whatever ends without success waits for a person, whatever later calls say: --on-stale hold, --on-failure hold",
     },
     "on-stale": {
-      takes: "value",
       value: "what",
       about: "a runner that was killed with its command, once that had begun: take-over (the default) or hold",
     },
     "on-failure": {
-      takes: "value",
       value: "what",
       about: "retry (the default): the next call runs it again; hold: a doubt",
     },
     agent: AGENT,
-    "on-skip": { takes: "value", value: "code", about: "the exit code where nothing was run, default: 0" },
+    "on-skip": { value: "code", about: "the exit code where nothing was run, default: 0" },
   },
   // The command line after -- counts as words too.
   operands: 1_000,

@@ -32,7 +32,6 @@ export const runs: Command = {
     "The newest runs of nt.run(), all of them or those of one name. `nevertwice show <key>` draws the steps of one. A run that failed is taken up where it stopped by the next call of the program.",
   flags: {
     limit: {
-      takes: "value",
       value: "n",
       about: `at most this many (default ${DEFAULT_LIMIT}, up to ${LARGEST_LIMIT})`,
     },

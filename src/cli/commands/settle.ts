@@ -13,18 +13,16 @@ export const settle: Command = {
   about:
     "--as done: it happened; accepted also after the lease is over. not-sent: nothing was sent, and it may be tried again. not-begun: the same, and it does not count as a try. refused: it did not happen, and is not tried again by itself. rejected: refused for good. unknown: it may have happened. Exit code 0: recorded; settling the same again changes nothing. 1: the attempt is no longer yours.",
   flags: {
-    as: { takes: "value", value: "what", about: "done, not-sent, not-begun, refused, rejected or unknown" },
+    as: { value: "what", about: "done, not-sent, not-begun, refused, rejected or unknown" },
     result: {
-      takes: "value",
       value: "json",
       about: "with done: what a repeat gets, as JSON; left out, it has no result",
     },
-    "result-text": { takes: "value", value: "text", about: "the same, as text: best the provider's id" },
-    "result-file": { takes: "value", value: "file", about: "the same, JSON from a file" },
-    error: { takes: "value", value: "message", about: "what went wrong" },
-    "error-code": { takes: "value", value: "code", about: "its code" },
+    "result-text": { value: "text", about: "the same, as text: best the provider's id" },
+    "result-file": { value: "file", about: "the same, JSON from a file" },
+    error: { value: "message", about: "what went wrong" },
+    "error-code": { value: "code", about: "its code" },
     "retry-after": {
-      takes: "value",
       value: "duration",
       about: "with not-sent, not-begun: not before this long from now",
     },

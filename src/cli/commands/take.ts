@@ -12,7 +12,7 @@ export const take: Command = {
   about:
     "Prints one JSON object per line for each piece of work: token, key, action, input, attempt, leaseMs. The script performs the effect and settles the token. Exit code 0: there is work; 15: none is due. Taken work counts as sent: a script that ends without settling leaves a doubt (--mark manual: from `nevertwice sent` on).",
   flags: {
-    limit: { takes: "value", value: "n", about: "at most this many, default: 1" },
+    limit: { value: "n", about: "at most this many, default: 1" },
     ...CLAIM_FLAGS,
     ...ACTING_FLAGS,
   },

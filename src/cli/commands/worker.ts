@@ -25,10 +25,9 @@ export const worker: Command = {
   about:
     "Loads the module and runs the queued intents of the actions it exports, in the ledger of the module's own nevertwice(). As many workers as you like may run, on as many hosts as share the ledger. Ctrl-C or SIGTERM: nothing new is begun, what has not begun is handed back, what runs is waited for; a second one ends it at once, and what it left in flight becomes a doubt when its lease is over.",
   flags: {
-    only: { takes: "values", value: "actions", about: "only these actions of the module, with commas" },
-    concurrency: { takes: "value", value: "n", about: "intents under way at once, default: 20" },
+    only: { value: "actions", about: "only these actions of the module, with commas" },
+    concurrency: { value: "n", about: "intents under way at once, default: 20" },
     "until-idle": {
-      takes: "nothing",
       about: "end when nothing is due any more; exit code 3 if the ledger does not answer",
     },
   },

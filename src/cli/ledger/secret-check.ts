@@ -12,7 +12,7 @@ import type { Flags } from "../command.ts";
 import { ProblemError, UsageError } from "../term/exit.ts";
 
 export const NO_SECRET_FLAG: Flags = {
-  "no-secret": { takes: "nothing", about: "the programs use no secret, where the records look as if they did" },
+  "no-secret": { about: "the programs use no secret, where the records look as if they did" },
 };
 
 const LOOKED_AT = 200;

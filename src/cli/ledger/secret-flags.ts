@@ -7,9 +7,8 @@ import { asUsage, UsageError } from "../term/exit.ts";
 import { oneLine } from "../term/text.ts";
 
 export const SECRET_FLAGS: Flags = {
-  "secret-env": { takes: "value", value: "variable", about: "the environment variable with nevertwice({ secret })" },
+  "secret-env": { value: "variable", about: "the environment variable with nevertwice({ secret })" },
   "encrypt-env": {
-    takes: "value",
     value: "variable",
     about: "the environment variable with nevertwice({ encrypt }): a key, or several with commas, the newest first",
   },

@@ -48,15 +48,16 @@ export async function runProxy(context: Context): Promise<number> {
   const nt = asUsage(() => nevertwice({ store, ...options, onWarning }));
   try {
     const { secret } = options;
-    if (url !== undefined) return await onHttp(context, { nt, secret }, config, urlOf(url), streams);
+    const sealed = options.encrypt !== undefined;
+    if (url !== undefined) return await onHttp(context, { nt, secret, sealed }, config, urlOf(url), streams);
     const note = (text: string) => context.note(oneLine(text));
     const server = config.name ?? commandName(command);
     const notCounted = [args.text("secret-env"), args.text("encrypt-env")].filter((one) => one !== undefined);
     const { name } = config;
     const identity = serverIdentity({ command, cwd: io.cwd, env: io.env, name, identityEnv, notCounted, secret });
-    const guard = new McpGuard({ nt, config, server, identity, secret, note });
+    const guard = new McpGuard({ nt, config, server, identity, secret, sealed, note });
     note(`guarding ${server}; ${whatHolds(config)}`);
-    return await stdioProxy({ guard, command, env: io.env, cwd: io.cwd, ...streams });
+    return await stdioProxy({ guard, command, env: io.env, cwd: io.cwd, ...streams }).finally(() => guard.close());
   } finally {
     await nt.close();
   }
@@ -75,18 +76,25 @@ function identityEnvOf({ args }: Context): readonly string[] | undefined {
 interface Keeping {
   readonly nt: Nevertwice;
   readonly secret?: string | undefined;
+  readonly sealed: boolean;
 }
 
-async function onHttp(context: Context, { nt, secret }: Keeping, config: ProxyConfig, url: URL, streams: Streams) {
+async function onHttp(
+  context: Context,
+  { nt, secret, sealed }: Keeping,
+  config: ProxyConfig,
+  url: URL,
+  streams: Streams,
+) {
   const listen = context.args.text("listen");
   const headers = headersOf(context);
   const identity = JSON.stringify([config.name ?? url.href, ...callerOf(headers, config)]);
   const note = (text: string) => context.note(oneLine(text));
-  const guard = new McpGuard({ nt, config, server: config.name ?? url.host, identity, secret, note });
+  const guard = new McpGuard({ nt, config, server: config.name ?? url.host, identity, secret, sealed, note });
   if (listen === undefined) {
     refuseFlags(context, LISTEN_FLAGS, "belong to --listen: without it, the client is on stdio");
     note(`guarding ${url.href}; ${whatHolds(config)}`);
-    return stdioToHttp({ guard, url, headers, ...streams });
+    return stdioToHttp({ guard, url, headers, ...streams }).finally(() => guard.close());
   }
   const ended = new Promise<void>((end) => streams.onSignal(() => end()));
   const proxy = await httpProxy({ guard, config, url, note, ...listenOf(listen), ...doorOf(context) });
@@ -95,6 +103,7 @@ async function onHttp(context: Context, { nt, secret }: Keeping, config: ProxyCo
   note(whatHolds(config));
   await ended;
   await proxy.close();
+  guard.close();
   return EXIT.ok;
 }
 

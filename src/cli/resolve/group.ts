@@ -22,25 +22,23 @@ import { oneLine, wrap } from "../term/text.ts";
 import { objectionTo } from "./objection.ts";
 
 export const GROUP_FLAGS = {
-  all: { takes: "nothing", about: "all doubts that fit --action, --error and the other filters" },
+  all: { about: "all doubts that fit --action, --error and the other filters" },
   error: {
-    takes: "value",
     value: "cause",
     about: "with --all: only doubts of this cause, as ls --doubt --group shows it",
   },
-  group: { takes: "value", value: "id", about: "all doubts with this error: the id that ls --doubt shows" },
-  action: { takes: "value", value: "name", about: "with --all, --group: only those of this action" },
-  agent: { takes: "value", value: "name", about: "with --all, --group: only those whose last attempt this agent made" },
-  scope: { takes: "value", value: "id", about: "with --all, --group: only those of this run, session or thread" },
-  since: { takes: "value", value: "time", about: "with --all, --group: only doubts that began at this time or later" },
+  group: { value: "id", about: "all doubts with this error: the id that ls --doubt shows" },
+  action: { value: "name", about: "with --all, --group: only those of this action" },
+  agent: { value: "name", about: "with --all, --group: only those whose last attempt this agent made" },
+  scope: { value: "id", about: "with --all, --group: only those of this run, session or thread" },
+  since: { value: "time", about: "with --all, --group: only doubts that began at this time or later" },
   before: {
-    takes: "value",
     value: "time",
     about:
       "with --all, --group: only doubts that began before (default: now); with --from: when the decisions were made",
   },
-  limit: { takes: "value", value: "n", about: "with --all, --group: at most this many" },
-  yes: { takes: "nothing", about: "with --all, --group, --from: settle them; without it they are only shown" },
+  limit: { value: "n", about: "with --all, --group: at most this many" },
+  yes: { about: "with --all, --group, --from: settle them; without it they are only shown" },
 } as const;
 
 type As = "done" | "not-done" | "failed";

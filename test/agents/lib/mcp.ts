@@ -53,11 +53,13 @@ export interface Connected {
   close(): Promise<void>;
 }
 
+const testClient = () => new Client({ name: "test", version: "1.0.0" });
+
 /** Connects to a node program on stdio. */
 export async function connect(
   argv: readonly string[],
   env: Record<string, string> = {},
-  cwd = process.cwd(),
+  { cwd = process.cwd(), client = testClient() }: { readonly cwd?: string; readonly client?: Client } = {},
 ): Promise<Connected> {
   const transport = new StdioClientTransport({
     command: process.execPath,
@@ -66,7 +68,6 @@ export async function connect(
     cwd,
     stderr: "ignore",
   });
-  const client = new Client({ name: "test", version: "1.0.0" });
   await client.connect(transport);
   onTestFinished(() => client.close());
   return { client, pid: transport.pid as number, close: () => client.close() };
@@ -74,10 +75,9 @@ export async function connect(
 
 export async function connectHttp(
   url: string,
-  headers: Record<string, string> = {},
+  { headers = {}, client = testClient() }: { readonly headers?: Record<string, string>; readonly client?: Client } = {},
 ): Promise<{ client: Client; transport: StreamableHTTPClientTransport }> {
   const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
-  const client = new Client({ name: "test", version: "1.0.0" });
   await client.connect(transport as Parameters<Client["connect"]>[0]);
   onTestFinished(() => client.close());
   return { client, transport };

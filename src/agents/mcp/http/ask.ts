@@ -6,11 +6,18 @@ import { randomUUID } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { stringifyExact } from "../../../core/exact-json.ts";
 import type { ToolResult } from "../result.ts";
-import { borrowedMeta, isResponse, METHOD_NOT_FOUND, parseMessage, RpcFailure, type RpcMessage } from "../rpc.ts";
+import {
+  allTools,
+  borrowedMeta,
+  isResponse,
+  METHOD_NOT_FOUND,
+  parseMessage,
+  RpcFailure,
+  type RpcMessage,
+  resultOf,
+} from "../rpc.ts";
 import { HttpFailure } from "./failure.ts";
-import { bodyOf, eventsOf, isEventStream, send, type UpstreamRequest } from "./upstream.ts";
-
-const MOST_PAGES = 100;
+import { bodyOf, eventsOf, isEventStream, STREAM_ENDED, send, type UpstreamRequest } from "./upstream.ts";
 
 export class HttpAsk {
   readonly #request: Omit<UpstreamRequest, "body">;
@@ -21,17 +28,12 @@ export class HttpAsk {
     this.#meta = borrowedMeta(call);
   }
 
-  async listTools(): Promise<unknown[]> {
-    const tools: unknown[] = [];
-    let cursor: unknown;
-    for (let page = 0; page < MOST_PAGES; page += 1) {
-      const result = await this.#ask("tools/list", cursor === undefined ? {} : { cursor });
+  listTools(): Promise<unknown[]> {
+    return allTools(async (params) => {
+      const result = await this.request("tools/list", params);
       if (!Array.isArray(result.tools)) throw new Error("the server answered tools/list without a list");
-      tools.push(...result.tools);
-      cursor = result.nextCursor;
-      if (cursor === undefined) break;
-    }
-    return tools;
+      return result;
+    });
   }
 
   /** Throws where the server does not accept the caller's credential; the tools it shows them, or null: it lists none. */
@@ -40,40 +42,35 @@ export class HttpAsk {
       return await this.listTools();
     } catch (error) {
       if (!(error instanceof RpcFailure) || error.code !== METHOD_NOT_FOUND) throw error;
-      await this.#ask("ping", {});
+      await this.request("ping", {});
       return null;
     }
   }
 
-  async callTool(name: string, args: Readonly<Record<string, unknown>>): Promise<ToolResult> {
-    return this.#ask("tools/call", { name, arguments: args });
-  }
-
-  async #ask(method: string, params: object): Promise<ToolResult> {
+  async request(method: string, params: object): Promise<ToolResult> {
     const id = `nevertwice:${randomUUID()}`;
     const asked = { jsonrpc: "2.0", id, method, params: { ...params, ...this.#meta } };
     const headers = { ...this.#request.headers, ...routing(this.#request.headers, method, params) };
     const answer = await send({ ...this.#request, headers, body: Buffer.from(stringifyExact(asked)) });
     if ((answer.statusCode ?? 502) >= 300) throw new HttpFailure(answer, await bodyOf(answer));
-    if (!isEventStream(answer)) return resultOf(parseMessage((await bodyOf(answer)).toString("utf8")));
+    if (!isEventStream(answer)) return answerIn(parseMessage((await bodyOf(answer)).toString("utf8")));
     for await (const event of eventsOf(answer)) {
       const message = parseMessage(event.data);
-      if (message !== null && isResponse(message)) return resultOf(message);
+      if (message !== null && isResponse(message)) return answerIn(message);
     }
-    throw new Error("the stream ended before the answer came");
+    throw new Error(STREAM_ENDED);
   }
 }
 
 /** Since protocol revision 2026-07-28 the method and the name also stand in headers, and must agree with the body. */
 function routing(headers: IncomingHttpHeaders, method: string, params: object): IncomingHttpHeaders {
-  const name = (params as { name?: string }).name;
+  const { name, taskId } = params as { name?: string; taskId?: string };
   return {
     ...(headers["mcp-method"] !== undefined && { "mcp-method": method }),
-    ...(headers["mcp-name"] !== undefined && { "mcp-name": name }),
+    ...(headers["mcp-name"] !== undefined && { "mcp-name": name ?? taskId }),
   };
 }
 
-function resultOf(message: RpcMessage | null): ToolResult {
-  if (message?.error !== undefined) throw new RpcFailure(message.error);
-  return (message?.result ?? {}) as ToolResult;
+function answerIn(message: RpcMessage | null): ToolResult {
+  return message === null ? {} : resultOf(message);
 }

@@ -6,7 +6,9 @@ import { stringifyExact } from "../../../core/exact-json.ts";
 import { setTimeout } from "../../../engine/real-timers.ts";
 import type { AttemptOf } from "../../guard-tool.ts";
 import { type Delivery, NO_DELIVERY } from "../delivery.ts";
+import { Elicitations } from "../elicitation.ts";
 import type { ProxyCall } from "../guard.ts";
+import type { Questions } from "../questions.ts";
 import type { ToolResult } from "../result.ts";
 import {
   CancelledUnanswered,
@@ -20,12 +22,22 @@ import {
   parseMessage,
   RpcFailure,
   type RpcMessage,
+  resultOf,
   type ToolCall,
 } from "../rpc.ts";
 import { type HttpDeliveries, isOver } from "./delivery.ts";
 import { HttpFailure } from "./failure.ts";
 import type { Account } from "./limits.ts";
-import { bodyOf, eventsOf, forwardable, isEventStream, send, type UpstreamRequest, writeTo } from "./upstream.ts";
+import {
+  bodyOf,
+  eventsOf,
+  forwardable,
+  isEventStream,
+  STREAM_ENDED,
+  send,
+  type UpstreamRequest,
+  writeTo,
+} from "./upstream.ts";
 
 /** By caller, session and request id. */
 export type PendingAnswers = Map<string, PendingAnswer>;
@@ -47,6 +59,11 @@ export function pendingKey(
   return session === undefined ? null : JSON.stringify([principal, session, id ?? null]);
 }
 
+/** One caller's session: its questions and answers belong together. */
+export function connectionOf(principal: string, headers: IncomingHttpHeaders): string {
+  return JSON.stringify([principal, headers["mcp-session-id"]]);
+}
+
 export interface HttpCallOptions {
   readonly message: ToolCall;
   readonly request: UpstreamRequest;
@@ -54,13 +71,14 @@ export interface HttpCallOptions {
   readonly principal: string;
   readonly pending: PendingAnswers;
   readonly deliveries: HttpDeliveries;
+  readonly questions: Questions;
   readonly graceMs: number;
   /** What the answer takes while it is held. */
   readonly account: Account;
   /** A client that does not read its answer is cut off after this. */
   readonly readerMs: number;
   /** Takes the answer of a call that was cancelled and given up. */
-  late(of: AttemptOf, result: ToolResult): void;
+  late(call: ProxyCall, of: AttemptOf, result: ToolResult): void;
   /** Is given work that outlives the call. */
   lasts(work: Promise<unknown>): void;
 }
@@ -74,6 +92,7 @@ export class HttpCall implements ProxyCall {
   readonly message: ToolCall;
   readonly principal: string;
   readonly client: string;
+  readonly asked: Elicitations;
   readonly #options: HttpCallOptions;
   readonly #key: string | null;
   readonly #settled: Promise<Delivery>;
@@ -93,6 +112,7 @@ export class HttpCall implements ProxyCall {
     this.principal = options.principal;
     const { request, response, deliveries, message } = options;
     this.client = clientOf(request.headers, response);
+    this.asked = new Elicitations(message.params.inputResponses);
     this.#key = pendingKey(options.principal, request.headers, message.id);
     deliveries.asks(this.#key, message.params.name);
     this.#settled = new Promise((settled) => {
@@ -102,6 +122,10 @@ export class HttpCall implements ProxyCall {
       this.#giveUp = () => giveUp(new CancelledUnanswered());
     });
     this.#givenUp.catch(() => {});
+  }
+
+  get #connection(): string {
+    return connectionOf(this.principal, this.#options.request.headers);
   }
 
   isCancelled(): boolean {
@@ -120,7 +144,7 @@ export class HttpCall implements ProxyCall {
       return await Promise.race([work, this.#givenUp]);
     } catch (error) {
       if (error instanceof CancelledUnanswered && of !== null) {
-        const late = work.then((result) => this.#options.late(of, result));
+        const late = work.then((result) => this.#options.late(this, of, result));
         this.#options.lasts(late.catch(() => {}));
       }
       throw error;
@@ -142,6 +166,7 @@ export class HttpCall implements ProxyCall {
     const text = own === this.message ? null : changedText(String(request.body), this.message, own);
     const body = text === null ? request.body : Buffer.from(text);
     const elsewhere = this.#elsewhere(own.id);
+    const over = this.#options.questions.begins(this.#connection, this.asked);
     try {
       const answer = await send({ ...request, body }, this.#over.signal);
       if ((answer.statusCode ?? 502) >= 300) throw new HttpFailure(answer, await bodyOf(answer, this.#options.account));
@@ -150,6 +175,7 @@ export class HttpCall implements ProxyCall {
         : await this.#fromBody(answer, own.id);
     } finally {
       elsewhere.cancel();
+      over();
     }
   }
 
@@ -178,6 +204,7 @@ export class HttpCall implements ProxyCall {
           found = { message, raw };
           break;
         }
+        if (message !== null) this.#options.questions.asks(this.#connection, message, this.asked);
         await writeTo(response, raw);
       }
     } catch (error) {
@@ -185,7 +212,7 @@ export class HttpCall implements ProxyCall {
     }
     if (found !== null) return this.#taken(found.message, found.raw);
     if (!resumable || pendingKey(this.principal, this.#options.request.headers, id) === null)
-      throw new Error("the stream ended before the answer came");
+      throw new Error(STREAM_ENDED);
     // The client has to notice that its stream is over, to resume it.
     response.end();
     return this.#taken(await elsewhere.answer, "");
@@ -216,9 +243,7 @@ export class HttpCall implements ProxyCall {
   #taken(message: RpcMessage | null, text: string): ToolResult {
     if (message === null) throw new Error("the answer is no JSON-RPC answer to this call");
     this.#came = this.#sends === 1 ? text : null;
-    if (message.error !== undefined) throw new RpcFailure(message.error);
-    if (message.result === undefined) throw new Error("the answer has neither a result nor an error");
-    return message.result as ToolResult;
+    return resultOf(message);
   }
 
   /** The server's own bytes, where this very call got them. */

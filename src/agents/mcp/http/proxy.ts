@@ -10,8 +10,11 @@ import { messageOf } from "../../../core/errors.ts";
 import { stringifyExact, withItems } from "../../../core/exact-json.ts";
 import type { ProxyConfig } from "../config.ts";
 import type { Delivery } from "../delivery.ts";
+import { Elicitations } from "../elicitation.ts";
 import { type McpGuard, refusalOfError } from "../guard.ts";
 import { type Incoming, incomingBytes } from "../incoming.ts";
+import { isTaskRequest, type TaskAnswer } from "../proxied-tasks.ts";
+import { Questions } from "../questions.ts";
 import { mcpResult } from "../result.ts";
 import {
   CANCEL_GRACE_MS,
@@ -28,7 +31,7 @@ import {
 } from "../rpc.ts";
 import { HttpAsk } from "./ask.ts";
 import { Beliefs } from "./beliefs.ts";
-import { HttpCall, type PendingAnswers, pendingKey } from "./call.ts";
+import { connectionOf, HttpCall, type PendingAnswers, pendingKey } from "./call.ts";
 import { HttpDeliveries } from "./delivery.ts";
 import { type Admitted, Door } from "./door.ts";
 import { HttpFailure, isLegacy, LEGACY_MESSAGE, redirectMessage } from "./failure.ts";
@@ -118,6 +121,8 @@ interface Exchange {
   readonly since: number;
   /** Under which it is in `#open`. */
   readonly key?: string;
+  /** Asks about a task of a guarded call. */
+  readonly task?: TaskAnswer;
   /** Goes on after the client has its answer: a call that was cancelled may still be answered. */
   readonly lasting: Promise<unknown>[];
 }
@@ -132,6 +137,7 @@ class Front {
   /** Calls whose answer may come on another stream: a client that lost the first one resumes with GET. */
   readonly #pending: PendingAnswers = new Map();
   readonly #deliveries = new HttpDeliveries();
+  readonly #questions = new Questions();
   readonly #beliefs = new Beliefs();
   /** Requests other than calls that are under way, as in `#pending`. */
   readonly #open = new Set<string>();
@@ -210,10 +216,14 @@ class Front {
     if (incoming.kind === "batch") return this.#pass(exchange, null);
     const { message } = incoming;
     if (incoming.kind === "message") {
+      if (isResponse(message)) await this.#hears(message, exchange);
+      if (isTaskRequest(message)) return this.#call(message, exchange, (as) => this.#aboutTask(as, message, exchange));
       if ((await this.#cancelled(message, exchange)) === "passes") return this.#passOne(exchange, message);
       return void response.writeHead(202).end();
     }
-    const work = this.#call(incoming, exchange).finally(() => this.#calls.delete(work));
+    const work = this.#call(message, exchange, (as) => this.#callAs(as, incoming, exchange)).finally(() =>
+      this.#calls.delete(work),
+    );
     this.#calls.add(work);
     await work;
   }
@@ -256,9 +266,9 @@ class Front {
     return principal;
   }
 
-  async #call(incoming: Extract<Incoming, { kind: "call" }>, exchange: Exchange): Promise<void> {
+  async #call(asked: RpcMessage, exchange: Exchange, answer: (principal: string) => Promise<void>): Promise<void> {
     try {
-      await this.#callAs(await this.#believe(exchange, incoming.message), incoming, exchange);
+      await answer(await this.#believe(exchange, asked));
     } catch (error) {
       const { response } = exchange;
       if (error instanceof HttpFailure && error.redirect !== null) return refuse(response, 502, error.redirect);
@@ -267,7 +277,7 @@ class Front {
       if (!(error instanceof RpcFailure)) throw error;
       const { code, message, data } = error;
       response.writeHead(200, { "content-type": "application/json" });
-      response.end(stringifyExact({ jsonrpc: "2.0", id: incoming.message.id, error: { code, message, data } }));
+      response.end(stringifyExact({ jsonrpc: "2.0", id: asked.id, error: { code, message, data } }));
     }
   }
 
@@ -288,10 +298,11 @@ class Front {
       principal,
       pending: this.#pending,
       deliveries: this.#deliveries,
+      questions: this.#questions,
       graceMs,
       account,
       readerMs: this.limits.readerMs,
-      late: (of, result) => guard.settleLate(name, of, result),
+      late: (late, of, result) => guard.settleLate(late, of, result),
       lasts: (work) => exchange.lasting.push(work),
     });
     const ask = new HttpAsk(upstream, message);
@@ -302,8 +313,11 @@ class Front {
       if (guard.needsList(name, principal)) guard.learn(await ask.listTools(), true, principal, since);
       const error = guard.refusal(message, principal);
       if (error !== null) return answerRefused(response, { ids: [message.id], isBatch: false, error });
-      if (!guard.guarded(name, principal)) return await this.#pass(exchange, message);
-      const answer = await guard.answer(call, (tool, args) => ask.callTool(tool, args));
+      if (!guard.guarded(name, principal)) {
+        const over = this.#questions.begins(connectionOf(principal, upstream.headers), new Elicitations());
+        return await this.#pass(exchange, message).finally(over);
+      }
+      const answer = await guard.answer(call, (method, params) => ask.request(method, params));
       const { delivery } = answer;
       if (answer.kind === "result" && answer.note === null && call.answerAsItCame(delivery)) return;
       call.answer(mcpResult(answer), delivery);
@@ -315,6 +329,18 @@ class Front {
     } finally {
       call.over();
     }
+  }
+
+  /** Answered here where the task is the proxy's own; otherwise the ledger hears of the answer before the client. */
+  async #aboutTask(principal: string, message: RpcMessage, exchange: Exchange): Promise<void> {
+    const { response } = exchange;
+    const task = this.#options.guard.about(message, principal);
+    if (task === null) return this.#passOne(exchange, message);
+    if (typeof task === "function") return this.#passOne({ ...exchange, task }, message);
+    const { delivery, ...answer } = await task;
+    response.writeHead(200, { "content-type": "application/json" });
+    this.#deliveries.answers(null, response, delivery);
+    response.end(stringifyExact({ jsonrpc: "2.0", id: message.id, ...answer }));
   }
 
   /** A request under an id of its own: on a resumed stream its answer could be taken for a call's. */
@@ -344,13 +370,15 @@ class Front {
       return refuse(response, 502, redirectMessage(answer));
     }
     this.#learnSession(answer, exchange, asked);
-    const list = asked?.method === "tools/list" && !isEventStream(answer) && (answer.statusCode ?? 502) < 300;
+    const isRead = asked?.method === "tools/list" || exchange.task !== undefined;
+    const list = isRead && !isEventStream(answer) && (answer.statusCode ?? 502) < 300;
     try {
       const body = list ? await bodyOf(answer, exchange.account) : null;
+      if (body !== null) await this.#cameOfTask(parseMessage(body.toString("utf8")), exchange);
       response.writeHead(answer.statusCode ?? 502, forwardable(answer.headers));
       if (body !== null) {
         response.setTimeout(this.limits.readerMs, () => response.destroy());
-        return void response.end(this.#withAddedTools(body, exchange));
+        return void response.end(exchange.task === undefined ? this.#withAddedTools(body, exchange) : body);
       }
       response.flushHeaders();
       if (isEventStream(answer)) await this.#passEvents(answer, exchange, asked);
@@ -393,12 +421,32 @@ class Front {
       if (isOwn) this.#free(exchange);
       const key = isAnswer && !isOwn ? pendingKey(this.#principalOf(exchange), request.headers, message.id) : null;
       const delivery = key === null ? undefined : await this.#answered(key, message as RpcMessage);
+      if (isOwn) await this.#cameOfTask(message, exchange);
+      if (message !== null) this.#asks(message, exchange, asked === null);
       const isList = isOwn && asked?.method === "tools/list";
       const added = isList ? this.#listWithAdded(message, event.data, exchange) : null;
       await writeTo(response, added === null ? event.raw : `event: message\ndata: ${oneLine(added)}\n\n`);
       if (delivery !== undefined) this.#deliveries.streamed(key as string, response, delivery);
     }
     response.end();
+  }
+
+  async #cameOfTask(answer: RpcMessage | null, { task, response }: Exchange): Promise<void> {
+    if (task !== undefined && answer !== null) this.#deliveries.answers(null, response, await task(answer));
+  }
+
+  /** A question on a stream that is no guarded call's: a task's, or one of the session. */
+  #asks(message: RpcMessage, exchange: Exchange, isOfSession: boolean): void {
+    const principal = this.#principalOf(exchange);
+    const asker = this.#options.guard.asker(message, principal);
+    if (asker === undefined && !isOfSession) return;
+    this.#questions.asks(connectionOf(principal, exchange.upstream.headers), message, asker);
+  }
+
+  /** From a caller that the server accepts: what another one says about a question is no answer. */
+  async #hears(message: RpcMessage, exchange: Exchange): Promise<void> {
+    const principal = await this.#believe(exchange, message).catch(() => null);
+    if (principal !== null) this.#questions.answers(connectionOf(principal, exchange.upstream.headers), message);
   }
 
   /** An answer on a stream that is not its call's own: of a call that waits for it, or one that was sent before. */

@@ -58,6 +58,8 @@ export function isRedirect({ statusCode }: IncomingMessage): boolean {
   return [300, 301, 302, 303, 305, 307, 308].includes(statusCode ?? 0);
 }
 
+export const STREAM_ENDED = "the stream ended before the answer came";
+
 /** Writes to a client at the client's pace; one that is gone is not waited for. */
 export async function writeTo(response: ServerResponse, text: string): Promise<void> {
   if (response.destroyed || response.writableEnded || response.write(text)) return;

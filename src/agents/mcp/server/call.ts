@@ -1,14 +1,7 @@
 /** One tool of an MCP server under its guard, however it was registered: what its calls answer, and when they are done. */
-import { classify } from "../../../core/classify.ts";
-import { messageOf } from "../../../core/errors.ts";
-import type { Outcome } from "../../../core/outcome.ts";
 import { asContainer } from "../../../core/policy.ts";
-import { isUnclassified } from "../../../core/way-out.ts";
 import { currentAttempt } from "../../../engine/context.ts";
-import type { Verdictish } from "../../../engine/definition.ts";
-import { setTimeout } from "../../../engine/real-timers.ts";
-import { type Answer, type AttemptOf, guardTool, type ResultCodec } from "../../guard-tool.ts";
-import { soundsInterrupted } from "../../interrupted.ts";
+import { type Answer, guardTool } from "../../guard-tool.ts";
 import {
   checkErrors,
   type ErrorMeaning,
@@ -16,20 +9,13 @@ import {
   type GuardOptions,
   type ToolOptions,
 } from "../../tool-options.ts";
-import { mcpCodec, mcpResult, type ToolResult, textOf } from "../result.ts";
-import { answersIn, Elicitations, heardContext, noting } from "./elicitation.ts";
+import { Elicitations } from "../elicitation.ts";
+import { Judged } from "../judged.ts";
+import { mcpResult, type ToolResult } from "../result.ts";
+import { type CreatedTask, deferred, isCreatedTask, RunningTasks, type TaskEnd } from "../tasks.ts";
+import { answersIn, heardContext, noting } from "./elicitation.ts";
 import type { McpExtra, McpScope } from "./scope.ts";
-import {
-  type CreatedTask,
-  endedTask,
-  isCreatedTask,
-  RunningTasks,
-  type TaskEnd,
-  TaskGone,
-  type TaskStore,
-  TaskWatch,
-  taskStoreOf,
-} from "./tasks.ts";
+import { endedTask, type TaskStore, TaskWatch, taskStoreOf } from "./tasks.ts";
 import { type Connection, turnOn } from "./turn.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: as for AnyToolOptions
@@ -77,12 +63,7 @@ export function guardCall(
   { isTask = false, notBegun = () => false, connection }: HowCalled = {},
 ): GuardedCall {
   checkErrors(declined, `tool ${JSON.stringify(name)}`, "", "declined");
-  const judged = new WeakMap<object, ErrorMeaning>();
-  const verdicts = new WeakMap<object, Verdictish>();
-  const codec: ResultCodec<ToolResult> = {
-    ...mcpCodec,
-    meaning: (result) => (isObject(result) ? judged.get(result) : undefined),
-  };
+  const judged = new Judged({ declined, errors: own.errors });
   const options = {
     ...(isTask ? asContainer({ wait: 0, ...own }) : own),
     name,
@@ -92,63 +73,36 @@ export function guardCall(
     ...(turn !== undefined && { turn: ({ extra }: Live) => turn(extra) }),
     ...(turn === undefined && connection && { turn: turnOn(connection, name) }),
     classify: (error: unknown) =>
-      (isObject(error) ? verdicts.get(error) : undefined) ??
-      own.classify?.(error) ??
-      (notBegun(error) ? "refused" : undefined),
+      judged.verdict(error) ?? own.classify?.(error) ?? (notBegun(error) ? "refused" : undefined),
   };
   const running = runningTasks(nt);
-  const guarded = guardTool<Args, Live, ToolResult>(nt, options, handle, codec);
+  const guarded = guardTool<Args, Live, ToolResult>(nt, options, handle, judged.codec);
 
   async function handle(args: Args, call: Live): Promise<ToolResult> {
     const elicitations = new Elicitations(answersIn(call.extra));
     const watch = new TaskWatch();
     const attempt = currentAttempt();
     const key = attempt?.key;
-    let result: unknown;
     const tool = async () => call.run(args, watch.listening(heardContext(call.extra)));
-    try {
-      const created = noting(elicitations, tool);
-      if (call.asTask && key !== undefined)
-        running.begin(
-          key,
-          created.then(taskIn, () => null),
-        );
-      result = await created;
-      if (isCreatedTask(result)) {
+    return judged.run(elicitations, async () => {
+      try {
+        const created = noting(elicitations, tool);
+        if (call.asTask && key !== undefined)
+          running.begin(
+            key,
+            created.then(taskIn, () => null),
+          );
+        const result = await created;
+        if (!isCreatedTask(result)) return result;
         call.created(result);
-        result = await ended(result, watch, call, attempt);
+        const late = ({ status, result }: TaskEnd) => {
+          if (status === "completed" && attempt !== undefined) guarded.settleLate(attempt, result).catch(() => {});
+        };
+        return judged.ended(await watch.end(result.task, call.tasks ?? taskStoreOf(call.extra), late));
+      } finally {
+        if (key !== undefined) running.end(key);
       }
-    } catch (error) {
-      const verdict = error instanceof TaskGone ? "doubt" : verdictOnDeclined(error, declined ?? elicitations.declined);
-      if (isObject(error) && verdict !== undefined && (elicitations.declined !== null || error instanceof TaskGone))
-        verdicts.set(error, verdict);
-      throw error;
-    } finally {
-      if (key !== undefined) running.end(key);
-    }
-    if (elicitations.declined !== null && isObject(result) && !judged.has(result)) {
-      const meaning = declined ?? meaningOfDeclined(result, elicitations.declined);
-      // "answer": as if nothing had been asked.
-      if (declined !== "answer") judged.set(result, meaning);
-    }
-    return result as ToolResult;
-  }
-
-  async function ended(
-    { task }: CreatedTask,
-    watch: TaskWatch,
-    call: Live,
-    of: AttemptOf | undefined,
-  ): Promise<ToolResult> {
-    const late = ({ status, result }: TaskEnd) => {
-      if (status === "completed" && of !== undefined) guarded.settleLate(of, result).catch(() => {});
-    };
-    const { status, by, result } = await watch.end(task, call.tasks ?? taskStoreOf(call.extra), late);
-    if (status === "completed") return result;
-    const failed = { ...result, isError: true };
-    // A tool that says itself that it stopped has stopped. Of a client's word it need not even know.
-    if (status === "cancelled") judged.set(failed, by === "tool" ? "not-done" : meaningOfCancelled(failed, own.errors));
-    return failed;
+    });
   }
 
   return async (args, { extra, run, asTask, tasks }) => {
@@ -183,54 +137,10 @@ async function answerAsTask(
   // The tool itself answered without a task.
   if (answer.kind === "result" && answer.note === null) return answer.result;
   const outcome = answer.kind === "refused" ? answer.outcome : null;
-  const same = outcome === null ? null : await sameTask(outcome, running, tasks ?? taskStoreOf(extra));
+  const same = outcome === null ? null : await running.same(outcome, tasks ?? taskStoreOf(extra));
   return same ?? (await endedTask(mcpResult(answer), extra));
-}
-
-/** A call that runs in this process may have claimed, and not begun yet. */
-async function sameTask({ key, status }: Outcome<unknown>, running: RunningTasks, store: TaskStore | undefined) {
-  for (let looks = status === "in_flight" ? 20 : 1; looks > 0; looks -= 1) {
-    if (running.has(key)) return running.again(key, store);
-    if (looks > 1) await new Promise<void>((resolve) => setTimeout(resolve, 50));
-  }
-  return null;
 }
 
 function taskIn(result: unknown): CreatedTask | null {
   return isCreatedTask(result) ? result : null;
-}
-
-/** An error that follows a decline reports it, unless a rule knows the error, or it reads like a lost answer. */
-function verdictOnDeclined(error: unknown, meaning: ErrorMeaning | null): Verdictish | undefined {
-  if (meaning !== "not-done") return meaning === "doubt" ? "doubt" : undefined;
-  const verdict = classify(error, 0);
-  const isOpen = verdict.kind === "doubt" && isUnclassified(verdict.why);
-  return isOpen && !soundsInterrupted(apartFromCancelling(messageOf(error))) ? "refused" : undefined;
-}
-
-function meaningOfDeclined(result: object, declined: "not-done" | "doubt"): ErrorMeaning {
-  const said = (result as ToolResult).isError === true ? (textOf(result as ToolResult) ?? "") : "";
-  return soundsInterrupted(apartFromCancelling(said)) ? "doubt" : declined;
-}
-
-/** "Cancelled by the user" is no lost answer. */
-function apartFromCancelling(text: string): string {
-  return text.replace(/\b(?:cancel|abort|terminat|interrupt)\w*/gi, "");
-}
-
-/** The tool's work may go on after a client's tasks/cancel. */
-function meaningOfCancelled(result: ToolResult, errors: McpToolOptions["errors"]): ErrorMeaning {
-  return typeof errors === "function" ? errors(result) : (errors ?? "doubt");
-}
-
-function deferred<T>(): { readonly promise: Promise<T>; readonly resolve: (value: T) => void } {
-  let resolve: (value: T) => void = () => {};
-  const promise = new Promise<T>((done) => {
-    resolve = done;
-  });
-  return { promise, resolve };
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === "object" && value !== null;
 }

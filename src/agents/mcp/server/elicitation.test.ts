@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { answersIn, Elicitations, heardBy, heardContext, noting } from "./elicitation.ts";
+import { Elicitations } from "../elicitation.ts";
+import { answersIn, heardBy, heardContext, noting } from "./elicitation.ts";
 
 const answer = (action: string) => ({ action });
 

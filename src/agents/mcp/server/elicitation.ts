@@ -1,45 +1,9 @@
-/**
- * What the user answered to the questions that a tool asked while it ran (MCP's elicitation). What was declined did not happen,
- * whatever the tool returns afterwards.
- */
+/** Hears what the user answers to the questions of a tool that runs in this process. */
 import { AsyncLocalStorage } from "node:async_hooks";
+import { asksUser, type Elicitations } from "../elicitation.ts";
 
 /** A request to the client, as `request` and `sendRequest` of the SDKs take it. */
 type Ask = (request: { readonly method?: unknown }, ...rest: unknown[]) => unknown;
-
-export class Elicitations {
-  #accepted = false;
-  #last: "accept" | "decline" | "decline-after-accept" | null = null;
-
-  /** SDK 2.x calls a tool again with the answers to what its first call asked for. */
-  constructor(given: unknown) {
-    const answers = typeof given === "object" && given !== null ? Object.values(given).map(actionOf) : [];
-    if (answers.includes("decline")) this.#last = "decline";
-    this.#accepted = answers.includes("accept");
-  }
-
-  heard(answer: unknown): void {
-    const action = actionOf(answer);
-    if (action === null) return;
-    this.#last = action === "decline" && this.#accepted ? "decline-after-accept" : action;
-    if (action === "accept") this.#accepted = true;
-  }
-
-  /**
-   * not-done: the last question was declined, and none was accepted before. doubt: one was, and what it was about may have
-   * happened. null: nothing was declined, or it was asked again and accepted.
-   */
-  get declined(): "not-done" | "doubt" | null {
-    if (this.#last === "decline") return "not-done";
-    return this.#last === "decline-after-accept" ? "doubt" : null;
-  }
-}
-
-function actionOf(answer: unknown): "accept" | "decline" | null {
-  const action = typeof answer === "object" && answer !== null ? (answer as { action?: unknown }).action : undefined;
-  if (action === "accept") return "accept";
-  return action === "decline" || action === "cancel" ? "decline" : null;
-}
 
 const asked = new AsyncLocalStorage<Elicitations>();
 
@@ -47,13 +11,10 @@ export function noting<T>(elicitations: Elicitations, run: () => T): T {
   return asked.run(elicitations, run);
 }
 
-// A question that runs as a task of the client is answered by tasks/result.
-const ANSWERED_BY: ReadonlySet<unknown> = new Set(["elicitation/create", "tasks/result"]);
-
 /** The same function, whose answers are noted for the guarded call that it is used in. */
 export function heardBy<F extends Ask>(ask: F): F {
   const heard = (request: { readonly method?: unknown }, ...rest: unknown[]) =>
-    hear(ask(request, ...rest), ANSWERED_BY.has(request?.method));
+    hear(ask(request, ...rest), asksUser(request));
   return heard as F;
 }
 

@@ -7,11 +7,12 @@ import { requireKey } from "../../tool-fields.ts";
 import type { Guarding } from "../../tool-options.ts";
 import { passesInProgram, type ToolHints } from "../hints.ts";
 import type { ToolResult } from "../result.ts";
+import type { Task } from "../tasks.ts";
 import { type Args, type GuardedCall, guardCall, type McpGuardOptions } from "./call.ts";
 import { heardBy } from "./elicitation.ts";
 import { notUnderstood, type OptionsOf } from "./registered.ts";
 import type { McpExtra } from "./scope.ts";
-import { type Task, type TaskStore, taskStoreOf } from "./tasks.ts";
+import { type TaskStore, taskStoreOf } from "./tasks.ts";
 import type { Connection } from "./turn.ts";
 
 interface Request {

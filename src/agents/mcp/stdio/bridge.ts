@@ -9,9 +9,17 @@ import { messageOf } from "../../../core/errors.ts";
 import { setTimeout } from "../../../engine/real-timers.ts";
 import type { McpGuard } from "../guard.ts";
 import { isLegacy, LEGACY_MESSAGE, redirectMessage } from "../http/failure.ts";
-import { bodyOf, eventsOf, isEventStream, isRedirect, send } from "../http/upstream.ts";
+import { bodyOf, eventsOf, isEventStream, isRedirect, STREAM_ENDED, send } from "../http/upstream.ts";
 import { onLines } from "../lines.ts";
-import { INVALID_REQUEST, idText, isRequest, isResponse, parseMessage, type RpcMessage } from "../rpc.ts";
+import {
+  INVALID_REQUEST,
+  idText,
+  isRequest,
+  isResponse,
+  parseMessage,
+  type RequestId,
+  type RpcMessage,
+} from "../rpc.ts";
 import { stillReads, writeLine } from "./client.ts";
 import { McpRelay } from "./relay.ts";
 
@@ -28,7 +36,7 @@ export interface BridgeOptions {
 /** Ends when the client has gone and every call is settled. */
 export async function stdioToHttp(options: BridgeOptions): Promise<number> {
   const { guard, input, output } = options;
-  const server = new HttpServer(options, (line, isOwn) => relay.fromServer(line, isOwn));
+  const server = new HttpServer(options, (line, isOwn, during) => relay.fromServer(line, isOwn, during));
   const relay: McpRelay = new McpRelay({
     guard,
     toClient: (line, written) => void writeLine(output, line, written),
@@ -53,10 +61,12 @@ export async function stdioToHttp(options: BridgeOptions): Promise<number> {
 const MOST_RESUMES = 20;
 const RESUME_PAUSE_MS = 500;
 
+/** `isOwn`: said in the place of an answer that was lost on the way. `during`: the request on whose stream it came. */
+type Receive = (line: string, isOwn?: boolean, during?: RequestId | null) => void;
+
 class HttpServer {
   readonly #options: BridgeOptions;
-  /** `isOwn`: said in the place of an answer that was lost on the way. */
-  readonly #receive: (line: string, isOwn?: boolean) => void;
+  readonly #receive: Receive;
   readonly #work = new Set<Promise<void>>();
   readonly #listening = new AbortController();
   #session: string | null = null;
@@ -64,7 +74,7 @@ class HttpServer {
   /** The client's own first message: a session that the server has forgotten is begun again with it. */
   #initialize: string | null = null;
 
-  constructor(options: BridgeOptions, receive: (line: string, isOwn?: boolean) => void) {
+  constructor(options: BridgeOptions, receive: Receive) {
     this.#options = options;
     this.#receive = receive;
   }
@@ -107,7 +117,7 @@ class HttpServer {
     const meta = message?.params?._meta as Record<string, unknown> | undefined;
     const stated = meta?.["io.modelcontextprotocol/protocolVersion"];
     const version = typeof stated === "string" ? stated : this.#version;
-    const name = message?.params?.name ?? message?.params?.uri;
+    const { name = message?.params?.uri ?? message?.params?.taskId } = message?.params ?? {};
     return {
       accept: "application/json, text/event-stream",
       ...this.#options.headers,
@@ -172,7 +182,7 @@ class HttpServer {
       answer = await this.#get(last);
       if (answer.statusCode !== 200) break;
     }
-    if (asked !== null && isRequest(asked)) throw new Error("the stream ended before the answer came");
+    if (asked !== null && isRequest(asked)) throw new Error(STREAM_ENDED);
   }
 
   #get(lastEventId: string | null): Promise<IncomingMessage> {
@@ -187,7 +197,7 @@ class HttpServer {
     if (isAnswer && asked?.method === "initialize") {
       this.#version = (message.result?.protocolVersion as string | undefined) ?? null;
     }
-    this.#receive(text.replace(/[\r\n]+/g, " "));
+    this.#receive(text.replace(/[\r\n]+/g, " "), false, asked?.id);
     return isAnswer;
   }
 

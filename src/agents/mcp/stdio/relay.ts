@@ -7,11 +7,15 @@ import { randomUUID } from "node:crypto";
 import { stringifyExact, withItems } from "../../../core/exact-json.ts";
 import { setTimeout } from "../../../engine/real-timers.ts";
 import type { AttemptOf } from "../../guard-tool.ts";
+import { Elicitations } from "../elicitation.ts";
 import type { McpGuard, ProxyCall } from "../guard.ts";
 import { refusalOfError } from "../guard.ts";
 import { type Incoming, incomingText, refusalsOf } from "../incoming.ts";
+import type { TaskAnswer } from "../proxied-tasks.ts";
+import { Questions } from "../questions.ts";
 import { mcpResult, type ToolResult } from "../result.ts";
 import {
+  allTools,
   borrowedMeta,
   CANCEL_GRACE_MS,
   CancelledUnanswered,
@@ -29,6 +33,8 @@ import {
   type RequestId,
   RpcFailure,
   type RpcMessage,
+  type RpcRequest,
+  resultOf,
   type ToolCall,
 } from "../rpc.ts";
 import { ClientLife, type Written } from "./client-life.ts";
@@ -56,11 +62,13 @@ interface Answered {
 
 /** One call of a guarded tool, from the client's message to the answer it gets. */
 interface Held {
-  readonly tool: string;
+  readonly call: ProxyCall;
   /** The client waits for no answer any more. */
   cancelled: boolean;
   /** And the server is told: it is not to be begun. */
   stopped: boolean;
+  /** How often it was sent. */
+  sends: number;
   /** The attempt that it was sent for. */
   of: AttemptOf | null;
   /** Settled when it was sent on, or answered without. */
@@ -84,6 +92,12 @@ export class McpRelay {
   /** Of the proxy's own requests: no id of a client's. */
   readonly #ownIds = `nevertwice:${randomUUID()}`;
   readonly #life = new ClientLife();
+  readonly #questions = new Questions();
+  /** By the id of a request: of calls that pass, when they are over; of requests about tasks, who is told the answer. */
+  readonly #ends = new Map<string, () => void>();
+  readonly #tasks = new Map<string, TaskAnswer>();
+  /** Calls under way, by the id they were sent with. */
+  readonly #asking = new Map<string, Elicitations>();
   #listing: Promise<void> | null = null;
   #closed: Error | null = null;
   #count = 0;
@@ -103,6 +117,8 @@ export class McpRelay {
     const taken = messages.find((message) => this.#isTaken(message));
     if (taken !== undefined) return void this.#refuseId(taken);
     if (incoming.kind === "call") return void this.#hold(incoming, line);
+    for (const message of messages) if (isResponse(message)) this.#questions.answers("", message);
+    if (incoming.kind === "message" && isRequest(incoming.message) && this.#isOwnTask(incoming.message)) return;
     for (const message of messages) this.#passes(message);
     const cancelled = incoming.kind === "message" ? cancelledId(incoming.message) : undefined;
     if (cancelled !== undefined && this.#held.has(cancelled))
@@ -125,7 +141,7 @@ export class McpRelay {
 
   #passes(message: RpcMessage): void {
     const cancelled = cancelledId(message);
-    if (cancelled !== undefined) this.#open.delete(cancelled);
+    if (cancelled !== undefined) this.#over(cancelled);
     if (!isRequest(message)) return;
     const id = idText(message.id);
     if (message.method === "tools/list") this.#lists.add(id);
@@ -134,10 +150,18 @@ export class McpRelay {
     if (this.#open.size > MOST_OPEN) this.#open.delete(this.#open.values().next().value as string);
   }
 
+  /** A request that was passed on. */
+  #over(id: string): void {
+    this.#open.delete(id);
+    this.#ends.get(id)?.();
+    this.#ends.delete(id);
+    this.#tasks.delete(id);
+  }
+
   #cancel(id: string, message: RpcMessage, line: string): void {
     const held = this.#held.get(id) as Held;
     held.cancelled = true;
-    if (onlyGaveUp(message) && this.#options.guard.finishes(held.tool)) return;
+    if (onlyGaveUp(message) && this.#options.guard.finishes(held.call.message.params.name)) return;
     held.stopped = true;
     this.#options.toServer(oneLine(line));
     setTimeout(() => this.#giveUp(id, held), this.#options.graceMs ?? CANCEL_GRACE_MS).unref();
@@ -152,26 +176,48 @@ export class McpRelay {
     waiting.reject(new CancelledUnanswered());
   }
 
-  fromServer(line: string, isLost = false): void {
+  /** `during`: the request on whose stream it came, where each has its own. */
+  fromServer(line: string, isLost = false, during?: RequestId | null): void {
     const message = parseMessage(line);
     if (message === null) return void this.#options.toClient(line);
-    if (message.method === "notifications/tools/list_changed") this.#options.guard.forget();
-    if (!isResponse(message)) return void this.#options.toClient(line);
+    const { guard, toClient } = this.#options;
+    if (message.method === "notifications/tools/list_changed") guard.forget();
+    if (!isResponse(message)) {
+      // A stream that is no guarded call's own asks for somebody else.
+      const whose = during == null ? undefined : (this.#asking.get(idText(during)) ?? new Elicitations());
+      this.#questions.asks("", message, guard.asker(message) ?? whose);
+      return void toClient(line);
+    }
     const id = idText(message.id);
     const waiting = this.#waiting.get(id);
     if (waiting !== undefined) {
       this.#waiting.delete(id);
       return void waiting.resolve({ message, line, isLost });
     }
-    this.#open.delete(id);
+    const task = this.#tasks.get(id);
+    this.#over(id);
     this.#settleLate(id, message);
-    this.#options.toClient(this.#lists.delete(id) ? this.#listed(message, line) : line);
+    if (task === undefined) return void toClient(this.#lists.delete(id) ? this.#listed(message, line) : line);
+    void task(message).then((delivery) => toClient(line, this.#life.writing(id, delivery)));
+  }
+
+  /** A request about a task: true where it is answered here, since the task is the proxy's own. */
+  #isOwnTask(message: RpcRequest): boolean {
+    const about = this.#options.guard.about(message);
+    if (about === null) return false;
+    const { id } = message;
+    if (typeof about === "function") return !this.#tasks.set(idText(id), about);
+    void about.then(({ delivery, ...answer }) => {
+      const text = stringifyExact({ jsonrpc: "2.0", id, ...answer });
+      this.#options.toClient(text, this.#life.writing(idText(id), delivery));
+    });
+    return true;
   }
 
   #settleLate(id: string, message: RpcMessage): void {
     const held = this.#late.get(id);
     if (held === undefined || !this.#late.delete(id) || held.of === null || message.result === undefined) return;
-    this.#options.guard.settleLate(held.tool, held.of, message.result as ToolResult);
+    this.#options.guard.settleLate(held.call, held.of, message.result as ToolResult);
   }
 
   /** The server is gone: nobody will answer what was sent. */
@@ -207,7 +253,14 @@ export class McpRelay {
       leave = left;
     });
     const held: Held = {
-      tool: message.params.name,
+      call: {
+        message,
+        asked: new Elicitations(message.params.inputResponses),
+        isCancelled: () => held.cancelled,
+        isLeft: () => held.cancelled,
+        forward: (one, of) => this.#forward(held, oneLine(line), one, of),
+      },
+      sends: 0,
       cancelled: false,
       stopped: false,
       of: null,
@@ -240,28 +293,10 @@ export class McpRelay {
     if (!guard.guarded(name)) {
       if (held.cancelled) return;
       this.#passes(message);
+      this.#ends.set(idText(message.id), this.#questions.begins("", new Elicitations()));
       return toServer(line);
     }
-    let sends = 0;
-    const call: ProxyCall = {
-      message,
-      isCancelled: () => held.cancelled,
-      isLeft: () => held.cancelled,
-      forward: async (sent, of) => {
-        sends += 1;
-        held.of = of;
-        // The first time the very line that came; a second attempt of one call may not use its id again.
-        const first = sends === 1;
-        if (held.stopped && first) throw new CancelledUnsent();
-        const own = first ? sent : { ...sent, id: this.#ownId() };
-        const answering = this.#request(own.id, changedText(line, message, own));
-        held.leave();
-        const answer = await answering;
-        held.line = first ? answer.line : null;
-        return resultOf(answer.message, answer.isLost);
-      },
-    };
-    const answer = await guard.answer(call, (tool, args) => this.#callTool(tool, args, message));
+    const answer = await guard.answer(held.call, (method, params) => this.#ask(method, params, message));
     // A client that gave up before does not wait for it: its later messages say nothing about this answer.
     const written = held.cancelled ? undefined : this.#life.writing(idText(message.id), answer.delivery);
     if (held.cancelled) answer.delivery.lost();
@@ -269,6 +304,28 @@ export class McpRelay {
     if (asItCame !== null) return void this.#options.toClient(asItCame, written);
     // Whoever cancelled waits for no answer.
     if (!held.cancelled) this.#answer(message, mcpResult(answer), written);
+  }
+
+  async #forward(held: Held, line: string, sent: ToolCall, of: AttemptOf | null): Promise<ToolResult> {
+    const { message, asked } = held.call;
+    held.sends += 1;
+    held.of = of;
+    // The first time the very line that came; a second attempt of one call may not use its id again.
+    const first = held.sends === 1;
+    if (held.stopped && first) throw new CancelledUnsent();
+    const own = first ? sent : { ...sent, id: this.#ownId() };
+    const over = this.#questions.begins("", asked as Elicitations);
+    this.#asking.set(idText(own.id), asked as Elicitations);
+    try {
+      const answering = this.#request(own.id, changedText(line, message, own));
+      held.leave();
+      const answer = await answering;
+      held.line = first ? answer.line : null;
+      return resultOf(answer.message, answer.isLost);
+    } finally {
+      this.#asking.delete(idText(own.id));
+      over();
+    }
   }
 
   #request(id: RequestId, line: string): Promise<Answered> {
@@ -279,12 +336,16 @@ export class McpRelay {
     });
   }
 
-  /** A call of the proxy's own, to look whether another happened. */
-  async #callTool(name: string, args: Readonly<Record<string, unknown>>, call: ToolCall): Promise<ToolResult> {
+  /** A request of the proxy's own, such as a call that looks whether another happened. */
+  async #ask(method: string, given: object, call: ToolCall): Promise<ToolResult> {
+    const { message, isLost } = await this.#requestOwn(method, given, call);
+    return resultOf(message, isLost);
+  }
+
+  #requestOwn(method: string, given: object, call: ToolCall): Promise<Answered> {
     const id = this.#ownId();
-    const params = { name, arguments: args, ...borrowedMeta(call) };
-    const { message } = await this.#request(id, stringifyExact({ jsonrpc: "2.0", id, method: "tools/call", params }));
-    return resultOf(message);
+    const params = { ...given, ...borrowedMeta(call) };
+    return this.#request(id, stringifyExact({ jsonrpc: "2.0", id, method, params }));
   }
 
   /** Which tools are read-only, asked once by the proxy itself when the client has not. */
@@ -296,17 +357,9 @@ export class McpRelay {
   }
 
   async #list(call: ToolCall): Promise<void> {
-    const tools: unknown[] = [];
     const since = this.#options.guard.epoch;
-    let cursor: unknown;
-    for (let page = 0; page < MOST_PAGES; page += 1) {
-      const id = this.#ownId();
-      const params = { ...(cursor !== undefined && { cursor }), ...borrowedMeta(call) };
-      const { message } = await this.#request(id, stringifyExact({ jsonrpc: "2.0", id, method: "tools/list", params }));
-      tools.push(...((message.result?.tools as unknown[] | undefined) ?? []));
-      cursor = message.result?.nextCursor;
-      if (cursor === undefined) break;
-    }
+    // A server without a list answers with an error, and has none.
+    const tools = await allTools(async (params) => (await this.#requestOwn("tools/list", params, call)).message.result);
     this.#options.guard.learn(tools, true, "", since);
   }
 
@@ -341,7 +394,6 @@ export class McpRelay {
   }
 }
 
-const MOST_PAGES = 100;
 const MOST_OPEN = 10_000;
 
 /**
@@ -359,10 +411,4 @@ function oneLine(line: string): string {
 /** Told as not run: there is nobody left to run it. */
 function serverEnded(): RpcFailure {
   return new RpcFailure({ code: INVALID_REQUEST, message: "Not run: the MCP server has ended. Nothing was sent." });
-}
-
-function resultOf(message: RpcMessage, isLost = false): ToolResult {
-  if (message.error !== undefined) throw new RpcFailure(message.error, isLost);
-  if (message.result === undefined) throw new Error("the answer has neither a result nor an error");
-  return message.result as ToolResult;
 }
