@@ -45,7 +45,7 @@ let expected: unknown[];
 let ends: number[];
 let copies = 0;
 
-const built = (file: string) => new URL(`../../dist/${file}`, import.meta.url).href;
+const built = (file: string) => new URL(`../../../dist/${file}`, import.meta.url).href;
 
 function scriptFile(body: string): string {
   copies += 1;
