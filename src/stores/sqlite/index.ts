@@ -28,7 +28,6 @@ import type {
 import { setTimeout } from "../../engine/real-timers.ts";
 import { hostInstant } from "../shared/host-clock.ts";
 import { LoopShare, nextTurn } from "../shared/slices.ts";
-import { type Conflicts, packBatch, resultsOf, versionsOf } from "./batch.ts";
 import { openChecks } from "./checks.ts";
 import { isBusy, isSqliteHandle, isTransactionOpen, loadDriver, type SqliteHandle } from "./driver.ts";
 import { checkpointQuietly, firstValue, ledgerPath, type OpenedFile, openFile, storeError } from "./file.ts";
@@ -128,7 +127,6 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   #crowded = false;
   /** Null: a connection of yours, or not open yet. */
   #presence: SqlitePresence | null = null;
-  #declined: readonly Put[] | null = null;
   readonly #views = new WeakMap<SqliteHandle, SqliteLedger>();
 
   constructor(options: SqliteStoreOptions) {
@@ -160,19 +158,11 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     // What goes to the thread waits for a turn anyway.
     const isHere = !this.#owned || puts.length <= INLINE_ROWS;
     if (isHere && this.#share.isSpent(performance.now())) await nextTurn();
-    // What has just been tried on the loop, and met a lock there, is not tried there again.
-    const here = puts === this.#declined ? null : this.writeNow(puts);
-    this.#declined = null;
-    return here ?? this.#decoded(await this.#commitElsewhere(puts.map(encodePut)));
-  }
-
-  writeNow(puts: readonly Put[]): PutResult[] | null {
     const now = performance.now();
-    if (!this.#mayCommitHere(puts, now) || this.#share.isSpent(now)) return null;
-    const settled = this.#commitHere(puts.map(encodePut), now);
-    if (settled !== null) return this.#decoded(settled);
-    this.#declined = puts;
-    return null;
+    const mayCommitHere = this.#mayCommitHere(puts, now);
+    const rows = puts.map(encodePut);
+    const settled = (mayCommitHere ? this.#commitHere(rows, now) : null) ?? (await this.#commitElsewhere(rows));
+    return settled.map((result) => decodePutResult(result, this.#path));
   }
 
   async lease(query: LeaseQuery): Promise<Stored[]> {
@@ -388,19 +378,13 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     }
   }
 
-  #decoded(results: readonly RowPutResult[]): PutResult[] {
-    return results.map((result) => decodePutResult(result, this.#path));
-  }
-
   async #commitElsewhere(rows: readonly RowPut[]): Promise<RowPutResult[]> {
     if (!this.#owned) return this.#patiently(({ ledger }) => ledger.commit(rows));
-    // Of the rows only their versions are wanted afterwards: half a megabyte less to live through a collection.
-    const versions = versionsOf(rows);
     if (rows.length > INLINE_ROWS) {
       this.#crowded = true;
       this.#commits = 0;
     }
-    return resultsOf(versions, await this.#offLoop().request<Conflicts>({ op: "write", batch: packBatch(rows) }));
+    return this.#offLoop().request<RowPutResult[]>({ op: "write", rows });
   }
 
   #mayCommitHere(puts: readonly Put[], now: number): boolean {

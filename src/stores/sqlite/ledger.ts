@@ -53,12 +53,8 @@ export interface FileCheck {
 /** A put, encoded where the record lives, so that a worker thread only binds values. */
 export interface RowPut {
   readonly row: RowValues;
-  /** What the row's checksum was taken of. */
-  readonly text: string;
   readonly expected: number | null;
 }
-
-export type BarePut = Pick<RowPut, "row" | "expected">;
 
 export type RowPutResult =
   | { readonly ok: true; readonly version: number }
@@ -67,8 +63,7 @@ export type RowPutResult =
 export function encodePut(put: Put): RowPut {
   // A first revision that no earlier row of this key can have had, also after a sweep: time in ms, times 1024, plus chance.
   const rev = put.expected === null ? wallNow() * 1_024 + Math.floor(Math.random() * 1_024) : put.expected + 1;
-  const { row, text } = encodeRow(put.record, rev);
-  return { row, text, expected: put.expected };
+  return { row: encodeRow(put.record, rev), expected: put.expected };
 }
 
 export function decodePutResult(result: RowPutResult, where: string): PutResult {
@@ -97,9 +92,9 @@ export class SqliteLedger {
   }
 
   /** One transaction for the batch; each put succeeds or conflicts on its own. */
-  write(puts: readonly BarePut[]): RowPutResult[] {
+  write(puts: readonly RowPut[]): RowPutResult[] {
     // A single statement is its own transaction: one caller pays for one statement.
-    if (puts.length === 1) return [this.#put(puts[0] as BarePut)];
+    if (puts.length === 1) return [this.#put(puts[0] as RowPut)];
     return this.transaction(() => puts.map((put) => this.#put(put)));
   }
 
@@ -107,16 +102,16 @@ export class SqliteLedger {
    * On a connection that is not ours alone. Always with a BEGIN of its own: it fails inside somebody else's transaction,
    * whose rollback would take an acknowledged claim back.
    */
-  commit(puts: readonly BarePut[]): RowPutResult[] {
+  commit(puts: readonly RowPut[]): RowPutResult[] {
     return this.transaction(() => this.writeWithin(puts));
   }
 
   /** Inside a transaction somebody else began. */
-  writeWithin(puts: readonly BarePut[]): RowPutResult[] {
+  writeWithin(puts: readonly RowPut[]): RowPutResult[] {
     return puts.map((put) => this.#put(put));
   }
 
-  #put({ row, expected }: BarePut): RowPutResult {
+  #put({ row, expected }: RowPut): RowPutResult {
     const { changes } = expected === null ? this.#insert(row) : this.#update(row, expected);
     if (Number(changes) === 1) return { ok: true, version: versionOf(row) };
     return { ok: false, row: this.readRows([row[KEY] as string])[0] ?? null };

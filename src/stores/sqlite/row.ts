@@ -38,7 +38,7 @@ export type RowValues = (string | number | null)[];
  * Spelled out, because a rest spread of thirty fields costs more than the rest of a claim.
  */
 function docOf(r: LedgerRecord): string {
-  let text = `${SHORT_DOC}${JSON.stringify(printsOf(r))}`;
+  let text = `{"f":${JSON.stringify(printsOf(r))}`;
   if (r.keepMs !== null) text += `,"k":${r.keepMs}`;
   if (r.firstSentAt !== null) text += `,"s":${r.firstSentAt === r.createdAt ? "true" : r.firstSentAt}`;
   if (r.firstSentMark !== null) text += `,"m":${markText(r.firstSentMark, r.lease)}`;
@@ -63,8 +63,6 @@ function docOf(r: LedgerRecord): string {
   if (r.history.length > 0) text += `,"history":${JSON.stringify(r.history)}`;
   return `${text}}`;
 }
-
-const SHORT_DOC = '{"f":';
 
 function printsOf({ holder, fingerprint }: LedgerRecord): Doc["f"] {
   const { guarded, fields, free } = fingerprint;
@@ -96,24 +94,13 @@ type Doc = Partial<LedgerRecord> & {
   readonly u?: number;
 };
 
-function readDoc(text: string): Doc {
-  const kept = JSON.parse(text);
-  if (kept.f !== undefined) return kept;
-  // Rows of schema 1 spell every field out.
-  const { holder = null, fingerprint, keepMs, firstSentAt, firstSentMark, settledAt, updatedAt } = kept;
-  const { guarded, fields, free } = fingerprint;
-  const f = [holder, guarded, fields, free ?? undefined];
-  return { ...kept, f, k: keepMs, s: firstSentAt, m: firstSentMark, d: settledAt, u: updatedAt };
-}
-
 const REV = COLUMNS.indexOf("rev");
 
 export function versionOf(row: RowValues): number {
   return row[REV] as number;
 }
 
-/** The values of a row, and the text its checksum was taken of. */
-export function encodeRow(record: LedgerRecord, rev: number): { readonly row: RowValues; readonly text: string } {
+export function encodeRow(record: LedgerRecord, rev: number): RowValues {
   const row: RowValues = [
     record.key,
     rev,
@@ -132,9 +119,8 @@ export function encodeRow(record: LedgerRecord, rev: number): { readonly row: Ro
     encodePayload(record.result),
     0,
   ];
-  const text = textOf(row);
-  row[CHECKED] = checksum(text);
-  return { row, text };
+  row[CHECKED] = checksum(textOf(row));
+  return row;
 }
 
 export function decodeRow(row: Row, where: string): Stored {
@@ -142,7 +128,7 @@ export function decodeRow(row: Row, where: string): Stored {
   let doc: Doc;
   let fingerprint: Fingerprint;
   try {
-    doc = readDoc(row.doc as string);
+    doc = JSON.parse(row.doc as string);
     fingerprint = fingerprintOf(doc);
   } catch {
     throw damaged(row.key, where);
@@ -208,13 +194,6 @@ function textOf(row: RowValues): string {
   return text + nulls;
 }
 
-/** Rows of schema 1, which begin their document otherwise, had a null look like an empty text. */
-function oldTextOf(row: RowValues): string {
-  let text = "";
-  for (let i = 0; i < CHECKED; i += 1) text += `${row[i] ?? ""}${SEPARATOR}`;
-  return text;
-}
-
 /** The row is as it was written. */
 export function isIntact(row: Row): boolean {
   const values: RowValues = [];
@@ -224,39 +203,8 @@ export function isIntact(row: Row): boolean {
     if (typeof value === "object" && value !== null) return false;
     values.push(value);
   }
-  const short = (row.doc as string | null)?.startsWith(SHORT_DOC);
-  return checksum(short ? textOf(values) : oldTextOf(values)) === row.sum;
+  return checksum(textOf(values)) === row.sum;
 }
-
-/** Whether the text can be told apart again into the row's values. */
-export function splits(row: RowValues): boolean {
-  for (let i = 0; i < CHECKED; i += 1) {
-    const value = row[i];
-    if (typeof value === "string" && value.includes(SEPARATOR)) return false;
-  }
-  return true;
-}
-
-/** The row behind a text, for another thread: the text is there anyway, and sixteen values are dear to hand over. */
-export function splitRow(text: string, sum: number): RowValues {
-  const values = text.split(SEPARATOR);
-  const nulls = Number(values.at(-1));
-  const row: RowValues = [];
-  let next = 0;
-  for (let i = 0; i < CHECKED; i += 1) {
-    if ((nulls >> i) & 1) {
-      row.push(null);
-      continue;
-    }
-    const value = values[next] as string;
-    next += 1;
-    row.push(NUMERIC[i] ? Number(value) : value);
-  }
-  row.push(sum);
-  return row;
-}
-
-const NUMERIC: readonly boolean[] = COLUMNS.map((column) => /^(?:rev|lease_until|.*_at)$/.test(column));
 
 function damaged(key: unknown, where: string): NevertwiceError {
   return damagedRecord({ key: String(key), where, what: "its row does not match its checksum" });

@@ -1,10 +1,10 @@
 /** What the threads do on one connection, request by request; without a thread the event loop does the same. */
-import { type Batch, conflictsOf, unpackBatch } from "./batch.ts";
 import { firstValue, type OpenedFile } from "./file.ts";
+import type { RowPut } from "./ledger.ts";
 import { type ExpiredAnswer, LARGE_SLICE, type Slice, type SqliteLook } from "./look.ts";
 
 export type Work =
-  | { readonly op: "write"; readonly batch: Batch }
+  | { readonly op: "write"; readonly rows: readonly RowPut[] }
   | { readonly op: "look"; readonly slice: Slice }
   | { readonly op: "watch" }
   | { readonly op: "remove"; readonly found: ExpiredAnswer["found"] }
@@ -15,7 +15,7 @@ export type Work =
 export function perform({ db, ledger }: OpenedFile, look: SqliteLook, work: Work): unknown {
   switch (work.op) {
     case "write":
-      return conflictsOf(ledger.write(unpackBatch(work.batch)));
+      return ledger.write(work.rows);
     case "look":
       return look.answer(work.slice, LARGE_SLICE);
     case "watch":
