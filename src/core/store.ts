@@ -23,6 +23,8 @@ export interface Stored {
 export interface Put {
   readonly record: LedgerRecord;
   readonly expected: number | null;
+  /** What the row holds at revision `expected`, where that is known: a store need not write again what is the same. */
+  readonly before?: LedgerRecord | undefined;
 }
 
 /** A conflict always carries the row as it is now (null: there is none). */

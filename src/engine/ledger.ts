@@ -283,7 +283,7 @@ class Swap implements Waiting<Put, PutResult> {
     this.#swapsLeft -= 1;
     this.#tries = 1;
     this.key = record.key;
-    this.request = { record, expected: seen?.version ?? null };
+    this.request = { record, expected: seen?.version ?? null, before: seen?.record };
     this.#writes.enter(this, this.#alone);
   }
 

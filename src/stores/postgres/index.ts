@@ -168,7 +168,7 @@ class PostgresStore implements TransactionalStore<unknown> {
 
   async #leaseLapsed(survey: Connection, query: LeaseQuery, now: number): Promise<Stored[]> {
     const { text, values } = leaseLapsed(this.#tables, query, now);
-    const leased = this.#swaps.leased(await survey.query(text, values), query, now);
+    const leased = this.#swaps.leased(await survey.query(text, values), query);
     // Where there was as much as asked for there may be more.
     if (leased.length < query.limit) this.#lapsedLooks.foundAll(query, now);
     return leased.map(({ stored }) => stored);
@@ -180,7 +180,7 @@ class PostgresStore implements TransactionalStore<unknown> {
     // Planned once, where the plan stays right: planning it is a good part of what a lease costs the server.
     const ask = this.#swaps.large && run.queryAgain ? run.queryAgain : run.query;
     const rows = await ask(text, values);
-    const leased = this.#swaps.leased(rows, query, now);
+    const leased = this.#swaps.leased(rows, query);
     // Rows that cannot be read were leased with the others: as many more are asked for in their place.
     const unread = rows.length - leased.length;
     if (unread > 0) {
@@ -201,7 +201,7 @@ class PostgresStore implements TransactionalStore<unknown> {
       await identity.check(driver);
       const confined = { ...query, ...this.#ownTenant(query.tenant) };
       const { text, values } = listStatement(this.#tables, confined, this.now());
-      return pageOf(await survey.query(text, values), query, (row) => this.#swaps.seen(row));
+      return pageOf(await survey.query(text, values), query, (row) => this.#swaps.decode(row));
     });
   }
 
@@ -277,7 +277,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   #quarantine(key: string): Promise<Quarantined | null> {
-    const decode = (row: Row) => this.#swaps.seen(row);
+    const decode = (row: Row) => this.#swaps.decode(row);
     const { schema } = this.#settings;
     return this.#do((opened) => checked(opened, () => quarantineRow(opened.driver, { key, schema, decode })));
   }
