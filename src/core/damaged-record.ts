@@ -41,6 +41,11 @@ export function isDamagedRecord(error: unknown): error is NevertwiceError {
   return isNevertwiceError(error) && (error as { [DAMAGED]?: unknown })[DAMAGED] === true;
 }
 
+/** Not damaged, but this release cannot read it: for whoever works through many records that is the same. */
+export function newerRecord(key: string, message: string): NevertwiceError {
+  return markDamaged(new NevertwiceError("CONFIG", message, { key }));
+}
+
 const IN_USE = Symbol.for("nevertwice.connectionInUse");
 
 /**

@@ -57,7 +57,14 @@ function keptOf({ fingerprint, input, draft, history, createdAt, queued, terms }
 
 it("a plain confirm differs in no more than it has to", () => {
   const before = sampleRecord({ state: "sent", lease: { until: NOW, epoch: "" }, updatedAt: 1, createdAt: NOW - 1 });
-  const after = { ...before, state: "confirmed", lease: null, updatedAt: 2, settledAt: 2, expiresAt: NOW + 86_400_000 } as const;
+  const after = {
+    ...before,
+    state: "confirmed",
+    lease: null,
+    updatedAt: 2,
+    settledAt: 2,
+    expiresAt: NOW + 86_400_000,
+  } as const;
   const planned = planPut({ record: after, expected: 7, before }, { hex: "00ff", now: NOW });
   const written = SETTLED.filter((column) => isChanged(column, planned, NOW));
   expect(written.map(({ name }) => name)).toEqual(["state", "lease_until", "updated_at", "expires_at"]);

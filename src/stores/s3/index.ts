@@ -5,6 +5,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { performance } from "node:perf_hooks";
+import { isDeepStrictEqual } from "node:util";
 import { type DamagedRecord, decodedOrError, describeDamage, isDamagedRecord } from "../../core/damaged-record.ts";
 import { configError, NevertwiceError, noSuchOption } from "../../core/errors.ts";
 import type { Instant, LedgerRecord } from "../../core/record.ts";
@@ -26,6 +27,7 @@ import type {
 import { transition } from "../../core/transition.ts";
 import { setTimeout } from "../../engine/real-timers.ts";
 import { selfTest } from "../s3-self-test.ts";
+import { firstRevision } from "../shared/revision.ts";
 import { checkLimit, dueRows, pageOf, statsOf, sweepableRows } from "../shared/scan.ts";
 import { type Condition, type FetchLike, S3Client } from "./client.ts";
 import { S3Clock, SET_THE_CLOCK } from "./clock.ts";
@@ -244,7 +246,7 @@ class S3Store implements Store {
       throw configError(
         `quarantine: the record ${key} can be read, or will be by another release. Only a damaged one is set aside.`,
       );
-    const version = this.#firstVersion();
+    const version = firstRevision(this.#serverClock.now());
     const aside = `${this.#place.prefix}quarantine/${encodeURIComponent(key)}-${version}`;
     await this.#client.put(aside, object.text, { ifNoneMatch: "*" });
     const body: S3Body = { kind: "gone", version };
@@ -302,7 +304,7 @@ class S3Store implements Store {
         ? known
         : await this.#look(record.key);
     if ((current?.stored?.version ?? null) !== expected) return this.#conflict(record.key);
-    const version = current ? current.body.version + 1 : this.#firstVersion();
+    const version = current ? current.body.version + 1 : firstRevision(this.#serverClock.now());
     const condition: Condition = current ? { ifMatch: current.etag } : { ifNoneMatch: "*" };
     return this.#put(record, version, condition);
   }
@@ -311,15 +313,14 @@ class S3Store implements Store {
     const leaseMs = leaseLeft(record, this.instant());
     // A copy: whoever handed the record in can't change what we take the object to hold.
     const body: S3Body = { kind: "record", version, record: { ...record }, leaseMs };
-    const text = encodeBody(body);
-    const answer = await this.#client.put(this.#nameOf(record.key), text, condition);
+    const answer = await this.#client.put(this.#nameOf(record.key), encodeBody(body), condition);
     if (answer.kind === "written") {
       this.#remember(record.key, answer.etag, body, 0);
       return { ok: true, version };
     }
     // F33: refused after a try whose reply was lost: the object that is in the way may be ours.
     const found = await this.#look(record.key);
-    if (answer.retried && found !== null && encodeBody(found.body) === text) return { ok: true, version };
+    if (answer.retried && found !== null && isDeepStrictEqual(found.body, body)) return { ok: true, version };
     // What was in the way is gone, or is a marker of a swept record: then the name is free after all.
     if ("ifNoneMatch" in condition && found !== null && found.stored === null)
       return this.#put(record, found.body.version + 1, { ifMatch: found.etag });
@@ -382,11 +383,6 @@ class S3Store implements Store {
       });
     });
     return seen.flatMap((one) => one?.stored ?? []);
-  }
-
-  /** Beyond any version that an earlier record under this name can have had: microseconds, and a bit of chance. */
-  #firstVersion(): number {
-    return this.#serverClock.now() * 1_000 + Math.floor(Math.random() * 1_000);
   }
 
   #nameOf(key: string): string {

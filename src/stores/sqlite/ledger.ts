@@ -9,6 +9,7 @@ import { type DamagedRecord, decodedOrError, decodeIntact, isDamagedRecord } fro
 import { configError, type NevertwiceError } from "../../core/errors.ts";
 import type { Put, PutResult, Stored } from "../../core/store.ts";
 import { wallNow } from "../../engine/real-timers.ts";
+import { nextRevision } from "../shared/revision.ts";
 import type { SqliteHandle, SqliteStatement } from "./driver.ts";
 import { COLUMNS, decodeRow, encodeRow, type Row, type RowValues, versionOf } from "./row.ts";
 
@@ -61,9 +62,7 @@ export type RowPutResult =
   | { readonly ok: false; readonly row: Row | null };
 
 export function encodePut(put: Put): RowPut {
-  // A first revision that no earlier row of this key can have had, also after a sweep: time in ms, times 1024, plus chance.
-  const rev = put.expected === null ? wallNow() * 1_024 + Math.floor(Math.random() * 1_024) : put.expected + 1;
-  return { row: encodeRow(put.record, rev), expected: put.expected };
+  return { row: encodeRow(put.record, nextRevision(put.expected, wallNow())), expected: put.expected };
 }
 
 export function decodePutResult(result: RowPutResult, where: string): PutResult {
