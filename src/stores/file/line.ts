@@ -53,20 +53,6 @@ const REST = plainLayout(
     (field) => !(HEAD as readonly string[]).includes(field),
   ),
 );
-const NO_HEAD = {
-  tenant: "",
-  scope: null,
-  queued: false,
-  terms: null,
-  dueAt: null,
-  lease: null,
-  doubtSince: null,
-  settledAt: null,
-  expiresAt: null,
-  agent: null,
-  providerId: null,
-};
-
 // Inside a JSON string every quote is escaped, so these bytes can only be the member they look like.
 const RECORD_BYTES = Buffer.from(',"record":{');
 const CRC = ',"crc":"';
@@ -120,12 +106,46 @@ export function decodeHeader({ bytes, from, to }: Span): Header | null {
 
 /** What the index wants to know of an intact line: inputs and results are not parsed for it. */
 export function decodeChange({ bytes, from, to }: Span): Change {
-  const line = bytes.subarray(from, to);
-  const cut = line.indexOf(RECORD_BYTES);
-  const text = cut === -1 ? line.toString() : `${line.toString("utf8", 0, cut)}}`;
-  const { rev, commit, gone, ...head } = JSON.parse(text) as { rev: number; commit: number; gone?: string[] } & Scanned;
-  if (gone !== undefined) return { kind: "gone", rev, commit, keys: gone };
-  return { kind: "put", rev, commit, head: { ...NO_HEAD, ...head } };
+  const cut = bytes.indexOf(RECORD_BYTES, from);
+  const text = cut === -1 || cut > to ? bytes.toString("utf8", from, to) : `${bytes.toString("utf8", from, cut)}}`;
+  const line = JSON.parse(text) as Partial<Scanned> & { rev: number; commit: number; gone?: string[] };
+  const { rev, commit, gone } = line;
+  return gone === undefined
+    ? { kind: "put", rev, commit, head: headOf(line) }
+    : { kind: "gone", rev, commit, keys: gone };
+}
+
+/** Spelled out, so that all heads have one shape: there are as many in memory as there are records. */
+function headOf(line: Partial<Scanned>): Scanned {
+  return {
+    key: line.key as string,
+    state: shared(line.state as string) as Scanned["state"],
+    action: shared(line.action as string),
+    tenant: shared(line.tenant ?? ""),
+    scope: line.scope ?? null,
+    createdAt: line.createdAt as number,
+    updatedAt: line.updatedAt as number,
+    queued: line.queued ?? false,
+    terms: line.terms ?? null,
+    dueAt: line.dueAt ?? null,
+    lease: line.lease ?? null,
+    doubtSince: line.doubtSince ?? null,
+    settledAt: line.settledAt ?? null,
+    expiresAt: line.expiresAt ?? null,
+    agent: line.agent === undefined || line.agent === null ? null : shared(line.agent),
+    providerId: line.providerId ?? null,
+  };
+}
+
+// The same few names stand in every row: kept once, and no more than these, whatever a program calls its actions.
+const MOST_SHARED = 1_000;
+const names = new Map<string, string>();
+
+function shared(name: string): string {
+  const known = names.get(name);
+  if (known !== undefined) return known;
+  if (names.size < MOST_SHARED) names.set(name, name);
+  return name;
 }
 
 /** The whole record of an intact line. */
