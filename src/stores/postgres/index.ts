@@ -4,7 +4,7 @@
  */
 import { performance } from "node:perf_hooks";
 import { bellsOf, ringsBell } from "../../core/doorbell.ts";
-import { configError, NevertwiceError } from "../../core/errors.ts";
+import { configError } from "../../core/errors.ts";
 import type { Instant } from "../../core/record.ts";
 import type {
   Finding,
@@ -21,12 +21,15 @@ import type {
   TransactionalStore,
   TransactionView,
 } from "../../core/store.ts";
+import { SweepPlaces } from "../shared/bounded-map.ts";
+import { refuseClosed } from "../shared/closed.ts";
 import { LapsedLooks } from "../shared/lapsed-looks.ts";
 import { checkLimit } from "../shared/scan.ts";
+import type { ServerClock } from "../shared/server-clock.ts";
 import type { Connection, Driver } from "./client/connection.ts";
 import { openDriver } from "./client/driver.ts";
 import { answerWithin, QueryTimeout } from "./client/timeout.ts";
-import { ServerClock } from "./clock.ts";
+import { postgresClock } from "./clock.ts";
 import { storeError } from "./errors.ts";
 import { PostgresIdentity } from "./identity.ts";
 import { inspectServer } from "./inspect.ts";
@@ -56,8 +59,6 @@ const STATEMENT_ROWS = 500;
 const WATCH_BUDGET_MS = 500;
 const WATCH_EVERY_MS = 5_000;
 const SWEEP_BUDGET_MS = 500;
-// More tenants than this sweep through one process: they begin anew.
-const MOST_SWEEPERS = 1_000;
 
 /** `Tx`: what your library's transactions are, for ctx.tx and for the calls that take one: `postgresStore<PoolClient>({ pool })`. */
 export function postgresStore<Tx = unknown>(options: PostgresStoreOptions): TransactionalStore<Tx>;
@@ -65,7 +66,7 @@ export function postgresStore<Tx = unknown>(options: PostgresStoreOptions): Tran
 export function postgresStore<Tx = unknown>(options: PostgresStoreOptions, clock: ServerClock): TransactionalStore<Tx>;
 export function postgresStore<Tx = unknown>(
   options: PostgresStoreOptions,
-  clock = new ServerClock(),
+  clock = postgresClock(),
 ): TransactionalStore<Tx> {
   return new PostgresStore(checkOptions(options), clock) as TransactionalStore<Tx>;
 }
@@ -98,8 +99,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   readonly #leaseFloor = new LeaseFloor();
   readonly #lapsedLooks = new LapsedLooks();
   #watchedAt = Number.NEGATIVE_INFINITY;
-  /** How far the sweeps of each tenant (undefined: of all) have come: one must not pass over what is another's to remove. */
-  readonly #sweptTo = new Map<string | undefined, number>();
+  readonly #sweptTo = new SweepPlaces<number>();
 
   constructor(settings: Settings, clock: ServerClock) {
     this.#settings = settings;
@@ -249,7 +249,6 @@ class PostgresStore implements TransactionalStore<unknown> {
         break;
       }
     }
-    if (this.#sweptTo.size >= MOST_SWEEPERS) this.#sweptTo.clear();
     this.#sweptTo.set(tenant, from);
     return removed;
   }
@@ -382,11 +381,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   #refuseClosed(): void {
-    if (!this.#closed) return;
-    throw new NevertwiceError(
-      "STORE_UNAVAILABLE",
-      `the ledger ${this.name} is closed. Call before close(), or make a new nevertwice().`,
-    );
+    refuseClosed(this.#closed, this.name);
   }
 
   /** Asking a confined store for another tenant's rows gets none. */

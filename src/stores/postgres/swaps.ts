@@ -3,8 +3,10 @@ import { performance } from "node:perf_hooks";
 import { damagedRecord, decodeIntact } from "../../core/damaged-record.ts";
 import { configError, NevertwiceError } from "../../core/errors.ts";
 import type { LeaseQuery, Put, PutResult, Stored } from "../../core/store.ts";
+import { inRounds } from "../shared/rounds.ts";
+import type { ServerClock } from "../shared/server-clock.ts";
 import type { Connection } from "./client/connection.ts";
-import { isProvisional, type ServerClock } from "./clock.ts";
+import { isProvisional } from "./clock.ts";
 import { isTransient } from "./errors.ts";
 import { keyHex } from "./sql/key.ts";
 import { type RowNames, readRows } from "./sql/read.ts";
@@ -83,7 +85,17 @@ export class Swaps {
     const now = this.#now();
     const all = puts.map((put) => this.#plan(put, now, run.uniform === true));
     // The engine's own batches come sorted, each key once.
-    return ascending(all) ? this.#swap(run, all, inTransaction, now) : this.#inTurns(run, all, inTransaction);
+    if (ascending(all)) return this.#swap(run, all, inTransaction, now);
+    return inRounds(
+      all,
+      ({ hex }) => hex,
+      async (round) => {
+        // Sorted, so that no two batches lock rows in opposite order.
+        const sorted = [...round].sort((a, b) => (a.hex < b.hex ? -1 : 1));
+        const results = await this.#swap(run, sorted, inTransaction, this.#now());
+        return round.map((planned) => results[sorted.indexOf(planned)] as PutResult);
+      },
+    );
   }
 
   /**
@@ -102,27 +114,6 @@ export class Swaps {
       if (!early[i]) return others.shift() as PutResult;
       return { ok: false, current: expected === null ? null : (current.shift() ?? null) };
     });
-  }
-
-  async #inTurns(run: Connection, all: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {
-    const results = new Array<PutResult>(all.length);
-    let waiting = all.map((planned, at) => ({ at, planned }));
-    while (waiting.length > 0) {
-      const keys = new Set<string>();
-      const batch = waiting.filter(({ planned: { hex } }) => !keys.has(hex) && keys.add(hex));
-      if (batch.length < waiting.length) waiting = waiting.filter((one) => !batch.includes(one));
-      else waiting = [];
-      // Sorted, so that no two batches lock rows in opposite order.
-      batch.sort((a, b) => (a.planned.hex < b.planned.hex ? -1 : a.planned.hex > b.planned.hex ? 1 : 0));
-      const answers = await this.#swap(
-        run,
-        batch.map(({ planned }) => planned),
-        inTransaction,
-        this.#now(),
-      );
-      for (const [i, { at }] of batch.entries()) results[at] = answers[i] as PutResult;
-    }
-    return results;
   }
 
   #plan(put: Put, now: number, whole: boolean): PlannedPut {

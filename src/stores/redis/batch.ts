@@ -44,7 +44,7 @@ class Numbered<T> {
   }
 }
 
-/** `keys`: the indexes concerned, in the order the lines count them. */
+/** No key comes twice. `keys`: the indexes concerned, in the order the lines count them. */
 export function batchOf(swaps: readonly Swap[], { names, channels, ledger }: BatchOptions) {
   const indexes = new Numbered<string>();
   const said = new Numbered<string | number>();
@@ -70,8 +70,7 @@ export function batchOf(swaps: readonly Swap[], { names, channels, ledger }: Bat
     ];
     for (const number of numbers) end = lines.writeUInt16BE(number, end);
   }
-  const isEachOnce = new Set(swaps.map(({ put }) => put.record.key)).size === swaps.length;
-  const args = [channels, lines, Buffer.from(rows), [...bells].join("\n"), isEachOnce ? "1" : "", ledger];
+  const args = [channels, lines, Buffer.from(rows), [...bells].join("\n"), ledger];
   return { keys: indexes.values, args: args.concat(said.values.map(String)) };
 }
 

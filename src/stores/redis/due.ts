@@ -6,8 +6,7 @@
 import { describeDamage, isDamagedRecord } from "../../core/damaged-record.ts";
 import type { Instant } from "../../core/record.ts";
 import type { LeaseQuery, Put, Stored } from "../../core/store.ts";
-import { transition } from "../../core/transition.ts";
-import { checkLimit } from "../shared/scan.ts";
+import { checkLimit, claimed } from "../shared/scan.ts";
 import { bucketOf, type Names } from "./buckets.ts";
 import type { RedisIdentity } from "./identity.ts";
 import { type RedisLink, textOf } from "./link.ts";
@@ -82,18 +81,18 @@ export class RedisDue {
     return [...leased, ...(await this.lease({ ...query, limit: query.limit - leased.length }))];
   }
 
-  async #claim(rows: readonly Stored[], { to, holder, leaseMs }: LeaseQuery): Promise<Stored[]> {
+  async #claim(rows: readonly Stored[], query: LeaseQuery): Promise<Stored[]> {
     const at = this.#instant();
     const puts = rows.flatMap(({ record, version }): Put[] => {
-      const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
-      return change.ok && record.queued ? [{ record: change.record, expected: version }] : [];
+      const claim = record.queued ? claimed(record, query, at) : null;
+      return claim === null ? [] : [{ record: claim, expected: version }];
     });
     const results = await this.#rows.write(puts);
     return puts.flatMap(({ record }, index) => {
       const result = results[index];
       if (result?.ok) return [{ record, version: result.version }];
       // Our own claim, if the client sent it twice: its holder is the one we named, and nobody else names it.
-      const ours = result?.current?.record.holder === holder && result.current.record.fence === record.fence;
+      const ours = result?.current?.record.holder === query.holder && result.current.record.fence === record.fence;
       return ours && result?.current ? [result.current] : [];
     });
   }

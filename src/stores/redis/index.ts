@@ -3,7 +3,6 @@
  * set up to be, and says so: a server that may forget what it acknowledged refuses actions that hold their doubts.
  */
 import { performance } from "node:perf_hooks";
-import { NevertwiceError } from "../../core/errors.ts";
 import type { Instant } from "../../core/record.ts";
 import type {
   Finding,
@@ -21,9 +20,11 @@ import type {
   StoreTraits,
   SweepQuery,
 } from "../../core/store.ts";
+import { refuseClosed } from "../shared/closed.ts";
+import type { ServerClock } from "../shared/server-clock.ts";
 import { LAYOUT_NUMBER, Names } from "./buckets.ts";
 import { connectTo, type RedisClient, type Wire, wireOf } from "./client.ts";
-import { ServerClock } from "./clock.ts";
+import { redisClock } from "./clock.ts";
 import { RedisDue } from "./due.ts";
 import { otherLayout, redisError } from "./errors.ts";
 import { RedisIdentity } from "./identity.ts";
@@ -57,7 +58,7 @@ const FACTS_MS = 1_000;
 export function redisStore(options: RedisStoreOptions): Store;
 /** @internal With a clock that was read before the store was loaded. */
 export function redisStore(options: RedisStoreOptions, clock: ServerClock): Store;
-export function redisStore(options: RedisStoreOptions, clock = new ServerClock()): Store {
+export function redisStore(options: RedisStoreOptions, clock = redisClock()): Store {
   return new RedisStore(readLocation(options), clock);
 }
 
@@ -241,10 +242,6 @@ class RedisStore implements Store {
   }
 
   #refuseWhenClosed(): void {
-    if (!this.#closed) return;
-    throw new NevertwiceError(
-      "STORE_UNAVAILABLE",
-      `the Redis ledger (${this.name}) is closed. Call before close(), or make a new nevertwice().`,
-    );
+    refuseClosed(this.#closed, this.name);
   }
 }

@@ -5,7 +5,7 @@ import { type LedgerRecord, STATES } from "../../core/record.ts";
 import { sampleRecord } from "../../testing/index.ts";
 import { batchOf } from "./batch.ts";
 import { BUCKETS, bucketOf, Names, slotOf, TAGS } from "./buckets.ts";
-import { ServerClock } from "./clock.ts";
+import { redisClock } from "./clock.ts";
 import { aboutOf, actionEnd, keyOfEntry, rangeOf, scoreOf, tenantStart, timeOf } from "./members.ts";
 import { decodeRow, encodeRow } from "./row.ts";
 
@@ -45,8 +45,8 @@ describe("a batch", () => {
       return { put: { record, expected: at === 1 ? 7 : null }, version: 8 };
     });
     const { args } = batchOf(swaps, { names: new Names("nevertwice"), channels: "them", ledger: "its-id" });
-    const [channels, lines, rows, bells, eachOnce, ledger, ...said] = args;
-    expect([channels, bells, eachOnce, ledger]).toEqual(["them", "", "1", "its-id"]);
+    const [channels, lines, rows, bells, ledger, ...said] = args;
+    expect([channels, bells, ledger]).toEqual(["them", "", "its-id"]);
     // Said at 1 to 4: the action, the first creation, the expiry, the other creation.
     expect(said).toEqual([aboutOf(sampleRecord({})), String(scoreOf("a", 5)), "900", String(scoreOf("a", 6))]);
     const numbers = [0, 1, 2].map((line) => lineOf(lines as Buffer, line));
@@ -172,33 +172,33 @@ describe("the server's clock", () => {
 
   it("is taken over at the first answer, ahead or behind", () => {
     for (const skew of [-3_600_000, 0, 3_600_000]) {
-      const clock = new ServerClock();
+      const clock = redisClock();
       clock.now();
       const server = Date.now() + skew;
-      clock.measured(server, real(), real());
+      clock.observe({ serverMs: server, askedAt: real(), answeredAt: real() });
       expect(Math.abs(clock.now() - server)).toBeLessThan(50);
     }
   });
 
   it("never runs backwards after that: it waits for a server that was set back", () => {
-    const clock = new ServerClock();
+    const clock = redisClock();
     const server = Date.now();
-    clock.measured(server, real(), real());
+    clock.observe({ serverMs: server, askedAt: real(), answeredAt: real() });
     const before = clock.now();
-    clock.measured(server - 60_000, real(), real());
+    clock.observe({ serverMs: server - 60_000, askedAt: real(), answeredAt: real() });
     expect(clock.now()).toBe(before);
-    clock.measured(server + 5_000, real(), real());
+    clock.observe({ serverMs: server + 5_000, askedAt: real(), answeredAt: real() });
     expect(clock.now()).toBeGreaterThanOrEqual(server + 5_000);
   });
 
   it("a slow answer does not move it, a fast one corrects it", () => {
-    const clock = new ServerClock();
+    const clock = redisClock();
     const at = real();
-    clock.measured(1_000_000, at, at);
+    clock.observe({ serverMs: 1_000_000, askedAt: at, answeredAt: at });
     const drift = () => clock.now() - (1_000_000 + real() - at);
-    clock.measured(1_000_000 + 400, at, at + 1_000);
+    clock.observe({ serverMs: 1_000_000 + 400, askedAt: at, answeredAt: at + 1_000 });
     expect(Math.abs(drift())).toBeLessThan(50);
-    clock.measured(1_000_000 + 2_000 + 5, at + 2_000, at + 2_001);
+    clock.observe({ serverMs: 1_000_000 + 2_000 + 5, askedAt: at + 2_000, answeredAt: at + 2_001 });
     expect(drift()).toBeGreaterThan(2);
   });
 });

@@ -1,8 +1,9 @@
 /** Reading and swapping rows: on a cluster a batch is cut by slot, sent side by side, and put together in the order asked. */
-import { decodedOrError, isDamagedRecord } from "../../core/damaged-record.ts";
-import { configError, isNevertwiceError, type NevertwiceError } from "../../core/errors.ts";
+import { decodedOrError, requireDamaged } from "../../core/damaged-record.ts";
+import { isNevertwiceError, type NevertwiceError } from "../../core/errors.ts";
 import type { Put, PutResult, Stored } from "../../core/store.ts";
 import { nextRevision } from "../shared/revision.ts";
+import { inRounds } from "../shared/rounds.ts";
 import { batchOf, type Swap } from "./batch.ts";
 import { bucketOf, type Names } from "./buckets.ts";
 import { isPassing, redisError } from "./errors.ts";
@@ -46,14 +47,9 @@ export class RedisRows {
 
   /** Under a name beside its own, in the same slot. Its entry in the index is tidied up like that of an expired record. */
   async quarantine(key: string): Promise<string | null> {
-    const [row] = await this.readEach([key]);
-    if (row === null || row === undefined) return null;
-    const damaged = isDamagedRecord(row) && row.code === "STORE_UNAVAILABLE";
-    if (!damaged) {
-      throw configError(
-        `quarantine: the record ${key} can be read, or will be by another release. Only a damaged one is set aside.`,
-      );
-    }
+    const [row] = (await this.#readGroup([key])) as [unknown[]];
+    if (row[0] === null) return null;
+    requireDamaged(key, () => this.#decode(key, row[0]));
     const name = this.#names.record(key);
     const aside = `${name}:quarantine:${this.#now()}`;
     await this.#link.ask("RENAME", name, aside);
@@ -64,10 +60,12 @@ export class RedisRows {
 
   write(puts: readonly Put[]): Promise<PutResult[]> {
     const swaps = puts.map((put) => ({ put, version: nextRevision(put.expected, this.#now()) }));
-    return this.#inGroups(swaps, keyOfSwap, async (group) => {
-      const answers = await this.#writeGroup(group);
-      return group.map((swap, index) => this.#result(swap, answers[index]));
-    });
+    return inRounds(swaps, keyOfSwap, (round) =>
+      this.#inGroups(round, keyOfSwap, async (group) => {
+        const answers = await this.#writeGroup(group);
+        return group.map((swap, index) => this.#result(swap, answers[index]));
+      }),
+    );
   }
 
   /** A single server takes all buckets in one script; a cluster one bucket a script. */

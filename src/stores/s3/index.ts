@@ -6,8 +6,9 @@
 import { randomUUID } from "node:crypto";
 import { performance } from "node:perf_hooks";
 import { isDeepStrictEqual } from "node:util";
-import { type DamagedRecord, decodedOrError, describeDamage, isDamagedRecord } from "../../core/damaged-record.ts";
-import { configError, NevertwiceError, noSuchOption } from "../../core/errors.ts";
+import { type DamagedRecord, describeDamage, isDamagedRecord, requireDamaged } from "../../core/damaged-record.ts";
+import { configError, NevertwiceError } from "../../core/errors.ts";
+import { refuseUnknownOptions } from "../../core/options.ts";
 import type { Instant, LedgerRecord } from "../../core/record.ts";
 import type {
   Finding,
@@ -24,11 +25,13 @@ import type {
   StoreTraits,
   SweepQuery,
 } from "../../core/store.ts";
-import { transition } from "../../core/transition.ts";
 import { setTimeout } from "../../engine/real-timers.ts";
 import { selfTest } from "../s3-self-test.ts";
+import { SweepPlaces } from "../shared/bounded-map.ts";
+import { refuseClosed } from "../shared/closed.ts";
 import { firstRevision } from "../shared/revision.ts";
-import { checkLimit, dueRows, pageOf, statsOf, sweepableRows } from "../shared/scan.ts";
+import { inRounds } from "../shared/rounds.ts";
+import { checkLimit, claimed, dueRows, pageOf, statsOf, sweepableRows } from "../shared/scan.ts";
 import { type Condition, type FetchLike, S3Client } from "./client.ts";
 import { S3Clock, SET_THE_CLOCK } from "./clock.ts";
 import { S3Identity } from "./identity.ts";
@@ -56,8 +59,6 @@ const MOST_LISTED = 50_000;
 const KNOWN_OBJECTS = 50_000;
 // Pages of a thousand names that one background pass looks at.
 const PAGES_A_SWEEP = 5;
-// More tenants than this sweep through one process: they begin anew.
-const MOST_SWEEPERS = 1_000;
 
 interface ListedKey {
   readonly key: string;
@@ -72,8 +73,7 @@ export function s3Store(options: S3StoreOptions, clock: S3Clock): Store;
 export function s3Store(options: S3StoreOptions, clock = new S3Clock()): Store {
   if (typeof options !== "object" || options === null)
     throw configError('s3Store: give it options: s3Store({ url: "s3://bucket/prefix" }).');
-  const wrong = Object.keys(options).find((name) => !OPTIONS.includes(name));
-  if (wrong !== undefined) throw noSuchOption("s3Store", wrong, OPTIONS);
+  refuseUnknownOptions("s3Store", options, OPTIONS);
   return new S3Store(options, s3Place(options, process.env), clock);
 }
 
@@ -93,8 +93,7 @@ class S3Store implements Store {
   readonly #clock: { instant(): Instant } | undefined;
   readonly #serverClock: S3Clock;
   readonly #identity: S3Identity;
-  /** Where the sweeps of each tenant (undefined: of all) go on. */
-  readonly #sweptTo = new Map<string | undefined, string>();
+  readonly #sweptTo = new SweepPlaces<string>();
   readonly #seen = new Map<string, Seen>();
   #ready: Promise<{ conditionalDelete: boolean }> | null = null;
   #closed = false;
@@ -143,28 +142,23 @@ class S3Store implements Store {
   async write(puts: readonly Put[]): Promise<PutResult[]> {
     if (puts.length === 0) return [];
     await this.#openChecked();
-    const results = new Map<Put, PutResult>();
-    for (const round of inRounds(puts)) {
-      const done = await pooled(round, (put) => this.#swap(put));
-      round.forEach((put, i) => {
-        results.set(put, done[i] as PutResult);
-      });
-    }
-    return puts.map((put) => results.get(put) as PutResult);
+    return inRounds(
+      puts,
+      ({ record }) => record.key,
+      (round) => pooled(round, (put) => this.#swap(put)),
+    );
   }
 
   async lease(query: LeaseQuery): Promise<Stored[]> {
     await this.#openChecked();
     const at = this.instant();
-    const { to, holder, leaseMs } = query;
     const due = dueRows(await this.#all({ damaged: (found) => query.damaged?.(found) }), query, at);
-    const claimed = await pooled(due, async ({ record, version }): Promise<Stored | null> => {
-      const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
-      if (!change.ok) return null;
-      const result = await this.#swap({ record: change.record, expected: version });
-      return result.ok ? { record: change.record, version: result.version } : null;
+    const leased = await pooled(due, async ({ record, version }): Promise<Stored | null> => {
+      const claim = claimed(record, query, at);
+      const result = claim === null ? null : await this.#swap({ record: claim, expected: version });
+      return claim !== null && result?.ok ? { record: claim, version: result.version } : null;
     });
-    return claimed.filter((one) => one !== null);
+    return leased.filter((one) => one !== null);
   }
 
   async list(query: ListQuery): Promise<Page> {
@@ -199,10 +193,7 @@ class S3Store implements Store {
       if (removed < limit) after = next;
       if (removed < limit && next === null) return removed;
       if (removed < limit && (thorough || pages < PAGES_A_SWEEP)) continue;
-      if (after !== null) {
-        if (this.#sweptTo.size >= MOST_SWEEPERS) this.#sweptTo.clear();
-        this.#sweptTo.set(tenant, after);
-      }
+      if (after !== null) this.#sweptTo.set(tenant, after);
       query.unfinished?.();
       return removed;
     }
@@ -241,11 +232,7 @@ class S3Store implements Store {
     const name = this.#nameOf(key);
     const object = await this.#client.get(name);
     if (object === null) return null;
-    const damage = decodedOrError(() => decodeBody(object.text, key, this.name));
-    if (!isDamagedRecord(damage) || damage.code !== "STORE_UNAVAILABLE")
-      throw configError(
-        `quarantine: the record ${key} can be read, or will be by another release. Only a damaged one is set aside.`,
-      );
+    requireDamaged(key, () => decodeBody(object.text, key, this.name));
     const version = firstRevision(this.#serverClock.now());
     const aside = `${this.#place.prefix}quarantine/${encodeURIComponent(key)}-${version}`;
     await this.#client.put(aside, object.text, { ifNoneMatch: "*" });
@@ -394,11 +381,7 @@ class S3Store implements Store {
   // ---- opening ----
 
   #open(): Promise<{ conditionalDelete: boolean }> {
-    if (this.#closed)
-      throw new NevertwiceError(
-        "STORE_UNAVAILABLE",
-        `the ledger ${this.name} is closed. Open it again with s3Store({ url }).`,
-      );
+    refuseClosed(this.#closed, this.name, "Open it again with s3Store({ url }).");
     if (this.#ready === null) {
       this.#ready = this.#begin();
       // A server that was down while it was asked is asked again by the next call.
@@ -436,20 +419,6 @@ function whole(given: S3Credentials): S3Credentials {
   throw configError(
     `s3Store: the credentials have no ${missing}. Give { accessKeyId, secretAccessKey, sessionToken? }.`,
   );
-}
-
-/** Puts on different keys side by side; a second one on a key in a round of its own. */
-function inRounds(puts: readonly Put[]): Put[][] {
-  const rounds: Put[][] = [];
-  const counts = new Map<string, number>();
-  for (const put of puts) {
-    const nth = counts.get(put.record.key) ?? 0;
-    counts.set(put.record.key, nth + 1);
-    const round = rounds[nth] ?? [];
-    round.push(put);
-    rounds[nth] = round;
-  }
-  return rounds;
 }
 
 /** A bounded number at once, results in order. All of them are carried out; then the first error is thrown. */

@@ -6,8 +6,7 @@
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
-import { type DamagedRecord, decodeIntact } from "../../core/damaged-record.ts";
-import { configError, isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
+import { configError, isNevertwiceError } from "../../core/errors.ts";
 import type { Instant } from "../../core/record.ts";
 import type {
   Finding,
@@ -26,7 +25,10 @@ import type {
   TransactionView,
 } from "../../core/store.ts";
 import { setTimeout } from "../../engine/real-timers.ts";
+import { refuseClosed } from "../shared/closed.ts";
 import { hostInstant } from "../shared/host-clock.ts";
+import { savepoint } from "../shared/savepoint.ts";
+import { intactPage } from "../shared/scan.ts";
 import { LoopShare, nextTurn } from "../shared/slices.ts";
 import { openChecks } from "./checks.ts";
 import { isBusy, isSqliteHandle, isTransactionOpen, loadDriver, type SqliteHandle } from "./driver.ts";
@@ -45,7 +47,6 @@ import {
 import { type AnswerOf, LARGE_SLICE, type Slice, SMALL_SLICE, SqliteLook } from "./look.ts";
 import { SqlitePresence } from "./presence.ts";
 import { decodeRow } from "./row.ts";
-import { savepoint } from "./savepoint.ts";
 import { migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./schema.ts";
 import { type SliceRunner, SqliteSurvey } from "./survey.ts";
 import { SqliteThread } from "./thread.ts";
@@ -173,13 +174,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   async list(query: ListQuery): Promise<Page> {
     this.#requireFile();
     const { rows, cursor } = await this.#survey.list(query, this.instant());
-    const damaged: DamagedRecord[] = [];
-    const items = decodeIntact(
-      rows,
-      (row) => decodeRow(row, this.#path),
-      (found) => damaged.push(found),
-    );
-    return damaged.length === 0 ? { items, cursor } : { items, cursor, damaged };
+    return intactPage(rows, (row) => decodeRow(row, this.#path), cursor);
   }
 
   async stats(query: StatsQuery = {}): Promise<LedgerStats> {
@@ -212,7 +207,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
       read: async (keys) => within(() => ledger.read(keys)),
       write: async (puts) =>
         within(() => ledger.writeWithin(puts.map(encodePut)).map((result) => decodePutResult(result, this.#path))),
-      atomically: (work) => savepoint(tx, work),
+      atomically: (work) => savepoint(tx, (sql) => tx.exec(sql), work),
     };
   }
 
@@ -247,11 +242,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   // ---- where the work is done ----
 
   #open(): OpenedFile {
-    if (this.#closed)
-      throw new NevertwiceError(
-        "STORE_UNAVAILABLE",
-        `the ledger ${this.#path} is closed. Call before close(), or make a new nevertwice().`,
-      );
+    refuseClosed(this.#closed, this.#path);
     this.#file ??= this.#owned ? this.#openOwn() : this.#openYours(this.#database as SqliteHandle);
     return this.#file;
   }

@@ -5,8 +5,7 @@
  * A row just written is never read with `.get()`: it steps once and resets, and an error of the commit that happens at
  * the reset is swallowed. `.run()` and `.all()` step to the end.
  */
-import { type DamagedRecord, decodedOrError, decodeIntact, isDamagedRecord } from "../../core/damaged-record.ts";
-import { configError, type NevertwiceError } from "../../core/errors.ts";
+import { type DamagedRecord, decodeIntact, requireDamaged } from "../../core/damaged-record.ts";
 import type { Put, PutResult, Stored } from "../../core/store.ts";
 import { wallNow } from "../../engine/real-timers.ts";
 import { nextRevision } from "../shared/revision.ts";
@@ -171,7 +170,7 @@ export class SqliteLedger {
   quarantine(key: string, now: number): boolean {
     const [row] = this.readRows([key]);
     if (row === null || row === undefined) return false;
-    if (!isDamagedRecord(decodedOrError(() => decodeRow(row, this.#where)))) throw readable(key);
+    requireDamaged(key, () => decodeRow(row, this.#where));
     this.#db.exec(
       `CREATE TABLE IF NOT EXISTS ${QUARANTINE_TABLE} AS SELECT 0 AS quarantined_at, * FROM nevertwice_records WHERE 0`,
     );
@@ -284,8 +283,4 @@ export class SqliteLedger {
     }
     return statement;
   }
-}
-
-function readable(key: string): NevertwiceError {
-  return configError(`quarantine: the record ${key} can be read, and guards its key. Only a damaged one is set aside.`);
 }
