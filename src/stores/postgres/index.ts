@@ -24,6 +24,7 @@ import type {
 import { SweepPlaces } from "../shared/bounded-map.ts";
 import { refuseClosed } from "../shared/closed.ts";
 import { LapsedLooks } from "../shared/lapsed-looks.ts";
+import { Opening } from "../shared/opening.ts";
 import { checkLimit } from "../shared/scan.ts";
 import type { ServerClock } from "../shared/server-clock.ts";
 import type { Connection, Driver } from "./client/connection.ts";
@@ -92,7 +93,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   readonly #tables: { readonly table: string; readonly watch: string };
   readonly #clock: ServerClock;
   readonly #swaps: Swaps;
-  #opening: Promise<Opened> | null = null;
+  readonly #opening = new Opening(() => this.#connect());
   #opened: Opened | null = null;
   readonly #checked = new WeakMap<object, Promise<void>>();
   #closed = false;
@@ -291,7 +292,7 @@ class PostgresStore implements TransactionalStore<unknown> {
       settings: this.#settings,
       checked: this.#checked,
       ledgerId: async () => this.#opened?.ledgerId ?? null,
-      open: async () => (await this.#open()).ledgerId,
+      open: async () => (await this.#opening.get()).ledgerId,
       check: () => this.#refuseClosed(),
       wakes: () => this.#opened?.wakes ?? null,
     });
@@ -308,8 +309,8 @@ class PostgresStore implements TransactionalStore<unknown> {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    const opened = await this.#opening?.catch(() => null);
-    if (opened === null || opened === undefined) return;
+    const opened = await this.#opening.opened();
+    if (opened === null) return;
     const goodbye = async () => {
       await opened.wakes?.stop();
       await opened.driver.close();
@@ -327,7 +328,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   #do<T>(work: (opened: Opened) => Promise<T>, finish?: (answer: T) => T): Promise<T> {
     try {
       this.#refuseClosed();
-      const done = this.#opened === null ? this.#open().then(work) : work(this.#opened);
+      const done = this.#opened === null ? this.#opening.get().then(work) : work(this.#opened);
       return done.then(finish, this.#explain);
     } catch (error) {
       return Promise.reject(this.#explained(error));
@@ -340,17 +341,6 @@ class PostgresStore implements TransactionalStore<unknown> {
 
   #explained(error: unknown): unknown {
     return storeError(error, { where: this.name, schema: this.#settings.schema });
-  }
-
-  #open(): Promise<Opened> {
-    if (this.#opening === null) {
-      this.#opening = this.#connect();
-      // The next call tries again.
-      this.#opening.catch(() => {
-        this.#opening = null;
-      });
-    }
-    return this.#opening;
   }
 
   async #connect(): Promise<Opened> {

@@ -145,21 +145,13 @@ export class Swaps {
     return this.#settle(run, batch, winners(answer as Row, batch.length));
   }
 
-  /** Callbacks, not an async function: a lone caller waits for each promise in between. */
-  #swapOne(run: Connection, only: PlannedPut, tries: number, now: number): Promise<PutResult[]> {
-    return this.#changed(run, only, now).then(
-      (rows) => (rows === 1 ? [won(only)] : this.#settle(run, [only], new Set())),
-      (error) => {
-        if (tries <= 1 || !isTransient(error)) throw error;
-        return this.#swapOne(run, only, tries - 1, this.#now());
-      },
-    );
-  }
-
-  #changed(run: Connection, only: PlannedPut, now: number): Promise<number> {
+  async #swapOne(run: Connection, only: PlannedPut, tries: number, now: number): Promise<PutResult[]> {
     const statement = singleWrite(this.#options.table, only, now, run.sendsTexts);
-    if (run.count !== undefined && !this.#options.clock.stale) return run.count(statement.text, statement.values);
-    return this.#timed(run, timed(statement)).then((rows) => rows.length);
+    const rows = await this.#patiently(tries, async () => {
+      if (run.count !== undefined && !this.#options.clock.stale) return run.count(statement.text, statement.values);
+      return (await this.#timed(run, timed(statement))).length;
+    });
+    return rows === 1 ? [won(only)] : this.#settle(run, [only], new Set());
   }
 
   #now(): number {

@@ -21,6 +21,7 @@ import type {
   SweepQuery,
 } from "../../core/store.ts";
 import { refuseClosed } from "../shared/closed.ts";
+import { Opening } from "../shared/opening.ts";
 import type { ServerClock } from "../shared/server-clock.ts";
 import { LAYOUT_NUMBER, Names } from "./buckets.ts";
 import { connectTo, type RedisClient, type Wire, wireOf } from "./client.ts";
@@ -81,7 +82,7 @@ class RedisStore implements Store {
   readonly #clock: ServerClock;
   readonly #watch: RedisWatch;
   #parts: Parts | null = null;
-  #opening: Promise<Parts> | null = null;
+  readonly #opening = new Opening(() => this.#connect());
   #factsAt = 0;
   #facts: ServerFacts | null = null;
   #closed = false;
@@ -174,7 +175,7 @@ class RedisStore implements Store {
     if (this.#closed) return;
     this.#closed = true;
     await this.#watch.close();
-    const opened = await this.#opening?.catch(() => null);
+    const opened = await this.#opening.opened();
     if (this.#options.client === null) await opened?.link.wire.end();
   }
 
@@ -182,12 +183,7 @@ class RedisStore implements Store {
 
   async #open(): Promise<Parts> {
     this.#refuseWhenClosed();
-    this.#opening ??= this.#connect().catch((error: unknown) => {
-      // The next call tries anew.
-      this.#opening = null;
-      throw error;
-    });
-    this.#parts = await this.#opening;
+    this.#parts = await this.#opening.get();
     this.#refuseWhenClosed();
     return this.#parts;
   }

@@ -26,17 +26,18 @@ import type {
   SweepQuery,
 } from "../../core/store.ts";
 import { setTimeout } from "../../engine/real-timers.ts";
-import { selfTest } from "../s3-self-test.ts";
 import { SweepPlaces } from "../shared/bounded-map.ts";
 import { refuseClosed } from "../shared/closed.ts";
+import { Opening } from "../shared/opening.ts";
 import { firstRevision } from "../shared/revision.ts";
 import { inRounds } from "../shared/rounds.ts";
-import { checkLimit, claimed, dueRows, pageOf, statsOf, sweepableRows } from "../shared/scan.ts";
+import { checkLimit, claimed, dueRows, PageScan, StatsScan, sweepableRows } from "../shared/scan.ts";
 import { type Condition, type FetchLike, S3Client } from "./client.ts";
 import { S3Clock, SET_THE_CLOCK } from "./clock.ts";
 import { S3Identity } from "./identity.ts";
 import { credentialsFrom, S3_TRAITS, type S3Place, type S3PlaceOptions, s3Name, s3Place } from "./location.ts";
 import { decodeBody, encodeBody, leaseHere, leaseLeft, type S3Body } from "./object.ts";
+import { selfTest } from "./self-test.ts";
 import type { S3Credentials } from "./signature.ts";
 
 export type { S3Credentials } from "./signature.ts";
@@ -95,7 +96,7 @@ class S3Store implements Store {
   readonly #identity: S3Identity;
   readonly #sweptTo = new SweepPlaces<string>();
   readonly #seen = new Map<string, Seen>();
-  #ready: Promise<{ conditionalDelete: boolean }> | null = null;
+  readonly #opening = new Opening(() => this.#begin());
   #closed = false;
 
   constructor(options: S3StoreOptions, place: S3Place, clock: S3Clock) {
@@ -165,14 +166,18 @@ class S3Store implements Store {
     await this.#openChecked();
     const damaged: DamagedRecord[] = [];
     const rows = await this.#all({ keyPrefix: query.keyPrefix ?? "", damaged: (found) => damaged.push(found) });
-    const page = pageOf(rows, query, this.instant());
+    const scan = new PageScan<Stored>(query, this.instant());
+    for (const row of rows) scan.add(row);
+    const page = scan.page();
     // Where a damaged one would stand is not known: they come with the first page.
     return damaged.length === 0 || query.cursor !== undefined ? page : { ...page, damaged };
   }
 
   async stats(query: StatsQuery = {}): Promise<LedgerStats> {
     await this.#openChecked();
-    return statsOf(await this.#all(), this.instant(), query);
+    const scan = new StatsScan(query, this.instant());
+    for (const row of await this.#all()) scan.add(row);
+    return scan.stats();
   }
 
   /** Page by page, so that a bucket with more records than can be listed at once is swept too. */
@@ -382,14 +387,7 @@ class S3Store implements Store {
 
   #open(): Promise<{ conditionalDelete: boolean }> {
     refuseClosed(this.#closed, this.name, "Open it again with s3Store({ url }).");
-    if (this.#ready === null) {
-      this.#ready = this.#begin();
-      // A server that was down while it was asked is asked again by the next call.
-      this.#ready.catch(() => {
-        this.#ready = null;
-      });
-    }
-    return this.#ready;
+    return this.#opening.get();
   }
 
   /** In the ledger that this program began with: see stores/s3/identity.ts. */

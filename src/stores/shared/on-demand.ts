@@ -5,6 +5,7 @@
 import { messageOf, NevertwiceError } from "../../core/errors.ts";
 import type { Instant } from "../../core/record.ts";
 import type { Store, StoreTraits, TransactionalStore, TransactionView } from "../../core/store.ts";
+import { Opening } from "./opening.ts";
 
 export interface KnownFromName {
   readonly name: string;
@@ -22,20 +23,13 @@ export interface KnownFromName {
 export function storeOnDemand(known: KnownFromName, load: () => Promise<Store>): Store {
   const { name, clock, has } = known;
   let store: Store | null = null;
-  let loading: Promise<Store> | null = null;
-  const loaded = (): Promise<Store> => {
-    loading ??= load().then(
-      (its) => {
-        store = its;
-        return its;
-      },
-      (error: unknown) => {
-        loading = null;
-        throw notLoaded(name, error);
-      },
-    );
-    return loading;
-  };
+  const opening = new Opening(async () => {
+    store = await load().catch((error: unknown) => {
+      throw notLoaded(name, error);
+    });
+    return store;
+  });
+  const loaded = () => opening.get();
   /** Passes a call on: at once where the store is loaded. */
   const on = <T>(call: (store: Store) => Promise<T>): Promise<T> =>
     store === null ? loaded().then(call) : call(store);

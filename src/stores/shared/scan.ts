@@ -136,16 +136,6 @@ export function intactPage<R>(rows: Iterable<R>, decode: (row: R) => Stored, cur
   return damaged.length === 0 ? { items, cursor } : { items, cursor, damaged };
 }
 
-export function pageOf<R extends ScannedRow>(
-  rows: Iterable<R>,
-  query: ListQuery,
-  at: Instant,
-): { items: R[]; cursor: string | null } {
-  const page = new PageScan<R>(query, at);
-  for (const row of rows) page.add(row);
-  return page.page();
-}
-
 /** A page, gathered row by row: a store with many rows adds them in slices, and lets its callers go on in between. */
 export class PageScan<R extends ScannedRow> {
   readonly #query: ListQuery;
@@ -200,7 +190,7 @@ export function isWanted(
   return query.providerIds === undefined || (providerId !== null && query.providerIds.includes(providerId));
 }
 
-function byCreation(a: Position, b: Position): number {
+export function byCreation(a: Position, b: Position): number {
   if (a.createdAt !== b.createdAt) return a.createdAt - b.createdAt;
   if (a.key === b.key) return 0;
   return a.key < b.key ? -1 : 1;
@@ -208,12 +198,6 @@ function byCreation(a: Position, b: Position): number {
 
 function lapsed(record: Scanned, at: Instant): boolean {
   return (record.state === "claimed" || record.state === "sent") && !leaseAlive(record, at);
-}
-
-export function statsOf(rows: Iterable<ScannedRow>, at: Instant, query: StatsQuery = {}): LedgerStats {
-  const scan = new StatsScan(query, at);
-  for (const row of rows) scan.add(row);
-  return scan.stats();
 }
 
 /** Statistics, gathered row by row. */

@@ -11,10 +11,8 @@ import { wallNow } from "../../engine/real-timers.ts";
 import { nextRevision } from "../shared/revision.ts";
 import type { SqliteHandle, SqliteStatement } from "./driver.ts";
 import { COLUMNS, decodeRow, encodeRow, type Row, type RowValues, versionOf } from "./row.ts";
+import { SELECT, Statements } from "./statements.ts";
 
-// Named by ourselves: left alone, SQLite names a column as the file's schema spells it, and a flipped bit there (Scope for
-// scope) would lose every null of that column without a word from the checksum.
-const SELECT = `SELECT id, ${COLUMNS.map((column) => `${column} AS ${column}`).join(", ")} FROM nevertwice_records`;
 // What a key fixes (itself, tenant, action, scope) is not set again: naming an indexed column in SET costs an index
 // entry removed and written, changed or not (10 µs of 35 measured).
 const FIXED: readonly string[] = ["key", "tenant", "action", "scope"];
@@ -72,13 +70,14 @@ export function decodePutResult(result: RowPutResult, where: string): PutResult 
 export class SqliteLedger {
   readonly #db: SqliteHandle;
   readonly #where: string;
-  readonly #statements = new Map<string, SqliteStatement>();
-  readonly #inserts = new Map<number, SqliteStatement>();
-  readonly #updates = new Map<number, SqliteStatement>();
+  readonly #statements: Statements;
+  readonly #inserts: Statements;
+  readonly #updates: Statements;
 
   constructor(db: SqliteHandle, where: string) {
     this.#db = db;
     this.#where = where;
+    [this.#statements, this.#inserts, this.#updates] = [new Statements(db), new Statements(db), new Statements(db)];
   }
 
   readRows(keys: readonly string[]): (Row | null)[] {
@@ -123,7 +122,8 @@ export class SqliteLedger {
       if (value === null) shape |= 1 << i;
       else values.push(value);
     }
-    return this.#shaped(this.#inserts, shape, () => insertSql(row)).run(...values);
+    // A statement for each combination of nulls: a dozen in practice, 256 at the most.
+    return this.#inserts.shaped(shape, () => insertSql(row)).run(...values);
   }
 
   #update(row: RowValues, expected: number) {
@@ -137,17 +137,7 @@ export class SqliteLedger {
     const until = row[LEASE_UNTIL] as number | null;
     if (until !== null) values.push(until);
     values.push(row[KEY] as string, expected);
-    return this.#shaped(this.#updates, shape, () => updateSql(row)).run(...values);
-  }
-
-  /** A statement for each combination of nulls: a dozen in practice, 256 at the most. */
-  #shaped(statements: Map<number, SqliteStatement>, shape: number, sql: () => string): SqliteStatement {
-    let statement = statements.get(shape);
-    if (statement === undefined) {
-      statement = this.#db.prepare(sql());
-      statements.set(shape, statement);
-    }
-    return statement;
+    return this.#updates.shaped(shape, () => updateSql(row)).run(...values);
   }
 
   /** Rows, as they lie there. `where`: from there on to the end of the statement. */
@@ -276,11 +266,6 @@ export class SqliteLedger {
   }
 
   #prepare(sql: string): SqliteStatement {
-    let statement = this.#statements.get(sql);
-    if (statement === undefined) {
-      statement = this.#db.prepare(sql);
-      this.#statements.set(sql, statement);
-    }
-    return statement;
+    return this.#statements.prepare(sql);
   }
 }
