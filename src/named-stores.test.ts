@@ -64,7 +64,7 @@ const closedAfterwards = <S extends Store>(store: S): S => {
 };
 
 describe("what is known from a name", () => {
-  const MEMBERS = ["watch", "refuses", "quarantine", "inspect", "within", "instant", "writeNow"] as const;
+  const MEMBERS = ["watch", "refuses", "quarantine", "inspect", "within", "instant"] as const;
   const known = (store: Store) => ({
     name: store.name,
     traits: store.traits,

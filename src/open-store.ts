@@ -6,10 +6,10 @@ import type { Store } from "./core/store.ts";
 import { refuseUnknownParameters } from "./core/store-url.ts";
 import { loadFile, loadPostgres, loadRedis, loadS3 } from "./named-stores.ts";
 import { memoryStore } from "./stores/memory.ts";
-import { ServerClock as PostgresClock } from "./stores/postgres/clock.ts";
+import { postgresClock } from "./stores/postgres/clock.ts";
 import { POSTGRES_ROWS, POSTGRES_TRAITS } from "./stores/postgres/known.ts";
 import { checkOptions, type PostgresStoreOptions } from "./stores/postgres/options.ts";
-import { ServerClock as RedisClock } from "./stores/redis/clock.ts";
+import { redisClock } from "./stores/redis/clock.ts";
 import { readLocation } from "./stores/redis/location.ts";
 import { S3Clock } from "./stores/s3/clock.ts";
 import { credentialsFrom, S3_TRAITS, s3Name, s3Place } from "./stores/s3/location.ts";
@@ -143,7 +143,7 @@ function byName(name: string, from: string, cwd: string, migrate: "manual" | und
 /** Options are checked here and now, so that a wrong name is refused by nevertwice() itself. */
 function postgresByUrl(options: PostgresStoreOptions): Store {
   const { name } = checkOptions(options);
-  const clock = new PostgresClock();
+  const clock = postgresClock();
   return storeOnDemand({ name, traits: POSTGRES_TRAITS, clock, ...POSTGRES_ROWS, has: ["watch", "within"] }, async () =>
     (await loadPostgres()).postgresStore(options, clock),
   );
@@ -151,7 +151,7 @@ function postgresByUrl(options: PostgresStoreOptions): Store {
 
 function redisByUrl(url: string): Store {
   const { where: name } = readLocation({ url });
-  const clock = new RedisClock();
+  const clock = redisClock();
   // What the server survives is not known before it was asked.
   const traits = { hosts: "many", survives: "best-effort", clock: "store", dueIndex: true } as const;
   return storeOnDemand({ name, traits, clock, batchRows: REDIS_BATCH_ROWS, has: ["watch", "refuses"] }, async () =>

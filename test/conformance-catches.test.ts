@@ -209,19 +209,6 @@ const FLAWS: Readonly<Record<string, readonly [caughtBy: RegExp, flaw: Flaw]>> =
         (await store.write(puts)).map((result) => (result.ok ? result : { ok: false, current: null })),
     }),
   ],
-  "a write at once answers without writing": [
-    /what it writes at once/,
-    () => ({ writeNow: (puts) => puts.map(() => ({ ok: true, version: 1 })) }),
-  ],
-  "a write at once writes what it declines": [
-    /what it declines is not written/,
-    (store) => ({
-      writeNow: (puts) => {
-        store.write(puts);
-        return null;
-      },
-    }),
-  ],
   "one conflict fails the whole batch": [
     /one conflict in a batch fails nobody else/,
     (store) => ({

@@ -45,7 +45,7 @@ const KINDS: Readonly<Record<string, () => Promise<Ledger> | Ledger>> = {
     const damage = (key: string) => {
       const lines = readFileSync(path, "utf8").split("\n");
       const last = lines.findLastIndex((line) => line.includes(`"key":"${key}"`));
-      lines[last] = (lines[last] as string).replace('"attempt":', '"atTempt":');
+      lines[last] = (lines[last] as string).replace('"fingerprint":', '"fingErprint":');
       writeFileSync(path, lines.join("\n"));
     };
     return { store: fileStore({ path }), damage };

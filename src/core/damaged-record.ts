@@ -2,7 +2,7 @@
  * A record that is there and cannot be read. It is never taken for absent, and it concerns its own key alone: whoever
  * works through many records passes over it, reports it and goes on.
  */
-import { isNevertwiceError, NevertwiceError } from "./errors.ts";
+import { configError, isNevertwiceError, NevertwiceError } from "./errors.ts";
 
 /** What a store says of a record that it cannot read. */
 export interface DamagedRecord {
@@ -39,6 +39,11 @@ export function markDamaged(error: NevertwiceError): NevertwiceError {
 
 export function isDamagedRecord(error: unknown): error is NevertwiceError {
   return isNevertwiceError(error) && (error as { [DAMAGED]?: unknown })[DAMAGED] === true;
+}
+
+/** Not damaged, but this release cannot read it: for whoever works through many records that is the same. */
+export function newerRecord(key: string, message: string): NevertwiceError {
+  return markDamaged(new NevertwiceError("CONFIG", message, { key }));
 }
 
 const IN_USE = Symbol.for("nevertwice.connectionInUse");
@@ -88,6 +93,15 @@ export function decodedOrError<T>(decode: () => T): T | NevertwiceError {
     if (isDamagedRecord(error)) return error;
     throw error;
   }
+}
+
+/** Before a record is set aside: one that can be read guards its key, and one of a later release will be read by that. */
+export function requireDamaged(key: string, decode: () => unknown): void {
+  const decoded = decodedOrError(decode);
+  if (isDamagedRecord(decoded) && decoded.code === "STORE_UNAVAILABLE") return;
+  throw configError(
+    `quarantine: the record ${key} can be read, or will be by another release. Only a damaged one is set aside.`,
+  );
 }
 
 /**

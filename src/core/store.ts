@@ -23,6 +23,8 @@ export interface Stored {
 export interface Put {
   readonly record: LedgerRecord;
   readonly expected: number | null;
+  /** What the row holds at revision `expected`, where that is known: a store need not write again what is the same. */
+  readonly before?: LedgerRecord | undefined;
 }
 
 /** A conflict always carries the row as it is now (null: there is none). */
@@ -163,11 +165,6 @@ export interface Store {
   read(keys: readonly string[]): Promise<(Stored | null)[]>;
   /** One result per put, in order. Puts of one batch succeed or conflict each on its own. */
   write(puts: readonly Put[]): Promise<PutResult[]>;
-  /**
-   * The same from a store that can answer without being waited for, as a small commit on this thread can; null: ask
-   * `write`. It throws what `write` would reject with. Asked only while `write` is the one of the store's own class.
-   */
-  writeNow?(puts: readonly Put[]): PutResult[] | null;
   /** Hands out up to `limit` due queued records, fence and attempt + 1. */
   lease(query: LeaseQuery): Promise<Stored[]>;
   list(query: ListQuery): Promise<Page>;

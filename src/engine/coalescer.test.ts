@@ -136,26 +136,6 @@ describe("Coalescer", () => {
     await later;
   });
 
-  it("an answer that need not be waited for is handed on at once, a refusal too", async () => {
-    standStill();
-    const { made } = coalescer({
-      flush: (batch) => {
-        if (batch.includes("bad")) throw new Error("no: bad");
-        return batch.map((one) => one.toUpperCase());
-      },
-    });
-    const ends = await Promise.allSettled(["a", "bad", "c"].map((one) => made.submit(one, one)));
-    expect(ends.map((end) => (end.status === "fulfilled" ? end.value : String(end.reason)))).toEqual([
-      "A",
-      "Error: no: bad",
-      "C",
-    ]);
-    for (let i = 0; i < 20; i += 1) await made.submit(`${i}`, `${i}`);
-    const heard: string[] = [];
-    made.enter({ key: "z", request: "z", resolve: (answer) => heard.push(answer), reject: () => {} }, true);
-    expect(heard).toEqual(["Z"]);
-  });
-
   it("an answer may come by a promise of another realm", async () => {
     const { made } = coalescer({ flush: runInNewContext("async (batch) => batch") });
     expect(await made.submit("a", "a")).toBe("a");

@@ -14,8 +14,7 @@ export interface Waiting<Request, Response> {
 }
 
 export interface CoalescerOptions<Request, Response> {
-  /** A store that need not be waited for answers at once. */
-  readonly flush: (batch: readonly Request[]) => Promise<readonly Response[]> | readonly Response[];
+  readonly flush: (batch: readonly Request[]) => Promise<readonly Response[]>;
   readonly maxBatch: number;
   /** How far a batch may grow beyond that: it holds half of the requests that were lately under way at once, up to here. */
   readonly mostInCrowd?: number;
@@ -140,14 +139,11 @@ export class Coalescer<Request, Response> {
     this.#inFlight += 1;
     this.#underWay += batch.length;
     this.#schedule();
-    const flushed = this.#flushed(batch);
-    // Not "is it a Promise": a store of somebody else's may answer with another kind.
-    if (isAnswer(flushed)) {
-      this.#arrived(batch, flushed);
-      return;
-    }
-    flushed.then(
-      (responses) => this.#arrived(batch, responses),
+    this.#flushed(batch).then(
+      (responses) => {
+        this.#answered(batch, responses);
+        this.#back(batch.length);
+      },
       (error) => {
         const back = () => this.#back(batch.length);
         this.#failed(batch, error).then(back, back);
@@ -155,12 +151,7 @@ export class Coalescer<Request, Response> {
     );
   }
 
-  #arrived(batch: readonly Waiting<Request, Response>[], responses: readonly Response[]): void {
-    this.#answered(batch, responses);
-    this.#back(batch.length);
-  }
-
-  #flushed(batch: Waiting<Request, Response>[]): Promise<readonly Response[]> | readonly Response[] {
+  #flushed(batch: Waiting<Request, Response>[]): Promise<readonly Response[]> {
     try {
       return this.#options.flush(requestsOf(batch));
     } catch (error) {
@@ -204,12 +195,6 @@ export class Coalescer<Request, Response> {
       await this.#failed(part, again);
     }
   }
-}
-
-function isAnswer<Response>(
-  flushed: Promise<readonly Response[]> | readonly Response[],
-): flushed is readonly Response[] {
-  return Array.isArray(flushed);
 }
 
 function requestsOf<Request, Response>(batch: readonly Waiting<Request, Response>[]): Request[] {

@@ -112,7 +112,7 @@ export class Ledger {
       ...shared,
       maxBatch: store.batchRows ?? MAX_WRITE_BATCH,
       ...(store.crowdedBatchRows !== undefined && { mostInCrowd: store.crowdedBatchRows }),
-      flush: (puts) => this.#open(() => (isUnwrapped(store) ? store.writeNow?.(puts) : null) ?? store.write(puts)),
+      flush: (puts) => this.#open(() => store.write(puts)),
     });
   }
 
@@ -206,7 +206,7 @@ export class Ledger {
     this.#clock.after(ms, work);
   }
 
-  #open<T>(work: () => Promise<T> | T): Promise<T> | T {
+  #open<T>(work: () => Promise<T>): Promise<T> {
     if (this.#breaker.allows()) return work();
     return Promise.reject(new Shut(this.#breaker.lastError));
   }
@@ -283,7 +283,7 @@ class Swap implements Waiting<Put, PutResult> {
     this.#swapsLeft -= 1;
     this.#tries = 1;
     this.key = record.key;
-    this.request = { record, expected: seen?.version ?? null };
+    this.request = { record, expected: seen?.version ?? null, before: seen?.record };
     this.#writes.enter(this, this.#alone);
   }
 
@@ -330,11 +330,6 @@ function starved(key: string): NevertwiceError {
     `the ledger changed ${MAX_SWAPS} times under one write. Nothing was run by this call; call again.`,
     { key },
   );
-}
-
-/** Whoever put a `write` of his own before the store's (to count, to log, to drop replies in a test) must see every write. */
-function isUnwrapped(store: Store): boolean {
-  return store.write === (Object.getPrototypeOf(store) as Partial<Store> | null)?.write;
 }
 
 /** The row in the store is the one we wrote: the reply was lost, not the write. */

@@ -207,7 +207,8 @@ class LostRace extends Error {
 async function swap(engine: Engine, view: TransactionView, stored: Stored | null, event: LedgerEvent): Promise<Stored> {
   const change = transition(stored?.record ?? null, event, engine.services.ledger.instant());
   if (!change.ok) throw new LostRace(stored);
-  const [result] = await view.write([{ record: change.record, expected: stored?.version ?? null }]);
+  const put = { record: change.record, expected: stored?.version ?? null, before: stored?.record };
+  const [result] = await view.write([put]);
   if (result === undefined || !result.ok) throw new LostRace(result?.current ?? null);
   return { record: change.record, version: result.version };
 }

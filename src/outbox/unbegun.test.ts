@@ -34,7 +34,6 @@ function on(hooks: {
             hooks.wrote?.(puts);
             return results;
           };
-        if (name === "writeNow") return undefined;
         const value = Reflect.get(target, name);
         return typeof value === "function" ? value.bind(target) : value;
       },

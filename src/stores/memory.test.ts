@@ -66,7 +66,7 @@ describe("memoryStore", () => {
     await expect(store.list({ limit: 0 })).rejects.toThrow("list: limit is 0; it takes a whole number above zero.");
     await expect(store.list({ limit: 1, cursor: "x" })).rejects.toThrow(/not one this ledger gave out.*or none/);
     await store.close();
-    await expect(store.read([])).rejects.toThrow(/The memory ledger is closed. Open a new one/);
+    await expect(store.read([])).rejects.toThrow(/the ledger in memory is closed. Open a new one/);
   });
 
   it("a cursor is opaque text that survives a URL", () => {

@@ -1,6 +1,5 @@
 /** A ledger in a Map: for tests, and for dedupe inside one process. It survives nothing. */
 import { performance } from "node:perf_hooks";
-import { NevertwiceError } from "../core/errors.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import type {
   LeaseQuery,
@@ -15,9 +14,9 @@ import type {
   StoreTraits,
   SweepQuery,
 } from "../core/store.ts";
-import { transition } from "../core/transition.ts";
 import { wallNow } from "../engine/real-timers.ts";
-import { checkLimit, dueRows, isSweepable, PageScan, StatsScan } from "./shared/scan.ts";
+import { refuseClosed } from "./shared/closed.ts";
+import { checkLimit, claimed, dueRows, isSweepable, PageScan, StatsScan } from "./shared/scan.ts";
 import { eachInSlices, Rotations } from "./shared/slices.ts";
 
 export interface MemoryStoreOptions {
@@ -74,10 +73,9 @@ class MemoryStore implements Store {
   async lease(query: LeaseQuery): Promise<Stored[]> {
     this.#refuseWhenClosed();
     const at = this.#clock.instant();
-    const { to, holder, leaseMs } = query;
     return dueRows(this.#rows.values(), query, at).flatMap(({ record }) => {
-      const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
-      return change.ok ? [this.#set(change.record)] : [];
+      const claim = claimed(record, query, at);
+      return claim === null ? [] : [this.#set(claim)];
     });
   }
 
@@ -137,10 +135,6 @@ class MemoryStore implements Store {
   }
 
   #refuseWhenClosed(): void {
-    if (!this.#closed) return;
-    throw new NevertwiceError(
-      "STORE_UNAVAILABLE",
-      "The memory ledger is closed. Open a new one with memoryStore(); what it held is gone.",
-    );
+    refuseClosed(this.#closed, "in memory", "Open a new one with memoryStore(); what it held is gone.");
   }
 }

@@ -36,7 +36,7 @@ export function fillSqlite(path: string, records: number): void {
       settledAt: 2_000 + index,
       expiresAt: 3_000 + index,
     });
-    insert.run(...encodeRow(record, index + 1).row);
+    insert.run(...encodeRow(record, index + 1));
   }
   db.exec("COMMIT");
   db.close?.();

@@ -231,7 +231,6 @@ describe("resolve --all", () => {
     const racing = new Proxy(ledger.store, {
       get(target, name) {
         const own = Reflect.get(target, name) as unknown;
-        if (name === "writeNow") return undefined;
         if (name !== "write") return typeof own === "function" ? own.bind(target) : own;
         return async (puts: Parameters<Store["write"]>[0]) => {
           if (isFirst) {

@@ -5,8 +5,9 @@
  */
 import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
-import { type DamagedRecord, decodedOrError, decodeIntact, isDamagedRecord } from "../../core/damaged-record.ts";
-import { configError, messageOf, NevertwiceError, noSuchOption } from "../../core/errors.ts";
+import { type DamagedRecord, decodeIntact, requireDamaged } from "../../core/damaged-record.ts";
+import { configError, messageOf } from "../../core/errors.ts";
+import { refuseUnknownOptions } from "../../core/options.ts";
 import type { Instant, LedgerRecord } from "../../core/record.ts";
 import type {
   Finding,
@@ -24,10 +25,21 @@ import type {
   StoreTraits,
   SweepQuery,
 } from "../../core/store.ts";
-import { transition } from "../../core/transition.ts";
 import { setTimeout } from "../../engine/real-timers.ts";
+import { refuseClosed } from "../shared/closed.ts";
 import { clockFinding, hostInstant } from "../shared/host-clock.ts";
-import { checkLimit, dueRows, isListed, isSweepable, PageScan, StatsScan, sweepableRows } from "../shared/scan.ts";
+import { Turns } from "../shared/savepoint.ts";
+import {
+  checkLimit,
+  claimed,
+  dueRows,
+  intactPage,
+  isListed,
+  isSweepable,
+  PageScan,
+  StatsScan,
+  sweepableRows,
+} from "../shared/scan.ts";
 import { eachInSlices } from "../shared/slices.ts";
 import { type Disk, localDisk } from "./disk.ts";
 import type { Entry } from "./entries.ts";
@@ -69,10 +81,7 @@ export function fileStore(options: FileStoreOptions): Store {
   if (typeof path !== "string" || path.trim() === "") {
     throw configError(`fileStore: path is ${JSON.stringify(path)}; give the path of a file, such as "./ledger.jsonl".`);
   }
-  const wrong = Object.keys(options).find((name) => !OPTIONS.includes(name));
-  if (wrong !== undefined) {
-    throw noSuchOption("fileStore", wrong, OPTIONS);
-  }
+  refuseUnknownOptions("fileStore", options, OPTIONS);
   return new FileStore(options);
 }
 
@@ -88,9 +97,9 @@ class FileStore implements Store {
   /** Calls that were accepted: close() waits for them. */
   readonly #calls = new Set<Promise<unknown>>();
   /** Writers of this process take turns; each waits for the lock of the host by itself. */
-  #writers: Promise<unknown> = Promise.resolve();
+  readonly #writers = new Turns();
   /** Looks at the file's end take turns with commits. */
-  #ends: Promise<unknown> = Promise.resolve();
+  readonly #ends = new Turns();
   #look: Promise<void> | null = null;
   /** The lock is ours and the index is fresh: nobody else can have changed the file since. */
   #settled = false;
@@ -164,13 +173,9 @@ class FileStore implements Store {
     if (this.#due(query).length === 0) return [];
     return this.#exclusively(async () => {
       const at = this.instant();
-      const { to, holder, leaseMs } = query;
-      const claimed = this.#dueRecords(query).flatMap((record) => {
-        const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
-        return change.ok ? [change.record] : [];
-      });
-      const versions = await this.#append(claimed.map((put) => ({ put })));
-      return claimed.map((record, i) => ({ record, version: versions[i] as number }));
+      const claims = this.#dueRecords(query).flatMap((record) => claimed(record, query, at) ?? []);
+      const versions = await this.#append(claims.map((put) => ({ put })));
+      return claims.map((record, i) => ({ record, version: versions[i] as number }));
     });
   }
 
@@ -186,13 +191,7 @@ class FileStore implements Store {
       const entry = this.#log.index.get(key);
       return entry !== undefined && isListed(entry.record, query, at) ? [entry] : [];
     });
-    const damaged: DamagedRecord[] = [];
-    const read = decodeIntact(
-      items,
-      (entry) => this.#log.stored(entry),
-      (found) => damaged.push(found),
-    );
-    return damaged.length === 0 ? { items: read, cursor } : { items: read, cursor, damaged };
+    return intactPage(items, (entry) => this.#log.stored(entry), cursor);
   }
 
   async #stats(query: StatsQuery): Promise<LedgerStats> {
@@ -255,10 +254,7 @@ class FileStore implements Store {
   async #setAside(key: string): Promise<Quarantined | null> {
     const entry = this.#log.index.get(key);
     if (entry === undefined) return null;
-    if (!isDamagedRecord(decodedOrError(() => this.#log.stored(entry))))
-      throw configError(
-        `quarantine: the record ${key} can be read, and guards its key. Only a damaged one is set aside.`,
-      );
+    requireDamaged(key, () => this.#log.stored(entry));
     const aside = `${this.#log.path}.quarantine-${this.now()}`;
     await this.#log.writeAside(aside, this.#log.bytesOf(entry));
     await this.#log.append([{ gone: [key] }]);
@@ -270,8 +266,8 @@ class FileStore implements Store {
   async #close(): Promise<void> {
     await Promise.allSettled(this.#calls);
     // A compaction that began before.
-    await this.#writers.catch(() => {});
-    await this.#ends.catch(() => {});
+    await this.#writers.ended();
+    await this.#ends.ended();
     this.#parts?.log.close();
     this.#parts?.lock.close();
   }
@@ -331,7 +327,7 @@ class FileStore implements Store {
   }
 
   async #lookAtEnd(): Promise<void> {
-    const sure = await this.#inTurn(() => {
+    const sure = await this.#ends.take(() => {
       // From here on, what another process acknowledges may be missed by this look: the next caller takes its own.
       this.#look = null;
       return this.#log.refresh();
@@ -342,16 +338,14 @@ class FileStore implements Store {
 
   /** With the lock of the host, the index fresh. */
   #exclusively<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#writers.then(() => this.#withLock(work));
-    this.#writers = turn.catch(() => {});
-    return turn;
+    return this.#writers.take(() => this.#withLock(work));
   }
 
   async #withLock<T>(work: () => Promise<T>): Promise<T> {
     const { lock } = this.#files();
     await lock.take();
     try {
-      return await this.#inTurn(async () => {
+      return await this.#ends.take(async () => {
         await this.#log.refreshLocked();
         this.#settled = true;
         try {
@@ -363,12 +357,6 @@ class FileStore implements Store {
     } finally {
       lock.give();
     }
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#ends.then(work);
-    this.#ends = turn.catch(() => {});
-    return turn;
   }
 
   // ---- under the lock ----
@@ -458,10 +446,6 @@ class FileStore implements Store {
   }
 
   #refuseWhenClosed(): void {
-    if (this.#closing === null) return;
-    throw new NevertwiceError(
-      "STORE_UNAVAILABLE",
-      `the ledger ${this.#given} is closed. Open it again with fileStore({ path }).`,
-    );
+    refuseClosed(this.#closing !== null, this.#given, "Open it again with fileStore({ path }).");
   }
 }

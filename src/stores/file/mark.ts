@@ -4,7 +4,7 @@
  * and not synced itself: after a crash it is exact, after a power loss it may be older, never newer. So a ledger that
  * ends before it has lost acknowledged lines, even where the cut is clean.
  */
-import { crc32 } from "node:zlib";
+import { hexSum } from "../shared/checksum.ts";
 import type { Disk } from "./disk.ts";
 
 export interface Mark {
@@ -17,7 +17,7 @@ const REV_DIGITS = 16;
 /** Always of one length, below a disk's sector: overwritten in place, it is the old one or the new one. */
 function encode({ ledger, synced }: Mark): Buffer {
   const open = `{"ledger":${JSON.stringify(ledger)},"synced":"${String(synced).padStart(REV_DIGITS, "0")}"`;
-  return Buffer.from(`${open},"crc":"${crc32(open).toString(16).padStart(8, "0")}"}\n`);
+  return Buffer.from(`${open},"crc":"${hexSum(open)}"}\n`);
 }
 
 const MOST_BYTES = 512;

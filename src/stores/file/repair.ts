@@ -4,15 +4,17 @@
  * that the line is about. Without that nobody could say which intent has lost its guard, and the whole ledger would have to
  * be refused. What is found this way tells whose line it is; the record itself counts as damaged.
  */
-import { crc32 } from "node:zlib";
+import { checksum, SUM_DIGITS } from "../shared/checksum.ts";
 import { isIntact, type Span, TAIL_BYTES } from "./line.ts";
 
-const NO_BYTE = crc32(Buffer.of(0));
+const NO_BYTE = checksum(Buffer.of(0));
 /** How the checksum changes with one byte. */
-const EFFECTS: readonly number[] = Array.from({ length: 256 }, (_, byte) => (crc32(Buffer.of(byte)) ^ NO_BYTE) >>> 0);
+const EFFECTS: readonly number[] = Array.from(
+  { length: 256 },
+  (_, byte) => (checksum(Buffer.of(byte)) ^ NO_BYTE) >>> 0,
+);
 // `"}`, behind the eight digits of the checksum.
 const BEHIND_SUM = 2;
-const SUM_DIGITS = 8;
 
 /** Null: it is something else than one flipped bit that is wrong with the line. */
 export function withBitFlippedBack({ bytes, from, to }: Span): Span | null {
@@ -25,7 +27,7 @@ export function withBitFlippedBack({ bytes, from, to }: Span): Span | null {
 
 function flippedInBody(line: Span, end: number): Span | null {
   const digits = line.bytes.toString("latin1", line.to - BEHIND_SUM - SUM_DIGITS, line.to - BEHIND_SUM);
-  const difference = (Number.parseInt(digits, 16) ^ crc32(line.bytes.subarray(0, end))) >>> 0;
+  const difference = (Number.parseInt(digits, 16) ^ checksum(line.bytes.subarray(0, end))) >>> 0;
   // For each bit of a byte, what its flip does to the checksum: first of the last byte, then one byte further in front.
   const effects = Array.from({ length: 8 }, (_, bit) => EFFECTS[1 << bit] as number);
   for (let at = end - 1; at >= 0; at -= 1) {

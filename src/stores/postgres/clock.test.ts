@@ -3,7 +3,7 @@ import { postgresStore } from "nevertwice/postgres";
 import pg from "pg";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { freshDatabase } from "../../../test/services/addresses.ts";
-import { isProvisional, ServerClock } from "./clock.ts";
+import { isProvisional, postgresClock } from "./clock.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -13,7 +13,7 @@ describe("ServerClock", () => {
   const now = () => performance.now();
 
   it("is the wall clock, marked as such, until the server has answered", () => {
-    const clock = new ServerClock();
+    const clock = postgresClock();
     const { now: early, steady, epoch } = clock.instant();
     expect(Math.abs(early - Date.now())).toBeLessThan(1_000);
     expect(isProvisional(early)).toBe(true);
@@ -23,7 +23,7 @@ describe("ServerClock", () => {
   });
 
   it("takes the middle of question and answer, and lets quick answers speak for slow ones", () => {
-    const clock = new ServerClock();
+    const clock = postgresClock();
     const t = now();
     const read = () => clock.instant().now - now();
     clock.observe({ serverMs: 1_000_000 + t, askedAt: t - 100, answeredAt: t + 300 });
@@ -35,7 +35,7 @@ describe("ServerClock", () => {
   });
 
   it("does not run backwards by small corrections, and follows a server that was set", () => {
-    const clock = new ServerClock();
+    const clock = postgresClock();
     const t = now();
     clock.observe({ serverMs: 1_000_000 + t, askedAt: t, answeredAt: t });
     const before = clock.instant().now;

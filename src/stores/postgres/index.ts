@@ -4,7 +4,7 @@
  */
 import { performance } from "node:perf_hooks";
 import { bellsOf, ringsBell } from "../../core/doorbell.ts";
-import { configError, NevertwiceError } from "../../core/errors.ts";
+import { configError } from "../../core/errors.ts";
 import type { Instant } from "../../core/record.ts";
 import type {
   Finding,
@@ -21,12 +21,16 @@ import type {
   TransactionalStore,
   TransactionView,
 } from "../../core/store.ts";
+import { SweepPlaces } from "../shared/bounded-map.ts";
+import { refuseClosed } from "../shared/closed.ts";
 import { LapsedLooks } from "../shared/lapsed-looks.ts";
+import { Opening } from "../shared/opening.ts";
 import { checkLimit } from "../shared/scan.ts";
+import type { ServerClock } from "../shared/server-clock.ts";
 import type { Connection, Driver } from "./client/connection.ts";
 import { openDriver } from "./client/driver.ts";
 import { answerWithin, QueryTimeout } from "./client/timeout.ts";
-import { ServerClock } from "./clock.ts";
+import { postgresClock } from "./clock.ts";
 import { storeError } from "./errors.ts";
 import { PostgresIdentity } from "./identity.ts";
 import { inspectServer } from "./inspect.ts";
@@ -56,8 +60,6 @@ const STATEMENT_ROWS = 500;
 const WATCH_BUDGET_MS = 500;
 const WATCH_EVERY_MS = 5_000;
 const SWEEP_BUDGET_MS = 500;
-// More tenants than this sweep through one process: they begin anew.
-const MOST_SWEEPERS = 1_000;
 
 /** `Tx`: what your library's transactions are, for ctx.tx and for the calls that take one: `postgresStore<PoolClient>({ pool })`. */
 export function postgresStore<Tx = unknown>(options: PostgresStoreOptions): TransactionalStore<Tx>;
@@ -65,7 +67,7 @@ export function postgresStore<Tx = unknown>(options: PostgresStoreOptions): Tran
 export function postgresStore<Tx = unknown>(options: PostgresStoreOptions, clock: ServerClock): TransactionalStore<Tx>;
 export function postgresStore<Tx = unknown>(
   options: PostgresStoreOptions,
-  clock = new ServerClock(),
+  clock = postgresClock(),
 ): TransactionalStore<Tx> {
   return new PostgresStore(checkOptions(options), clock) as TransactionalStore<Tx>;
 }
@@ -91,15 +93,14 @@ class PostgresStore implements TransactionalStore<unknown> {
   readonly #tables: { readonly table: string; readonly watch: string };
   readonly #clock: ServerClock;
   readonly #swaps: Swaps;
-  #opening: Promise<Opened> | null = null;
+  readonly #opening = new Opening(() => this.#connect());
   #opened: Opened | null = null;
   readonly #checked = new WeakMap<object, Promise<void>>();
   #closed = false;
   readonly #leaseFloor = new LeaseFloor();
   readonly #lapsedLooks = new LapsedLooks();
   #watchedAt = Number.NEGATIVE_INFINITY;
-  /** How far the sweeps of each tenant (undefined: of all) have come: one must not pass over what is another's to remove. */
-  readonly #sweptTo = new Map<string | undefined, number>();
+  readonly #sweptTo = new SweepPlaces<number>();
 
   constructor(settings: Settings, clock: ServerClock) {
     this.#settings = settings;
@@ -168,7 +169,7 @@ class PostgresStore implements TransactionalStore<unknown> {
 
   async #leaseLapsed(survey: Connection, query: LeaseQuery, now: number): Promise<Stored[]> {
     const { text, values } = leaseLapsed(this.#tables, query, now);
-    const leased = this.#swaps.leased(await survey.query(text, values), query, now);
+    const leased = this.#swaps.leased(await survey.query(text, values), query);
     // Where there was as much as asked for there may be more.
     if (leased.length < query.limit) this.#lapsedLooks.foundAll(query, now);
     return leased.map(({ stored }) => stored);
@@ -180,7 +181,7 @@ class PostgresStore implements TransactionalStore<unknown> {
     // Planned once, where the plan stays right: planning it is a good part of what a lease costs the server.
     const ask = this.#swaps.large && run.queryAgain ? run.queryAgain : run.query;
     const rows = await ask(text, values);
-    const leased = this.#swaps.leased(rows, query, now);
+    const leased = this.#swaps.leased(rows, query);
     // Rows that cannot be read were leased with the others: as many more are asked for in their place.
     const unread = rows.length - leased.length;
     if (unread > 0) {
@@ -201,7 +202,7 @@ class PostgresStore implements TransactionalStore<unknown> {
       await identity.check(driver);
       const confined = { ...query, ...this.#ownTenant(query.tenant) };
       const { text, values } = listStatement(this.#tables, confined, this.now());
-      return pageOf(await survey.query(text, values), query, (row) => this.#swaps.seen(row));
+      return pageOf(await survey.query(text, values), query, (row) => this.#swaps.decode(row));
     });
   }
 
@@ -249,7 +250,6 @@ class PostgresStore implements TransactionalStore<unknown> {
         break;
       }
     }
-    if (this.#sweptTo.size >= MOST_SWEEPERS) this.#sweptTo.clear();
     this.#sweptTo.set(tenant, from);
     return removed;
   }
@@ -277,7 +277,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   #quarantine(key: string): Promise<Quarantined | null> {
-    const decode = (row: Row) => this.#swaps.seen(row);
+    const decode = (row: Row) => this.#swaps.decode(row);
     const { schema } = this.#settings;
     return this.#do((opened) => checked(opened, () => quarantineRow(opened.driver, { key, schema, decode })));
   }
@@ -292,7 +292,7 @@ class PostgresStore implements TransactionalStore<unknown> {
       settings: this.#settings,
       checked: this.#checked,
       ledgerId: async () => this.#opened?.ledgerId ?? null,
-      open: async () => (await this.#open()).ledgerId,
+      open: async () => (await this.#opening.get()).ledgerId,
       check: () => this.#refuseClosed(),
       wakes: () => this.#opened?.wakes ?? null,
     });
@@ -309,8 +309,8 @@ class PostgresStore implements TransactionalStore<unknown> {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    const opened = await this.#opening?.catch(() => null);
-    if (opened === null || opened === undefined) return;
+    const opened = await this.#opening.opened();
+    if (opened === null) return;
     const goodbye = async () => {
       await opened.wakes?.stop();
       await opened.driver.close();
@@ -328,7 +328,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   #do<T>(work: (opened: Opened) => Promise<T>, finish?: (answer: T) => T): Promise<T> {
     try {
       this.#refuseClosed();
-      const done = this.#opened === null ? this.#open().then(work) : work(this.#opened);
+      const done = this.#opened === null ? this.#opening.get().then(work) : work(this.#opened);
       return done.then(finish, this.#explain);
     } catch (error) {
       return Promise.reject(this.#explained(error));
@@ -341,17 +341,6 @@ class PostgresStore implements TransactionalStore<unknown> {
 
   #explained(error: unknown): unknown {
     return storeError(error, { where: this.name, schema: this.#settings.schema });
-  }
-
-  #open(): Promise<Opened> {
-    if (this.#opening === null) {
-      this.#opening = this.#connect();
-      // The next call tries again.
-      this.#opening.catch(() => {
-        this.#opening = null;
-      });
-    }
-    return this.#opening;
   }
 
   async #connect(): Promise<Opened> {
@@ -382,11 +371,7 @@ class PostgresStore implements TransactionalStore<unknown> {
   }
 
   #refuseClosed(): void {
-    if (!this.#closed) return;
-    throw new NevertwiceError(
-      "STORE_UNAVAILABLE",
-      `the ledger ${this.name} is closed. Call before close(), or make a new nevertwice().`,
-    );
+    refuseClosed(this.#closed, this.name);
   }
 
   /** Asking a confined store for another tenant's rows gets none. */

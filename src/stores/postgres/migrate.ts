@@ -1,8 +1,8 @@
 /** Bringing the schema up to date: once, however many processes start at the same time. */
 import { performance } from "node:perf_hooks";
 import { configError } from "../../core/errors.ts";
+import type { Observation } from "../shared/server-clock.ts";
 import type { Connection, Driver } from "./client/connection.ts";
-import type { Observation } from "./clock.ts";
 import { sqlState } from "./errors.ts";
 import { ownershipCheck } from "./ownership.ts";
 import { lockName } from "./script.ts";

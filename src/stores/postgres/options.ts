@@ -3,6 +3,7 @@
 import { type Duration, durationMs } from "../../core/duration.ts";
 import { configError } from "../../core/errors.ts";
 import { requireGiven } from "../../core/given-option.ts";
+import { refuseUnknownOptions } from "../../core/options.ts";
 import { isPgClient, isPgPool, isPostgresJs, isPostgresJsTransaction, isSupabaseClient } from "./client/clients.ts";
 import type { DriverSource, PgClient, PgPool, PostgresJs, SupabaseClient } from "./client/driver.ts";
 import { parsePostgresUrl } from "./client/url.ts";
@@ -43,13 +44,10 @@ export interface Settings extends DriverSource {
 
 const DEFAULT_SCHEMA = "nevertwice";
 const DEFAULT_TIMEOUT = "10s";
-const KNOWN = new Set("url pool client sql supabase schema migrate tenant rls timeout listen".split(" "));
+const KNOWN = "url pool client sql supabase schema migrate tenant rls timeout listen".split(" ");
 
 export function checkOptions(options: PostgresStoreOptions): Settings {
-  for (const option of Object.keys(options)) {
-    if (!KNOWN.has(option))
-      throw wrong(`there is no option ${JSON.stringify(option)}. The options are: ${[...KNOWN].join(", ")}`);
-  }
+  refuseUnknownOptions("postgresStore", options, KNOWN);
   const { url, pool, client, sql, supabase, tenant, rls = false } = options;
   if ([url, pool, client, sql, supabase].filter((given) => given !== undefined).length !== 1) {
     throw wrong(

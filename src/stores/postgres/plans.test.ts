@@ -98,8 +98,7 @@ it("a settle or a read of 128 rows looks each up by the index from the size on a
   expect(sizes[0].bytes).toBeLessThan(1.5 * LARGE_BYTES);
   const settles = Array.from({ length: 128 }, (_, i) => {
     const record = sampleRecord({ key: `nt1_${i}` });
-    const facts = { hex: keyHex(record.key), now };
-    return planPut({ record: { ...record, fence: 9 }, expected: 1 }, { ...facts, before: record });
+    return planPut({ record: { ...record, fence: 9 }, expected: 1, before: record }, { hex: keyHex(record.key), now });
   });
   const named = (tenant?: string) => settles.map(({ hex }) => ({ hex, tenant }));
   const settle = batchWrite(TABLES.table, settles, now, false);

@@ -1,6 +1,5 @@
 /** Setting a damaged row aside: into a table of its own, byte for byte, in one transaction with its removal. */
-import { decodedOrError, isDamagedRecord } from "../../core/damaged-record.ts";
-import { configError, type NevertwiceError } from "../../core/errors.ts";
+import { requireDamaged } from "../../core/damaged-record.ts";
 import type { Quarantined, Stored } from "../../core/store.ts";
 import type { Driver } from "./client/connection.ts";
 import { keyHex } from "./sql/key.ts";
@@ -23,7 +22,7 @@ export async function quarantineRow(
   return driver.transaction(async ({ query }) => {
     const rows = await query(`SELECT ${selectList("r")} ${found} FOR UPDATE`, [hex]);
     if (rows.length === 0) return null;
-    if (rows.every((row) => !isDamagedRecord(decodedOrError(() => decode(row))))) throw isSound(key);
+    requireDamaged(key, () => rows.map(decode));
     await query(
       `CREATE TABLE IF NOT EXISTS ${schema}.quarantine AS SELECT now() AS quarantined_at, r.* FROM ${schema}.records r WITH NO DATA`,
     );
@@ -31,8 +30,4 @@ export async function quarantineRow(
     await query(`DELETE ${found}`, [hex]);
     return { key, keptIn: `the table ${name}.quarantine` };
   });
-}
-
-function isSound(key: string): NevertwiceError {
-  return configError(`quarantine: the record ${key} can be read, and guards its key. Only a damaged one is set aside.`);
 }

@@ -1,16 +1,17 @@
 /** Reads and compare-and-swaps on any connection: the pool's, or the caller's own transaction. */
 import { performance } from "node:perf_hooks";
+import { damagedRecord, decodeIntact } from "../../core/damaged-record.ts";
 import { configError, NevertwiceError } from "../../core/errors.ts";
 import type { LeaseQuery, Put, PutResult, Stored } from "../../core/store.ts";
+import { inRounds } from "../shared/rounds.ts";
+import type { ServerClock } from "../shared/server-clock.ts";
 import type { Connection } from "./client/connection.ts";
-import { isProvisional, type ServerClock } from "./clock.ts";
+import { isProvisional } from "./clock.ts";
 import { isTransient } from "./errors.ts";
-import { beforeOf, Lineage } from "./lineage.ts";
 import { keyHex } from "./sql/key.ts";
-import { decodeLeased, type Leased } from "./sql/leased-row.ts";
 import { type RowNames, readRows } from "./sql/read.ts";
-import { decodeRow, type Row } from "./sql/row.ts";
-import { SingleWrites } from "./sql/single.ts";
+import { attentionSince, decodeRow, type Row } from "./sql/row.ts";
+import { singleWrite } from "./sql/single.ts";
 import { batchWrite, type PlannedPut, planPut, type Statement, timed, winners } from "./sql/write.ts";
 import { uniformRead, uniformWrite } from "./supabase/uniform.ts";
 
@@ -31,17 +32,18 @@ export interface SwapOptions {
   readonly clock: ServerClock;
 }
 
+export interface Leased {
+  readonly stored: Stored;
+  /** When it became due. */
+  readonly since: number;
+}
+
 export class Swaps {
   readonly #options: SwapOptions;
-  readonly #lineage = new Lineage();
-  readonly #singles: SingleWrites;
-  readonly #typedSingles: SingleWrites;
   #large = false;
 
   constructor(options: SwapOptions) {
     this.#options = options;
-    this.#singles = new SingleWrites(options.table);
-    this.#typedSingles = new SingleWrites(options.table, { typed: true });
   }
 
   /** Plans for what is looked for again and again may be kept: they are those for any larger table. */
@@ -49,18 +51,22 @@ export class Swaps {
     return this.#large;
   }
 
-  /** A row as it was just read: what the table holds of it need not be sent again. */
-  seen(row: Row): Stored {
-    const stored = decodeRow(row, this.#options.name);
-    this.#lineage.keep(stored.record, stored.version, row.c0 as string);
-    return stored;
+  decode(row: Row): Stored {
+    return decodeRow(row, this.#options.name);
   }
 
-  /** Rows as a lease has just made them. */
-  leased(rows: readonly Row[], query: LeaseQuery, now: number): Leased[] {
-    const all = decodeLeased(rows, query, now, this.#options.name);
-    for (const { stored, hex } of all) this.#lineage.keep(stored.record, stored.version, hex);
-    return all;
+  /** What a lease made of rows, the longest due first. What cannot be read is reported. */
+  leased(rows: readonly Row[], query: LeaseQuery): Leased[] {
+    const decode = (row: Row) => ({ stored: this.#leased(row, query), since: attentionSince(row) });
+    return decodeIntact(rows, decode, (damaged) => query.damaged?.(damaged)).sort((a, b) => a.since - b.since);
+  }
+
+  #leased(row: Row, { to }: LeaseQuery): Stored {
+    const stored = this.decode(row);
+    const { state, key } = stored.record;
+    if (state === to) return stored;
+    // The lease leaves a state as it was that no work in a queue has.
+    throw damagedRecord({ key, where: this.#options.name, what: `it is queued work, and its state is ${state}` });
   }
 
   async read(run: Connection, keys: readonly string[]): Promise<(Stored | null)[]> {
@@ -79,7 +85,17 @@ export class Swaps {
     const now = this.#now();
     const all = puts.map((put) => this.#plan(put, now, run.uniform === true));
     // The engine's own batches come sorted, each key once.
-    return ascending(all) ? this.#swap(run, all, inTransaction, now) : this.#inTurns(run, all, inTransaction);
+    if (ascending(all)) return this.#swap(run, all, inTransaction, now);
+    return inRounds(
+      all,
+      ({ hex }) => hex,
+      async (round) => {
+        // Sorted, so that no two batches lock rows in opposite order.
+        const sorted = [...round].sort((a, b) => (a.hex < b.hex ? -1 : 1));
+        const results = await this.#swap(run, sorted, inTransaction, this.#now());
+        return round.map((planned) => results[sorted.indexOf(planned)] as PutResult);
+      },
+    );
   }
 
   /**
@@ -100,35 +116,10 @@ export class Swaps {
     });
   }
 
-  async #inTurns(run: Connection, all: readonly PlannedPut[], inTransaction: boolean): Promise<PutResult[]> {
-    const results = new Array<PutResult>(all.length);
-    let waiting = all.map((planned, at) => ({ at, planned }));
-    while (waiting.length > 0) {
-      const keys = new Set<string>();
-      const batch = waiting.filter(({ planned: { hex } }) => !keys.has(hex) && keys.add(hex));
-      if (batch.length < waiting.length) waiting = waiting.filter((one) => !batch.includes(one));
-      else waiting = [];
-      // Sorted, so that no two batches lock rows in opposite order.
-      batch.sort((a, b) => (a.planned.hex < b.planned.hex ? -1 : a.planned.hex > b.planned.hex ? 1 : 0));
-      const answers = await this.#swap(
-        run,
-        batch.map(({ planned }) => planned),
-        inTransaction,
-        this.#now(),
-      );
-      for (const [i, { at }] of batch.entries()) results[at] = answers[i] as PutResult;
-    }
-    return results;
-  }
-
   #plan(put: Put, now: number, whole: boolean): PlannedPut {
     const { tenant } = this.#options;
     if (tenant !== undefined && put.record.tenant !== tenant) throw foreign(tenant, put);
-    const held = this.#lineage.of(put.record.key);
-    // Converting a key costs more than remembering it.
-    const hex = held === null ? keyHex(put.record.key) : held.hex;
-    // Where every put names all of its record, nothing may be left out.
-    return planPut(put, { hex, now, before: whole ? null : beforeOf(held, put) });
+    return planPut(put, { hex: keyHex(put.record.key), now, whole });
   }
 
   #swap(run: Connection, batch: readonly PlannedPut[], inTransaction: boolean, now: number): Promise<PutResult[]> {
@@ -154,42 +145,26 @@ export class Swaps {
     return this.#settle(run, batch, winners(answer as Row, batch.length));
   }
 
-  /** Callbacks, not an async function: a lone caller waits for each promise in between. */
-  #swapOne(run: Connection, only: PlannedPut, tries: number, now: number): Promise<PutResult[]> {
-    return this.#changed(run, only, now).then(
-      (rows) => (rows === 1 ? [this.#won(only)] : this.#settle(run, [only], new Set())),
-      (error) => {
-        if (tries <= 1 || !isTransient(error)) throw error;
-        return this.#swapOne(run, only, tries - 1, this.#now());
-      },
-    );
-  }
-
-  #changed(run: Connection, only: PlannedPut, now: number): Promise<number> {
-    const singles = run.sendsTexts ? this.#typedSingles : this.#singles;
-    const statement = singles.statement(only, now);
-    if (run.count !== undefined && !this.#options.clock.stale) return run.count(statement.text, statement.values);
-    return this.#timed(run, timed(statement)).then((rows) => rows.length);
+  async #swapOne(run: Connection, only: PlannedPut, tries: number, now: number): Promise<PutResult[]> {
+    const statement = singleWrite(this.#options.table, only, now, run.sendsTexts);
+    const rows = await this.#patiently(tries, async () => {
+      if (run.count !== undefined && !this.#options.clock.stale) return run.count(statement.text, statement.values);
+      return (await this.#timed(run, timed(statement))).length;
+    });
+    return rows === 1 ? [won(only)] : this.#settle(run, [only], new Set());
   }
 
   #now(): number {
     return this.#options.clock.instant().now;
   }
 
-  #won({ put, rev, hex }: PlannedPut): PutResult {
-    this.#lineage.keep(put.record, rev, hex);
-    return { ok: true, version: rev };
-  }
-
-  async #settle(run: Connection, batch: readonly PlannedPut[], won: ReadonlySet<string> | null): Promise<PutResult[]> {
-    if (won === null) return batch.map((planned) => this.#won(planned));
-    const lost = batch.filter(({ hex }) => !won.has(hex));
+  async #settle(run: Connection, batch: readonly PlannedPut[], keys: ReadonlySet<string> | null): Promise<PutResult[]> {
+    if (keys === null) return batch.map(won);
+    const lost = batch.filter(({ hex }) => !keys.has(hex));
     // A statement of its own: the row that stood in the way may have come after the first one's snapshot.
-    const named = lost.map(({ hex, put }) => ({ hex, tenant: put.record.tenant }));
+    const named = lost.map(({ hex, record }) => ({ hex, tenant: record.tenant }));
     const current = this.#byHex(await this.#timed(run, this.#select(run, named)));
-    return batch.map((put) =>
-      won.has(put.hex) ? this.#won(put) : { ok: false, current: current.get(put.hex) ?? null },
-    );
+    return batch.map((put) => (keys.has(put.hex) ? won(put) : { ok: false, current: current.get(put.hex) ?? null }));
   }
 
   async #patiently<T>(tries: number, ask: () => Promise<T>): Promise<T> {
@@ -210,7 +185,7 @@ export class Swaps {
   #byHex(rows: readonly Row[]): Map<string, Stored> {
     const found = new Map<string, Stored>();
     for (const row of rows) {
-      const stored = this.seen(row);
+      const stored = this.decode(row);
       const hex = row.c0 as string;
       if (found.has(hex)) throw ambiguous(stored.record.key);
       found.set(hex, stored);
@@ -227,6 +202,10 @@ export class Swaps {
       this.#options.clock.observe({ serverMs: Number(clock), askedAt, answeredAt: performance.now() });
     return rows;
   }
+}
+
+function won({ rev }: PlannedPut): PutResult {
+  return { ok: true, version: rev };
 }
 
 function ascending(puts: readonly PlannedPut[]): boolean {

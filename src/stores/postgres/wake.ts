@@ -16,6 +16,8 @@ import {
   setInterval,
   setTimeout,
 } from "../../engine/real-timers.ts";
+import { BoundedMap } from "../shared/bounded-map.ts";
+import { Watchers } from "../shared/watchers.ts";
 import type { Driver, Listening } from "./client/connection.ts";
 
 // A notification holds 8000 bytes: 400 ids of 16 characters and a comma.
@@ -37,8 +39,8 @@ type Kind = "wanted" | "moved";
 export class Wakes {
   readonly #driver: Driver;
   readonly #channel: string;
-  readonly #watchers = new Map<string, Set<() => void>>();
-  readonly #announced = new Map<string, number>();
+  readonly #watchers = new Watchers();
+  readonly #announced = new BoundedMap<string, number>(MOST_WANTED);
   readonly #wanted = new Map<string, number>();
   readonly #outgoing: Record<Kind, Set<string>> = { wanted: new Set(), moved: new Set() };
   #listening: Listening | null = null;
@@ -133,19 +135,12 @@ export class Wakes {
   watch(hex: string, wake: () => void): () => void {
     if (this.#stopped || this.#watchers.size >= MOST_WANTED) return () => {};
     const id = idOf(hex);
-    const watchers = this.#watchers.get(id) ?? new Set();
-    this.#watchers.set(id, watchers.add(wake));
     const now = performance.now();
     if (this.#listening !== null && now - (this.#announced.get(id) ?? -REPEAT_MS) >= REPEAT_MS) {
       this.#announced.set(id, now);
       this.#send("wanted", id);
     }
-    return () => {
-      watchers.delete(wake);
-      if (watchers.size > 0 || this.#watchers.get(id) !== watchers) return;
-      this.#watchers.delete(id);
-      if (this.#announced.size > MOST_WANTED) this.#announced.clear();
-    };
+    return this.#watchers.add(id, wake);
   }
 
   /** Who waits long (an idle worker that seldom looks) says so again: to those who came since, and before it is forgotten. */
@@ -181,7 +176,7 @@ export class Wakes {
     if (kind !== "moved") return;
     for (const id of ids) {
       this.#announced.delete(id);
-      for (const wake of [...(this.#watchers.get(id) ?? [])]) wake();
+      this.#watchers.wake(id);
     }
   }
 

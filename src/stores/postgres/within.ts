@@ -2,13 +2,13 @@
 import { bellsOf, ringsBell } from "../../core/doorbell.ts";
 import { configError } from "../../core/errors.ts";
 import type { Put, TransactionView } from "../../core/store.ts";
+import { savepoint } from "../shared/savepoint.ts";
+import type { ServerClock } from "../shared/server-clock.ts";
 import type { Connection } from "./client/connection.ts";
 import { isTransactionOpen } from "./client/pg.ts";
-import type { ServerClock } from "./clock.ts";
 import { sqlState, storeError } from "./errors.ts";
 import { look } from "./migrate.ts";
 import type { Settings } from "./options.ts";
-import { savepoint } from "./savepoint.ts";
 import { keyHex } from "./sql/key.ts";
 import { isServed, nameTenant } from "./sql/schema.ts";
 import { type Swaps, stampedTooEarly } from "./swaps.ts";
@@ -78,7 +78,7 @@ function ring(wakes: Wakes | null, puts: readonly Put[]) {
 
 async function guardedSavepoint<T>(tx: object, connection: Connection, work: () => Promise<T>): Promise<T> {
   try {
-    return await savepoint(tx, connection, work);
+    return await savepoint(tx, (sql) => connection.query(sql), work);
   } catch (error) {
     if (sqlState(error) === "25P01") throw noTransaction();
     throw error;

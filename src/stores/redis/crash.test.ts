@@ -7,9 +7,9 @@ import { REDIS_DRIVERS } from "../../../test/support/redis-drivers.ts";
 import type { Store } from "../../core/store.ts";
 import { type Nevertwice, nevertwice } from "../../nevertwice.ts";
 import { sampleRecord } from "../../testing/index.ts";
+import { hexSum } from "../shared/checksum.ts";
 import { Names } from "./buckets.ts";
 import { type RedisStoreOptions, redisStore } from "./index.ts";
-import { sumOf } from "./row.ts";
 
 function storeOf(options: RedisStoreOptions): Store {
   const store = redisStore({ timeoutMs: 1_000, ...options });
@@ -309,7 +309,7 @@ describe("F46: other releases on one ledger", () => {
     const name = new Names("nevertwice").record("nt1_later");
     const row = String(await server.call("GET", name));
     const later = row.slice(0, -8).replace("{", "[");
-    await server.call("SET", name, later + sumOf(`nt1_later${later}`).toString(16).padStart(8, "0"));
+    await server.call("SET", name, later + hexSum(`nt1_later${later}`));
     for (const call of [() => store.read(["nt1_later"]), () => store.write([insert("nt1_later")])]) {
       await expect(call()).rejects.toMatchObject({ code: "CONFIG", message: expect.stringMatching(/later release/) });
     }

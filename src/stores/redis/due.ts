@@ -6,8 +6,7 @@
 import { describeDamage, isDamagedRecord } from "../../core/damaged-record.ts";
 import type { Instant } from "../../core/record.ts";
 import type { LeaseQuery, Put, Stored } from "../../core/store.ts";
-import { transition } from "../../core/transition.ts";
-import { checkLimit } from "../shared/scan.ts";
+import { checkLimit, claimed } from "../shared/scan.ts";
 import { bucketOf, type Names } from "./buckets.ts";
 import type { RedisIdentity } from "./identity.ts";
 import { type RedisLink, textOf } from "./link.ts";
@@ -38,28 +37,20 @@ interface Part {
   readonly left: Place[];
 }
 
-export class RedisDue {
-  readonly #link: RedisLink;
-  readonly #names: Names;
-  readonly #identity: RedisIdentity;
-  readonly #rows: RedisRows;
-  readonly #upkeep: RedisUpkeep;
-  readonly #instant: () => Instant;
+interface DueParts {
+  readonly link: RedisLink;
+  readonly names: Names;
+  readonly identity: RedisIdentity;
+  readonly rows: RedisRows;
+  readonly upkeep: RedisUpkeep;
+  readonly instant: () => Instant;
+}
 
-  constructor(parts: {
-    link: RedisLink;
-    names: Names;
-    identity: RedisIdentity;
-    rows: RedisRows;
-    upkeep: RedisUpkeep;
-    instant: () => Instant;
-  }) {
-    this.#link = parts.link;
-    this.#names = parts.names;
-    this.#identity = parts.identity;
-    this.#rows = parts.rows;
-    this.#upkeep = parts.upkeep;
-    this.#instant = parts.instant;
+export class RedisDue {
+  readonly #parts: DueParts;
+
+  constructor(parts: DueParts) {
+    this.#parts = parts;
   }
 
   async lease(query: LeaseQuery): Promise<Stored[]> {
@@ -67,9 +58,9 @@ export class RedisDue {
     if (query.actions?.length === 0) return [];
     const due = await this.#pick(query);
     if (due.length === 0) return [];
-    const rows = await this.#rows.readEach(due.map(({ entry }) => keyOfEntry(entry)));
+    const rows = await this.#parts.rows.readEach(due.map(({ entry }) => keyOfEntry(entry)));
     const gone = due.filter((_, index) => rows[index] === null);
-    if (gone.length > 0) await this.#upkeep.tidy(gone.map(({ entry }) => entry));
+    if (gone.length > 0) await this.#parts.upkeep.tidy(gone.map(({ entry }) => entry));
     const sound: Stored[] = [];
     for (const row of rows) {
       if (isDamagedRecord(row)) query.damaged?.(describeDamage(row));
@@ -82,32 +73,33 @@ export class RedisDue {
     return [...leased, ...(await this.lease({ ...query, limit: query.limit - leased.length }))];
   }
 
-  async #claim(rows: readonly Stored[], { to, holder, leaseMs }: LeaseQuery): Promise<Stored[]> {
-    const at = this.#instant();
+  async #claim(rows: readonly Stored[], query: LeaseQuery): Promise<Stored[]> {
+    const at = this.#parts.instant();
     const puts = rows.flatMap(({ record, version }): Put[] => {
-      const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
-      return change.ok && record.queued ? [{ record: change.record, expected: version }] : [];
+      const claim = record.queued ? claimed(record, query, at) : null;
+      return claim === null ? [] : [{ record: claim, expected: version }];
     });
-    const results = await this.#rows.write(puts);
+    const results = await this.#parts.rows.write(puts);
     return puts.flatMap(({ record }, index) => {
       const result = results[index];
       if (result?.ok) return [{ record, version: result.version }];
       // Our own claim, if the client sent it twice: its holder is the one we named, and nobody else names it.
-      const ours = result?.current?.record.holder === holder && result.current.record.fence === record.fence;
+      const ours = result?.current?.record.holder === query.holder && result.current.record.fence === record.fence;
       return ours && result?.current ? [result.current] : [];
     });
   }
 
   async #pick(query: LeaseQuery): Promise<Due[]> {
-    const { indexes } = this.#names;
-    if (!this.#link.wire.cluster) return this.#search(indexes, query, query.limit, ASIDE_MS);
+    const { names, link } = this.#parts;
+    const { indexes } = names;
+    if (!link.wire.cluster) return this.#search(indexes, query, query.limit, ASIDE_MS);
     // Buckets lie on several servers: look first, then take from each as many as belong to the longest due of all.
     const seen = await Promise.all(indexes.map((index) => this.#search([index], query, query.limit, null)));
     const first = seen.flat().sort(byDue).slice(0, query.limit);
     const shares = new Map<number, number>();
     for (const { bucket } of first) shares.set(bucket, (shares.get(bucket) ?? 0) + 1);
     const taken = await Promise.all(
-      [...shares].map(([bucket, share]) => this.#search([this.#names.index(bucket)], query, share, ASIDE_MS)),
+      [...shares].map(([bucket, share]) => this.#search([names.index(bucket)], query, share, ASIDE_MS)),
     );
     return taken.flat().sort(byDue);
   }
@@ -129,8 +121,8 @@ export class RedisDue {
     const numbers = [limit, asideMs ?? "", rangeOf("q").min, REACH].map(String);
     const indexes = places.map(({ index }) => index);
     const offsets = places.map(({ offset }) => offset).join(",");
-    const args = [...numbers, tenantStart(query.tenant), offsets, this.#identity.mark, ...actions];
-    const [looked, ...found] = await this.#link.run(DUE, indexes, args);
+    const args = [...numbers, tenantStart(query.tenant), offsets, this.#parts.identity.mark, ...actions];
+    const [looked, ...found] = await this.#parts.link.run(DUE, indexes, args);
     const due: Due[] = [];
     for (let i = 0; i + 1 < found.length; i += 2) {
       const entry = textOf(found[i]).slice(1);

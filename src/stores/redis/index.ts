@@ -3,7 +3,6 @@
  * set up to be, and says so: a server that may forget what it acknowledged refuses actions that hold their doubts.
  */
 import { performance } from "node:perf_hooks";
-import { NevertwiceError } from "../../core/errors.ts";
 import type { Instant } from "../../core/record.ts";
 import type {
   Finding,
@@ -21,9 +20,12 @@ import type {
   StoreTraits,
   SweepQuery,
 } from "../../core/store.ts";
+import { refuseClosed } from "../shared/closed.ts";
+import { Opening } from "../shared/opening.ts";
+import type { ServerClock } from "../shared/server-clock.ts";
 import { LAYOUT_NUMBER, Names } from "./buckets.ts";
 import { connectTo, type RedisClient, type Wire, wireOf } from "./client.ts";
-import { ServerClock } from "./clock.ts";
+import { redisClock } from "./clock.ts";
 import { RedisDue } from "./due.ts";
 import { otherLayout, redisError } from "./errors.ts";
 import { RedisIdentity } from "./identity.ts";
@@ -57,7 +59,7 @@ const FACTS_MS = 1_000;
 export function redisStore(options: RedisStoreOptions): Store;
 /** @internal With a clock that was read before the store was loaded. */
 export function redisStore(options: RedisStoreOptions, clock: ServerClock): Store;
-export function redisStore(options: RedisStoreOptions, clock = new ServerClock()): Store {
+export function redisStore(options: RedisStoreOptions, clock = redisClock()): Store {
   return new RedisStore(readLocation(options), clock);
 }
 
@@ -80,7 +82,7 @@ class RedisStore implements Store {
   readonly #clock: ServerClock;
   readonly #watch: RedisWatch;
   #parts: Parts | null = null;
-  #opening: Promise<Parts> | null = null;
+  readonly #opening = new Opening(() => this.#connect());
   #factsAt = 0;
   #facts: ServerFacts | null = null;
   #closed = false;
@@ -173,7 +175,7 @@ class RedisStore implements Store {
     if (this.#closed) return;
     this.#closed = true;
     await this.#watch.close();
-    const opened = await this.#opening?.catch(() => null);
+    const opened = await this.#opening.opened();
     if (this.#options.client === null) await opened?.link.wire.end();
   }
 
@@ -181,12 +183,7 @@ class RedisStore implements Store {
 
   async #open(): Promise<Parts> {
     this.#refuseWhenClosed();
-    this.#opening ??= this.#connect().catch((error: unknown) => {
-      // The next call tries anew.
-      this.#opening = null;
-      throw error;
-    });
-    this.#parts = await this.#opening;
+    this.#parts = await this.#opening.get();
     this.#refuseWhenClosed();
     return this.#parts;
   }
@@ -241,10 +238,6 @@ class RedisStore implements Store {
   }
 
   #refuseWhenClosed(): void {
-    if (!this.#closed) return;
-    throw new NevertwiceError(
-      "STORE_UNAVAILABLE",
-      `the Redis ledger (${this.name}) is closed. Call before close(), or make a new nevertwice().`,
-    );
+    refuseClosed(this.#closed, this.name);
   }
 }

@@ -9,8 +9,8 @@
 import { performance } from "node:perf_hooks";
 import type { NevertwiceError } from "../../core/errors.ts";
 import { clearTimeout, setTimeout } from "../../engine/real-timers.ts";
+import type { ServerClock } from "../shared/server-clock.ts";
 import type { Argument, Wire } from "./client.ts";
-import type { ServerClock } from "./clock.ts";
 import { isNoScript, isPassing, redisError, timedOut } from "./errors.ts";
 import type { Script } from "./scripts.ts";
 
@@ -62,18 +62,19 @@ export class RedisLink {
     const first = keys[0] as string;
     // concat, not spread: a batch has a thousand arguments, and this copies them once.
     const all = ([script.sha, String(keys.length)] as Argument[]).concat(keys, args);
-    let sentAt = performance.now();
+    let askedAt = performance.now();
     let answer: unknown;
     try {
       answer = await this.wire.send(first, "evalsha", all);
     } catch (error) {
       if (!isNoScript(error)) throw error;
       all[0] = script.text;
-      sentAt = performance.now();
+      askedAt = performance.now();
       answer = await this.wire.send(first, "eval", all);
     }
     const [seconds, micros] = answer as [unknown, unknown];
-    this.#clock.measured(Number(seconds) * 1_000 + Number(micros) / 1_000, sentAt, performance.now());
+    const serverMs = Number(seconds) * 1_000 + Number(micros) / 1_000;
+    this.#clock.observe({ serverMs, askedAt, answeredAt: performance.now() });
     return (answer as unknown[]).slice(2);
   }
 

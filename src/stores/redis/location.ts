@@ -1,6 +1,7 @@
 /** Where the ledger is, and what it is called: the options of redisStore(), checked. */
-import { configError, noSuchOption } from "../../core/errors.ts";
+import { configError } from "../../core/errors.ts";
 import { requireGiven } from "../../core/given-option.ts";
+import { refuseUnknownOptions } from "../../core/options.ts";
 import { flagParameter, refuseUnknownParameters } from "../../core/store-url.ts";
 import type { RedisClient } from "./client.ts";
 import type { RedisStoreOptions } from "./index.ts";
@@ -15,14 +16,11 @@ export interface RedisLocation {
   readonly where: string;
 }
 
-const OPTIONS = new Set("client url prefix allowUnsafe timeoutMs".split(" "));
+const OPTIONS = "client url prefix allowUnsafe timeoutMs".split(" ");
 const DEFAULT_TIMEOUT_MS = 5_000;
 
 export function readLocation(options: RedisStoreOptions): RedisLocation {
-  for (const option of Object.keys(options)) {
-    if (OPTIONS.has(option)) continue;
-    throw noSuchOption("redisStore", option, OPTIONS);
-  }
+  refuseUnknownOptions("redisStore", options, OPTIONS);
   const { client, url } = options;
   if ((client === undefined) === (url === undefined)) {
     throw configError(

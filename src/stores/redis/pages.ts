@@ -5,11 +5,11 @@
 import { type DamagedRecord, describeDamage, isDamagedRecord } from "../../core/damaged-record.ts";
 import { type Instant, type LedgerRecord, leaseAlive } from "../../core/record.ts";
 import type { ListQuery, Page, Stored } from "../../core/store.ts";
-import { checkLimit, decodeCursor, encodeCursor, isWanted, type Position } from "../shared/scan.ts";
+import { byCreation, checkLimit, decodeCursor, encodeCursor, isWanted, type Position } from "../shared/scan.ts";
 import type { Names } from "./buckets.ts";
 import type { RedisLink } from "./link.ts";
 import { type IndexType, TYPE_OF_STATE } from "./members.ts";
-import { beyond, byCreation, IndexReader, Merge } from "./merge.ts";
+import { beyond, Merge, type MergeOptions } from "./merge.ts";
 import type { RedisRows } from "./rows.ts";
 
 const READ_AT_ONCE = 500;
@@ -41,6 +41,10 @@ export class RedisPages {
     return damaged.size === 0 ? { items, cursor } : { items, cursor, damaged: [...damaged.values()] };
   }
 
+  #merge(options: Omit<MergeOptions, "link" | "names">): Merge {
+    return new Merge({ link: this.#link, names: this.#names, ...options });
+  }
+
   /** What can be read; what cannot is noted. */
   async #read(keys: readonly string[], damaged: Map<string, DamagedRecord>): Promise<Stored[]> {
     const sound: Stored[] = [];
@@ -60,7 +64,7 @@ export class RedisPages {
     at: Instant,
     damaged: Map<string, DamagedRecord>,
   ): Promise<Stored[]> {
-    const merge = new Merge(new IndexReader(this.#link, this.#names, query), types, 1, null);
+    const merge = this.#merge({ query, types, sign: 1, after: null });
     const lapsed = query.lapsed === true;
     const sign = query.order === "oldest" ? 1 : -1;
     const rows: Stored[] = [];
@@ -83,8 +87,7 @@ export class RedisPages {
     at: Instant,
     damaged: Map<string, DamagedRecord>,
   ): Promise<Stored[]> {
-    const reader = new IndexReader(this.#link, this.#names, query);
-    const merge = new Merge(reader, types, query.order === "oldest" ? 1 : -1, after);
+    const merge = this.#merge({ query, types, sign: query.order === "oldest" ? 1 : -1, after });
     // A record that changes its state while we look may stand in two lists.
     const found = new Map<string, Stored>();
     // Nothing is indexed by agent or provider's id: many rows are looked at for each that fits.

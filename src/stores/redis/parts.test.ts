@@ -3,12 +3,11 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type LedgerRecord, STATES } from "../../core/record.ts";
 import { sampleRecord } from "../../testing/index.ts";
-import { Batch } from "./batch.ts";
+import { batchOf } from "./batch.ts";
 import { BUCKETS, bucketOf, Names, slotOf, TAGS } from "./buckets.ts";
-import { ServerClock } from "./clock.ts";
+import { redisClock } from "./clock.ts";
 import { aboutOf, actionEnd, keyOfEntry, rangeOf, scoreOf, tenantStart, timeOf } from "./members.ts";
-import { decodeRow, sumOf, writeRow } from "./row.ts";
-import { ByteWriter } from "./writer.ts";
+import { decodeRow, encodeRow } from "./row.ts";
 
 const anyText = fc.string({ unit: "binary", maxLength: 20 }).map(wellFormed);
 
@@ -35,8 +34,7 @@ describe("buckets", () => {
 
 describe("a batch", () => {
   it("says once what its lines have in common, and each line which it is", () => {
-    const batch = new Batch(new Names("nevertwice"), 3, 100);
-    for (const [at, key] of ["nt1_a", "nt1_b", "nt1_c"].entries()) {
+    const swaps = ["nt1_a", "nt1_b", "nt1_c"].map((key, at) => {
       const record = sampleRecord({
         key,
         createdAt: at < 2 ? 5 : 6,
@@ -44,10 +42,11 @@ describe("a batch", () => {
         state: "confirmed",
         expiresAt: 900,
       });
-      batch.add({ put: { record, expected: at === 1 ? 7 : null }, version: 8 });
-    }
-    const [channels, lines, rows, bells, ascending, ledger, ...said] = batch.args("them", "its-id");
-    expect([channels, bells, ascending, ledger]).toEqual(["them", "", "1", "its-id"]);
+      return { put: { record, expected: at === 1 ? 7 : null }, version: 8 };
+    });
+    const { args } = batchOf(swaps, { names: new Names("nevertwice"), channels: "them", ledger: "its-id" });
+    const [channels, lines, rows, bells, ledger, ...said] = args;
+    expect([channels, bells, ledger]).toEqual(["them", "", "its-id"]);
     // Said at 1 to 4: the action, the first creation, the expiry, the other creation.
     expect(said).toEqual([aboutOf(sampleRecord({})), String(scoreOf("a", 5)), "900", String(scoreOf("a", 6))]);
     const numbers = [0, 1, 2].map((line) => lineOf(lines as Buffer, line));
@@ -106,17 +105,6 @@ describe("index", () => {
 });
 
 describe("rows", () => {
-  const encodeRow = (record: LedgerRecord, version: number) => {
-    const to = new ByteWriter(0);
-    writeRow(to, record, version);
-    const row = to.slice(0, to.end).toString();
-    return (
-      row +
-      sumOf(record.key + row)
-        .toString(16)
-        .padStart(8, "0")
-    );
-  };
   const text = anyText;
   const time = fc.option(fc.integer({ min: 0, max: 2 ** 50 }), { nil: null });
   const mark = fc.option(fc.record({ at: fc.double({ noNaN: true, min: 0, max: 1e12 }), epoch: text }), { nil: null });
@@ -184,33 +172,33 @@ describe("the server's clock", () => {
 
   it("is taken over at the first answer, ahead or behind", () => {
     for (const skew of [-3_600_000, 0, 3_600_000]) {
-      const clock = new ServerClock();
+      const clock = redisClock();
       clock.now();
       const server = Date.now() + skew;
-      clock.measured(server, real(), real());
+      clock.observe({ serverMs: server, askedAt: real(), answeredAt: real() });
       expect(Math.abs(clock.now() - server)).toBeLessThan(50);
     }
   });
 
   it("never runs backwards after that: it waits for a server that was set back", () => {
-    const clock = new ServerClock();
+    const clock = redisClock();
     const server = Date.now();
-    clock.measured(server, real(), real());
+    clock.observe({ serverMs: server, askedAt: real(), answeredAt: real() });
     const before = clock.now();
-    clock.measured(server - 60_000, real(), real());
+    clock.observe({ serverMs: server - 60_000, askedAt: real(), answeredAt: real() });
     expect(clock.now()).toBe(before);
-    clock.measured(server + 5_000, real(), real());
+    clock.observe({ serverMs: server + 5_000, askedAt: real(), answeredAt: real() });
     expect(clock.now()).toBeGreaterThanOrEqual(server + 5_000);
   });
 
   it("a slow answer does not move it, a fast one corrects it", () => {
-    const clock = new ServerClock();
+    const clock = redisClock();
     const at = real();
-    clock.measured(1_000_000, at, at);
+    clock.observe({ serverMs: 1_000_000, askedAt: at, answeredAt: at });
     const drift = () => clock.now() - (1_000_000 + real() - at);
-    clock.measured(1_000_000 + 400, at, at + 1_000);
+    clock.observe({ serverMs: 1_000_000 + 400, askedAt: at, answeredAt: at + 1_000 });
     expect(Math.abs(drift())).toBeLessThan(50);
-    clock.measured(1_000_000 + 2_000 + 5, at + 2_000, at + 2_001);
+    clock.observe({ serverMs: 1_000_000 + 2_000 + 5, askedAt: at + 2_000, answeredAt: at + 2_001 });
     expect(drift()).toBeGreaterThan(2);
   });
 });

@@ -1,8 +1,10 @@
 /** Reading and swapping rows: on a cluster a batch is cut by slot, sent side by side, and put together in the order asked. */
-import { decodedOrError, isDamagedRecord } from "../../core/damaged-record.ts";
-import { configError, isNevertwiceError, type NevertwiceError } from "../../core/errors.ts";
+import { decodedOrError, requireDamaged } from "../../core/damaged-record.ts";
+import { isNevertwiceError, type NevertwiceError } from "../../core/errors.ts";
 import type { Put, PutResult, Stored } from "../../core/store.ts";
-import { Batch, type Swap } from "./batch.ts";
+import { nextRevision } from "../shared/revision.ts";
+import { inRounds } from "../shared/rounds.ts";
+import { batchOf, type Swap } from "./batch.ts";
 import { bucketOf, type Names } from "./buckets.ts";
 import { isPassing, redisError } from "./errors.ts";
 import type { RedisIdentity } from "./identity.ts";
@@ -12,15 +14,12 @@ import { READ, WRITE } from "./scripts.ts";
 
 // A script hands its finds on through Lua's stack, which ends at 8000: three pairs of index members a row.
 const ROWS_A_SCRIPT = 500;
-// A batch's buffer is as long as the longest lately, plus a little; a huge one is not remembered.
-const MOST_REMEMBERED_BYTES = 256 * 1_024;
 
 export class RedisRows {
   readonly #link: RedisLink;
   readonly #names: Names;
   readonly #now: () => number;
   readonly #identity: RedisIdentity;
-  #bytesARow = 512;
 
   constructor(parts: { link: RedisLink; names: Names; identity: RedisIdentity; now: () => number }) {
     this.#link = parts.link;
@@ -48,14 +47,9 @@ export class RedisRows {
 
   /** Under a name beside its own, in the same slot. Its entry in the index is tidied up like that of an expired record. */
   async quarantine(key: string): Promise<string | null> {
-    const [row] = await this.readEach([key]);
-    if (row === null || row === undefined) return null;
-    const damaged = isDamagedRecord(row) && row.code === "STORE_UNAVAILABLE";
-    if (!damaged) {
-      throw configError(
-        `quarantine: the record ${key} can be read, or will be by another release. Only a damaged one is set aside.`,
-      );
-    }
+    const [row] = (await this.#readGroup([key])) as [unknown[]];
+    if (row[0] === null) return null;
+    requireDamaged(key, () => this.#decode(key, row[0]));
     const name = this.#names.record(key);
     const aside = `${name}:quarantine:${this.#now()}`;
     await this.#link.ask("RENAME", name, aside);
@@ -65,16 +59,13 @@ export class RedisRows {
   }
 
   write(puts: readonly Put[]): Promise<PutResult[]> {
-    const swaps = puts.map((put) => ({ put, version: this.#nextVersion(put) }));
-    return this.#inGroups(swaps, keyOfSwap, async (group) => {
-      const answers = await this.#writeGroup(group);
-      return group.map((swap, index) => this.#result(swap, answers[index]));
-    });
-  }
-
-  /** A first version that no earlier row of this key can have had, also after it expired: time in ms, times 4096, plus chance. */
-  #nextVersion({ expected }: Put): number {
-    return expected === null ? this.#now() * 4_096 + Math.floor(Math.random() * 4_096) : expected + 1;
+    const swaps = puts.map((put) => ({ put, version: nextRevision(put.expected, this.#now()) }));
+    return inRounds(swaps, keyOfSwap, (round) =>
+      this.#inGroups(round, keyOfSwap, async (group) => {
+        const answers = await this.#writeGroup(group);
+        return group.map((swap, index) => this.#result(swap, answers[index]));
+      }),
+    );
   }
 
   /** A single server takes all buckets in one script; a cluster one bucket a script. */
@@ -120,11 +111,10 @@ export class RedisRows {
 
   #writeGroup(group: readonly Swap[]): Promise<unknown[]> {
     const { cluster } = this.#link.wire;
-    const batch = new Batch(this.#names, group.length, group.length * this.#bytesARow);
-    for (const swap of group) batch.add(swap);
-    this.#bytesARow = Math.min(MOST_REMEMBERED_BYTES / group.length, Math.ceil((batch.size / group.length) * 1.25));
-    // The empty name stands for the bucket's own: a cluster must not shout every settle to all of its nodes.
-    const args = batch.args(cluster ? "" : this.#names.channels, this.#identity.mark);
+    // The empty name stands for the bucket's own: a cluster must not publish every settle to all of its nodes.
+    const channels = cluster ? "" : this.#names.channels;
+    const batch = batchOf(group, { names: this.#names, channels, ledger: this.#identity.mark });
+    const { args } = batch;
     if (!cluster) return this.#link.run(WRITE, batch.keys, args);
     const keys = batch.keys.concat(group.map(({ put }) => this.#names.record(put.record.key)));
     if (group.length === 1) return this.#link.run(WRITE, keys, args);

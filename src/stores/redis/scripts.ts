@@ -79,7 +79,7 @@ return {time[1], time[2], redis.call('MGET', unpack(KEYS))}`);
 /**
  * KEYS: the indexes of the buckets concerned; on a cluster also the records, so that it knows of them. ARGV: what the
  * channels are called after ('': the index), a line for each row, the rows themselves one after the other (the version expected, or
- * as many spaces; key; row), the doorbells of due work ('': none), '1' where no key comes twice, the ledger's id, then what lines refer to.
+ * as many spaces; key; row), the doorbells of due work ('': none), the ledger's id, then what lines refer to. No key comes twice.
  * A line is eight numbers in binary: the bytes of key and row, which index, and which of the last arguments (0: none) is
  * what the index says about the record, its score in 'a', in its state's list and in 'q', and when it expires.
  * Answers a row each: 1, or the row that was in the way (nil: none).
@@ -90,7 +90,7 @@ return {time[1], time[2], redis.call('MGET', unpack(KEYS))}`);
 export const WRITE = script(`
 local call, sub, unstruct = redis.call, string.sub, struct.unpack
 local LIST = {c = 'o', s = 'o', p = 'p', u = 'u', f = 'f'}
-local LINE, NONE = 18, string.rep(' ', 16)${refuseLost("(ARGV[1] == '' and 1 or #KEYS)", "ARGV[6]")}
+local LINE, NONE = 18, string.rep(' ', 16)${refuseLost("(ARGV[1] == '' and 1 or #KEYS)", "ARGV[5]")}
 local time = call('TIME')
 local reply = {time[1], time[2]}
 local lines, bytes, at, n = ARGV[2], ARGV[3], 1, #ARGV[2] / LINE
@@ -105,7 +105,7 @@ for i = 1, n do
   keys[i] = KEYS[b] .. ':' .. name
   at = nextAt
 end
-local olds = ARGV[5] == '1' and call('MGET', unpack(keys))
+local olds = call('MGET', unpack(keys))
 local sets, s, adds, gone, freed, rings = {}, 0, {}, {}, {}, false
 local function take(index, member)
   local list = gone[index]
@@ -116,18 +116,17 @@ local function take(index, member)
   list[#list + 1] = member
 end
 for i = 1, n do
-  local key, row, expected, old, won = keys[i], rows[i], expecteds[i]
-  if olds then old = olds[i] else old = call('GET', key) end
+  local key, row, expected, old, won = keys[i], rows[i], expecteds[i], olds[i]
   if old then won = sub(old, 1, 16) == expected else won = expected == NONE end
   if won then
     local b, aboutAt, created, listed, queued, expires = unstruct('>I2I2I2I2I2I2', lines, (i - 1) * LINE + 7)
-    local index, name, about = KEYS[b], names[i], ARGV[aboutAt + 6]
+    local index, name, about = KEYS[b], names[i], ARGV[aboutAt + 5]
     reply[i + 2] = 1
-    if expires > 0 then call('SET', key, row, 'PXAT', ARGV[expires + 6])
-    elseif olds then
+    if expires > 0 then call('SET', key, row, 'PXAT', ARGV[expires + 5])
+    else
       sets[s + 1], sets[s + 2] = key, row
       s = s + 2
-    else call('SET', key, row) end
+    end
     local list, was = LIST[sub(row, 17, 17)], old and LIST[sub(old, 17, 17)]
     -- At 0 how many there are: to ask a list for its length costs more than the rest.
     local add = adds[index]
@@ -137,11 +136,11 @@ for i = 1, n do
     end
     local a = add[0]
     if created > 0 then
-      add[a + 1], add[a + 2] = ARGV[created + 6], 'a' .. name .. about
+      add[a + 1], add[a + 2] = ARGV[created + 5], 'a' .. name .. about
       a = a + 2
     end
     if list then
-      add[a + 1], add[a + 2] = ARGV[listed + 6], list .. name .. about
+      add[a + 1], add[a + 2] = ARGV[listed + 5], list .. name .. about
       a = a + 2
     end
     if was and was ~= list then
@@ -150,7 +149,7 @@ for i = 1, n do
     end
     if queued > 0 then
       if list == 'p' then rings = true end
-      add[a + 1], add[a + 2] = ARGV[queued + 6], 'q' .. name .. about
+      add[a + 1], add[a + 2] = ARGV[queued + 5], 'q' .. name .. about
       a = a + 2
     elseif old and sub(old, 18, 18) == 'q' then
       take(index, 'q' .. name .. about)

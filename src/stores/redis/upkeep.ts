@@ -2,9 +2,11 @@
  * Counting, and tidying up behind Redis: a settled record goes by its own TTL, and leaves its index entry behind. A sweep
  * walks the entries and takes out those whose record is gone; a process that writes a lot walks a little by itself.
  */
-import { STATES, type State } from "../../core/record.ts";
-import type { ActionStats, LedgerStats, StatsQuery, SweepQuery } from "../../core/store.ts";
+import type { State } from "../../core/record.ts";
+import type { LedgerStats, StatsQuery, SweepQuery } from "../../core/store.ts";
+import { SweepPlaces } from "../shared/bounded-map.ts";
 import { checkLimit } from "../shared/scan.ts";
+import { Tally } from "../shared/stats.ts";
 import { BUCKETS, bucketOf, type Names } from "./buckets.ts";
 import { type RedisLink, textOf } from "./link.ts";
 import { isOfTenant, keyOfEntry, rangeOf, tenantStart } from "./members.ts";
@@ -18,9 +20,6 @@ const WINDOW = 1_000;
 const MUCH = 0.25;
 const INSERTS_AFTER_MUCH = WINDOW / 2;
 const INSERTS_AFTER_LITTLE = WINDOW * 8;
-
-// More tenants than this sweep through one process: they begin anew.
-const MOST_WALKS = 1_000;
 
 interface Walk {
   readonly bucket: number;
@@ -42,9 +41,9 @@ export class RedisUpkeep {
   readonly #link: RedisLink;
   readonly #names: Names;
   /** Where the walks of each tenant (undefined: of all) stand, by rank: one must not pass over what is another's to tidy. */
-  readonly #ranks = new Map<string | undefined, number[]>();
+  readonly #ranks = new SweepPlaces<number[]>();
   /** The buckets that the present round of each tenant's sweeps has walked to their end. */
-  readonly #rounds = new Map<string | undefined, Set<number>>();
+  readonly #rounds = new SweepPlaces<Set<number>>();
   #bucket = 0;
   #insertsLeft = INSERTS_AFTER_LITTLE;
   #walking = false;
@@ -99,7 +98,6 @@ export class RedisUpkeep {
   #roundOf(tenant: string | undefined): Set<number> {
     let done = this.#rounds.get(tenant);
     if (done === undefined) {
-      if (this.#rounds.size >= MOST_WALKS) this.#rounds.clear();
       done = new Set();
       this.#rounds.set(tenant, done);
       this.#ranksOf(tenant).fill(0);
@@ -110,7 +108,6 @@ export class RedisUpkeep {
   #ranksOf(tenant: string | undefined): number[] {
     let ranks = this.#ranks.get(tenant);
     if (ranks === undefined) {
-      if (this.#ranks.size >= MOST_WALKS) this.#ranks.clear();
       ranks = new Array<number>(BUCKETS).fill(0);
       this.#ranks.set(tenant, ranks);
     }
@@ -186,31 +183,22 @@ export class RedisUpkeep {
   }
 
   async stats({ tenant }: StatsQuery = {}): Promise<LedgerStats> {
-    const actions = new Map<string, { total: number; states: Record<State, number> }>();
-    const states = noStates();
+    const tally = new Tally();
     const oldest: Partial<Record<State, number>> = {};
     const lapsed = await Promise.all(
       this.#names.indexes.map(async (index) => {
         for await (const { action, state, count, since } of this.#counts(index, tenant)) {
-          const one = actions.get(action) ?? { total: 0, states: noStates() };
-          actions.set(action, one);
-          one.total += count;
-          one.states[state] += count;
-          states[state] += count;
+          tally.add(action, state, count);
           if (since !== null) oldest[state] = Math.min(since, oldest[state] ?? since);
         }
         return this.#lapsed(index, tenant);
       }),
     );
-    const byAction: ActionStats[] = [...actions].map(([action, one]) => ({ action, ...one }));
-    return {
-      total: STATES.reduce((sum, state) => sum + states[state], 0),
-      states,
-      actions: byAction.sort((a, b) => b.total - a.total),
+    return tally.stats({
       lapsed: lapsed.reduce((sum, count) => sum + count, 0),
       oldestPendingAt: oldest.pending ?? null,
       oldestUnknownAt: oldest.unknown ?? null,
-    };
+    });
   }
 
   async #lapsed(index: string, tenant: string | undefined): Promise<number> {
@@ -244,8 +232,4 @@ export class RedisUpkeep {
       if (Number(seen) < WINDOW) return;
     }
   }
-}
-
-function noStates(): Record<State, number> {
-  return Object.fromEntries(STATES.map((state) => [state, 0])) as Record<State, number>;
 }

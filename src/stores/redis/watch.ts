@@ -6,6 +6,7 @@
  */
 import { isDoorbell } from "../../core/doorbell.ts";
 import { clearTimeout, type RealTimer, setImmediate, setTimeout } from "../../engine/real-timers.ts";
+import { Watchers } from "../shared/watchers.ts";
 import type { Names } from "./buckets.ts";
 import type { Ear, Wire } from "./client.ts";
 import { keyOfEntry } from "./members.ts";
@@ -48,7 +49,7 @@ class Channel {
   readonly #wire: () => Promise<Wire>;
   readonly #names: Names;
   readonly #options: ChannelOptions;
-  readonly #watchers = new Map<string, Set<() => void>>();
+  readonly #watchers = new Watchers();
   readonly #missed = new Set<string>();
   #ear: Promise<Ear | null> | null = null;
   #retry: RealTimer | null = null;
@@ -62,15 +63,9 @@ class Channel {
 
   watch(key: string, wake: () => void): () => void {
     this.#listen();
-    const watchers = this.#watchers.get(key) ?? new Set();
-    this.#watchers.set(key, watchers);
-    watchers.add(wake);
-    if (this.#missed.delete(key)) setImmediate(() => watchers.has(wake) && wake());
-    return () => {
-      watchers.delete(wake);
-      if (watchers.size > 0 || this.#watchers.get(key) !== watchers) return;
-      if (!this.#options.keepsMissed || this.#watchers.size > MOST_KEPT) this.#watchers.delete(key);
-    };
+    const stop = this.#watchers.add(key, wake, () => this.#options.keepsMissed && this.#watchers.size <= MOST_KEPT);
+    if (this.#missed.delete(key)) setImmediate(() => this.#wake(key));
+    return stop;
   }
 
   async close(): Promise<void> {
@@ -98,7 +93,7 @@ class Channel {
       () => this.#lost(),
     );
     // What was said before this moment, nobody here has heard.
-    if (this.#options.keepsMissed) for (const key of [...this.#watchers.keys()]) this.#wake(key);
+    if (this.#options.keepsMissed) for (const key of this.#watchers.keys()) this.#wake(key);
     return ear;
   }
 
@@ -118,8 +113,6 @@ class Channel {
   }
 
   #wake(key: string): void {
-    const watchers = this.#watchers.get(key);
-    if (watchers?.size === 0) this.#missed.add(key);
-    for (const wake of [...(watchers ?? [])]) wake();
+    if (this.#watchers.wake(key) === 0) this.#missed.add(key);
   }
 }

@@ -5,8 +5,10 @@
  */
 import { randomUUID } from "node:crypto";
 import { performance } from "node:perf_hooks";
-import { type DamagedRecord, decodedOrError, describeDamage, isDamagedRecord } from "../../core/damaged-record.ts";
-import { configError, NevertwiceError, noSuchOption } from "../../core/errors.ts";
+import { isDeepStrictEqual } from "node:util";
+import { type DamagedRecord, describeDamage, isDamagedRecord, requireDamaged } from "../../core/damaged-record.ts";
+import { configError, NevertwiceError } from "../../core/errors.ts";
+import { refuseUnknownOptions } from "../../core/options.ts";
 import type { Instant, LedgerRecord } from "../../core/record.ts";
 import type {
   Finding,
@@ -23,15 +25,19 @@ import type {
   StoreTraits,
   SweepQuery,
 } from "../../core/store.ts";
-import { transition } from "../../core/transition.ts";
 import { setTimeout } from "../../engine/real-timers.ts";
-import { selfTest } from "../s3-self-test.ts";
-import { checkLimit, dueRows, pageOf, statsOf, sweepableRows } from "../shared/scan.ts";
+import { SweepPlaces } from "../shared/bounded-map.ts";
+import { refuseClosed } from "../shared/closed.ts";
+import { Opening } from "../shared/opening.ts";
+import { firstRevision } from "../shared/revision.ts";
+import { inRounds } from "../shared/rounds.ts";
+import { checkLimit, claimed, dueRows, PageScan, StatsScan, sweepableRows } from "../shared/scan.ts";
 import { type Condition, type FetchLike, S3Client } from "./client.ts";
 import { S3Clock, SET_THE_CLOCK } from "./clock.ts";
 import { S3Identity } from "./identity.ts";
 import { credentialsFrom, S3_TRAITS, type S3Place, type S3PlaceOptions, s3Name, s3Place } from "./location.ts";
 import { decodeBody, encodeBody, leaseHere, leaseLeft, type S3Body } from "./object.ts";
+import { selfTest } from "./self-test.ts";
 import type { S3Credentials } from "./signature.ts";
 
 export type { S3Credentials } from "./signature.ts";
@@ -54,8 +60,6 @@ const MOST_LISTED = 50_000;
 const KNOWN_OBJECTS = 50_000;
 // Pages of a thousand names that one background pass looks at.
 const PAGES_A_SWEEP = 5;
-// More tenants than this sweep through one process: they begin anew.
-const MOST_SWEEPERS = 1_000;
 
 interface ListedKey {
   readonly key: string;
@@ -70,8 +74,7 @@ export function s3Store(options: S3StoreOptions, clock: S3Clock): Store;
 export function s3Store(options: S3StoreOptions, clock = new S3Clock()): Store {
   if (typeof options !== "object" || options === null)
     throw configError('s3Store: give it options: s3Store({ url: "s3://bucket/prefix" }).');
-  const wrong = Object.keys(options).find((name) => !OPTIONS.includes(name));
-  if (wrong !== undefined) throw noSuchOption("s3Store", wrong, OPTIONS);
+  refuseUnknownOptions("s3Store", options, OPTIONS);
   return new S3Store(options, s3Place(options, process.env), clock);
 }
 
@@ -91,10 +94,9 @@ class S3Store implements Store {
   readonly #clock: { instant(): Instant } | undefined;
   readonly #serverClock: S3Clock;
   readonly #identity: S3Identity;
-  /** Where the sweeps of each tenant (undefined: of all) go on. */
-  readonly #sweptTo = new Map<string | undefined, string>();
+  readonly #sweptTo = new SweepPlaces<string>();
   readonly #seen = new Map<string, Seen>();
-  #ready: Promise<{ conditionalDelete: boolean }> | null = null;
+  readonly #opening = new Opening(() => this.#begin());
   #closed = false;
 
   constructor(options: S3StoreOptions, place: S3Place, clock: S3Clock) {
@@ -141,42 +143,41 @@ class S3Store implements Store {
   async write(puts: readonly Put[]): Promise<PutResult[]> {
     if (puts.length === 0) return [];
     await this.#openChecked();
-    const results = new Map<Put, PutResult>();
-    for (const round of inRounds(puts)) {
-      const done = await pooled(round, (put) => this.#swap(put));
-      round.forEach((put, i) => {
-        results.set(put, done[i] as PutResult);
-      });
-    }
-    return puts.map((put) => results.get(put) as PutResult);
+    return inRounds(
+      puts,
+      ({ record }) => record.key,
+      (round) => pooled(round, (put) => this.#swap(put)),
+    );
   }
 
   async lease(query: LeaseQuery): Promise<Stored[]> {
     await this.#openChecked();
     const at = this.instant();
-    const { to, holder, leaseMs } = query;
     const due = dueRows(await this.#all({ damaged: (found) => query.damaged?.(found) }), query, at);
-    const claimed = await pooled(due, async ({ record, version }): Promise<Stored | null> => {
-      const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
-      if (!change.ok) return null;
-      const result = await this.#swap({ record: change.record, expected: version });
-      return result.ok ? { record: change.record, version: result.version } : null;
+    const leased = await pooled(due, async ({ record, version }): Promise<Stored | null> => {
+      const claim = claimed(record, query, at);
+      const result = claim === null ? null : await this.#swap({ record: claim, expected: version });
+      return claim !== null && result?.ok ? { record: claim, version: result.version } : null;
     });
-    return claimed.filter((one) => one !== null);
+    return leased.filter((one) => one !== null);
   }
 
   async list(query: ListQuery): Promise<Page> {
     await this.#openChecked();
     const damaged: DamagedRecord[] = [];
     const rows = await this.#all({ keyPrefix: query.keyPrefix ?? "", damaged: (found) => damaged.push(found) });
-    const page = pageOf(rows, query, this.instant());
+    const scan = new PageScan<Stored>(query, this.instant());
+    for (const row of rows) scan.add(row);
+    const page = scan.page();
     // Where a damaged one would stand is not known: they come with the first page.
     return damaged.length === 0 || query.cursor !== undefined ? page : { ...page, damaged };
   }
 
   async stats(query: StatsQuery = {}): Promise<LedgerStats> {
     await this.#openChecked();
-    return statsOf(await this.#all(), this.instant(), query);
+    const scan = new StatsScan(query, this.instant());
+    for (const row of await this.#all()) scan.add(row);
+    return scan.stats();
   }
 
   /** Page by page, so that a bucket with more records than can be listed at once is swept too. */
@@ -197,10 +198,7 @@ class S3Store implements Store {
       if (removed < limit) after = next;
       if (removed < limit && next === null) return removed;
       if (removed < limit && (thorough || pages < PAGES_A_SWEEP)) continue;
-      if (after !== null) {
-        if (this.#sweptTo.size >= MOST_SWEEPERS) this.#sweptTo.clear();
-        this.#sweptTo.set(tenant, after);
-      }
+      if (after !== null) this.#sweptTo.set(tenant, after);
       query.unfinished?.();
       return removed;
     }
@@ -239,12 +237,8 @@ class S3Store implements Store {
     const name = this.#nameOf(key);
     const object = await this.#client.get(name);
     if (object === null) return null;
-    const damage = decodedOrError(() => decodeBody(object.text, key, this.name));
-    if (!isDamagedRecord(damage) || damage.code !== "STORE_UNAVAILABLE")
-      throw configError(
-        `quarantine: the record ${key} can be read, or will be by another release. Only a damaged one is set aside.`,
-      );
-    const version = this.#firstVersion();
+    requireDamaged(key, () => decodeBody(object.text, key, this.name));
+    const version = firstRevision(this.#serverClock.now());
     const aside = `${this.#place.prefix}quarantine/${encodeURIComponent(key)}-${version}`;
     await this.#client.put(aside, object.text, { ifNoneMatch: "*" });
     const body: S3Body = { kind: "gone", version };
@@ -302,7 +296,7 @@ class S3Store implements Store {
         ? known
         : await this.#look(record.key);
     if ((current?.stored?.version ?? null) !== expected) return this.#conflict(record.key);
-    const version = current ? current.body.version + 1 : this.#firstVersion();
+    const version = current ? current.body.version + 1 : firstRevision(this.#serverClock.now());
     const condition: Condition = current ? { ifMatch: current.etag } : { ifNoneMatch: "*" };
     return this.#put(record, version, condition);
   }
@@ -311,15 +305,14 @@ class S3Store implements Store {
     const leaseMs = leaseLeft(record, this.instant());
     // A copy: whoever handed the record in can't change what we take the object to hold.
     const body: S3Body = { kind: "record", version, record: { ...record }, leaseMs };
-    const text = encodeBody(body);
-    const answer = await this.#client.put(this.#nameOf(record.key), text, condition);
+    const answer = await this.#client.put(this.#nameOf(record.key), encodeBody(body), condition);
     if (answer.kind === "written") {
       this.#remember(record.key, answer.etag, body, 0);
       return { ok: true, version };
     }
     // F33: refused after a try whose reply was lost: the object that is in the way may be ours.
     const found = await this.#look(record.key);
-    if (answer.retried && found !== null && encodeBody(found.body) === text) return { ok: true, version };
+    if (answer.retried && found !== null && isDeepStrictEqual(found.body, body)) return { ok: true, version };
     // What was in the way is gone, or is a marker of a swept record: then the name is free after all.
     if ("ifNoneMatch" in condition && found !== null && found.stored === null)
       return this.#put(record, found.body.version + 1, { ifMatch: found.etag });
@@ -384,11 +377,6 @@ class S3Store implements Store {
     return seen.flatMap((one) => one?.stored ?? []);
   }
 
-  /** Beyond any version that an earlier record under this name can have had: microseconds, and a bit of chance. */
-  #firstVersion(): number {
-    return this.#serverClock.now() * 1_000 + Math.floor(Math.random() * 1_000);
-  }
-
   #nameOf(key: string): string {
     // A URL takes "." and ".." for steps in its path, and callers may ask for any key.
     const name = encodeURIComponent(key).replace(/^\.{1,2}$/, (dots) => "%2E".repeat(dots.length));
@@ -398,19 +386,8 @@ class S3Store implements Store {
   // ---- opening ----
 
   #open(): Promise<{ conditionalDelete: boolean }> {
-    if (this.#closed)
-      throw new NevertwiceError(
-        "STORE_UNAVAILABLE",
-        `the ledger ${this.name} is closed. Open it again with s3Store({ url }).`,
-      );
-    if (this.#ready === null) {
-      this.#ready = this.#begin();
-      // A server that was down while it was asked is asked again by the next call.
-      this.#ready.catch(() => {
-        this.#ready = null;
-      });
-    }
-    return this.#ready;
+    refuseClosed(this.#closed, this.name, "Open it again with s3Store({ url }).");
+    return this.#opening.get();
   }
 
   /** In the ledger that this program began with: see stores/s3/identity.ts. */
@@ -440,20 +417,6 @@ function whole(given: S3Credentials): S3Credentials {
   throw configError(
     `s3Store: the credentials have no ${missing}. Give { accessKeyId, secretAccessKey, sessionToken? }.`,
   );
-}
-
-/** Puts on different keys side by side; a second one on a key in a round of its own. */
-function inRounds(puts: readonly Put[]): Put[][] {
-  const rounds: Put[][] = [];
-  const counts = new Map<string, number>();
-  for (const put of puts) {
-    const nth = counts.get(put.record.key) ?? 0;
-    counts.set(put.record.key, nth + 1);
-    const round = rounds[nth] ?? [];
-    round.push(put);
-    rounds[nth] = round;
-  }
-  return rounds;
 }
 
 /** A bounded number at once, results in order. All of them are carried out; then the first error is thrown. */

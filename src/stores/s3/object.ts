@@ -3,10 +3,10 @@
  * reads it on another host counts it from the object's age, which the server tells by its own clock, and from then on by
  * their own monotonic one. No two clocks are ever compared.
  */
-import { crc32 } from "node:zlib";
-import { damagedRecord, markDamaged } from "../../core/damaged-record.ts";
-import { NevertwiceError } from "../../core/errors.ts";
+import { damagedRecord, newerRecord } from "../../core/damaged-record.ts";
 import type { Instant, LedgerRecord } from "../../core/record.ts";
+import { hexSum } from "../shared/checksum.ts";
+import { completed, type Known } from "../shared/codec.ts";
 
 export type S3Body =
   | {
@@ -19,12 +19,13 @@ export type S3Body =
   | { readonly kind: "gone"; readonly version: number };
 
 export function encodeBody(body: S3Body): string {
+  const { version } = body;
   const inner = JSON.stringify(
     body.kind === "gone"
-      ? { version: body.version, gone: true }
-      : { version: body.version, ...(body.leaseMs !== null && { leaseMs: body.leaseMs }), record: body.record },
+      ? { version, gone: true }
+      : { version, ...(body.leaseMs !== null && { leaseMs: body.leaseMs }), record: body.record },
   );
-  return `{"nevertwice":1,"crc":"${sum(inner)}","entry":${inner}}`;
+  return `{"nevertwice":1,"crc":"${hexSum(inner)}","entry":${inner}}`;
 }
 
 const FORM = /^\{"nevertwice":(\d+),"crc":"([0-9a-f]{8})","entry":(.*)\}$/s;
@@ -32,29 +33,16 @@ const FORM = /^\{"nevertwice":(\d+),"crc":"([0-9a-f]{8})","entry":(.*)\}$/s;
 export function decodeBody(text: string, key: string, where: string): S3Body {
   const [, format, crc, inner = ""] = FORM.exec(text) ?? [];
   if (format !== undefined && format !== "1")
-    // Not damaged, but this release cannot read it: for whoever works through many records that is the same.
-    throw markDamaged(
-      new NevertwiceError(
-        "CONFIG",
-        `the object ${where} was written by a newer release (format ${format}). Update nevertwice.`,
-        { key },
-      ),
-    );
-  if (crc !== sum(inner))
+    throw newerRecord(key, `the object ${where} was written by a newer release (format ${format}). Update nevertwice.`);
+  if (crc !== hexSum(inner))
     throw damagedRecord({
       key,
       where,
       what: "its object does not match its checksum. An earlier version of it may do",
     });
-  const entry = JSON.parse(inner) as { version: number; gone?: true; leaseMs?: number; record: LedgerRecord };
+  const entry = JSON.parse(inner) as { version: number; gone?: true; leaseMs?: number; record: Known };
   if (entry.gone === true) return { kind: "gone", version: entry.version };
-  // Objects of earlier releases name no agent and no provider's id.
-  const record = { ...entry.record, agent: entry.record.agent ?? null, providerId: entry.record.providerId ?? null };
-  return { kind: "record", version: entry.version, record, leaseMs: entry.leaseMs ?? null };
-}
-
-function sum(text: string): string {
-  return crc32(text).toString(16).padStart(8, "0");
+  return { kind: "record", version: entry.version, record: completed(entry.record), leaseMs: entry.leaseMs ?? null };
 }
 
 /** How long the lease has left as it is written; null: none, or not of this process's clock. */

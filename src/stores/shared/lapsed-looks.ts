@@ -4,13 +4,14 @@
  * kind use up the look of another, whose abandoned work would then never be found.
  */
 import type { LeaseQuery } from "../../core/store.ts";
+import { BoundedMap } from "./bounded-map.ts";
 
 const LOOK_EVERY_MS = 5_000;
-// A process has one or two kinds of lease for each worker and queue. Above this, a kind that was dropped looks again early.
+// A process has one or two kinds of lease for each worker and queue. Above this, all of them look again early.
 const MOST_KINDS = 100;
 
 export class LapsedLooks {
-  readonly #lookedAt = new Map<string, number>();
+  readonly #lookedAt = new BoundedMap<string, number>(MOST_KINDS);
 
   /** A clock that was set back must not postpone the look. */
   due(query: LeaseQuery, now: number): boolean {
@@ -20,11 +21,7 @@ export class LapsedLooks {
 
   /** A look that found less than it asked for: there is no more. */
   foundAll(query: LeaseQuery, now: number): void {
-    const kind = leaseKind(query);
-    this.#lookedAt.delete(kind);
-    this.#lookedAt.set(kind, now);
-    const [oldest] = this.#lookedAt.keys();
-    if (this.#lookedAt.size > MOST_KINDS && oldest !== undefined) this.#lookedAt.delete(oldest);
+    this.#lookedAt.set(leaseKind(query), now);
   }
 }
 

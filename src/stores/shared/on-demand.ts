@@ -4,25 +4,8 @@
  */
 import { messageOf, NevertwiceError } from "../../core/errors.ts";
 import type { Instant } from "../../core/record.ts";
-import type {
-  Finding,
-  GuardedPolicy,
-  InspectQuery,
-  LeaseQuery,
-  LedgerStats,
-  ListQuery,
-  Page,
-  Put,
-  PutResult,
-  Quarantined,
-  StatsQuery,
-  Store,
-  Stored,
-  StoreTraits,
-  SweepQuery,
-  TransactionalStore,
-  TransactionView,
-} from "../../core/store.ts";
+import type { Store, StoreTraits, TransactionalStore, TransactionView } from "../../core/store.ts";
+import { Opening } from "./opening.ts";
 
 export interface KnownFromName {
   readonly name: string;
@@ -38,130 +21,84 @@ export interface KnownFromName {
 
 /** `load` is called once, or again after it failed. */
 export function storeOnDemand(known: KnownFromName, load: () => Promise<Store>): Store {
-  return new StoreOnDemand(known, load);
+  const { name, clock, has } = known;
+  let store: Store | null = null;
+  const opening = new Opening(async () => {
+    store = await load().catch((error: unknown) => {
+      throw notLoaded(name, error);
+    });
+    return store;
+  });
+  const loaded = () => opening.get();
+  /** Passes a call on: at once where the store is loaded. */
+  const on = <T>(call: (store: Store) => Promise<T>): Promise<T> =>
+    store === null ? loaded().then(call) : call(store);
+  const { batchRows, crowdedBatchRows } = known;
+  return {
+    name,
+    get traits() {
+      return store?.traits ?? known.traits;
+    },
+    ...(batchRows !== undefined && { batchRows }),
+    ...(crowdedBatchRows !== undefined && { crowdedBatchRows }),
+    now: () => clock.instant().now,
+    instant: () => clock.instant(),
+    read: (keys) => on((its) => its.read(keys)),
+    write: (puts) => on((its) => its.write(puts)),
+    lease: (query) => on((its) => its.lease(query)),
+    list: (query) => on((its) => its.list(query)),
+    stats: (query) => on((its) => its.stats(query)),
+    sweep: (query) => on((its) => its.sweep(query)),
+    quarantine: (key) => on(async (its) => its.quarantine?.(key) ?? null),
+    inspect: (query) => on(async (its) => its.inspect?.(query) ?? []),
+    // Loads it even then: calls after close() are refused in the store's own words.
+    close: () => on((its) => its.close()),
+    ...(has.includes("refuses") && { refuses: (policy) => on(async (its) => its.refuses?.(policy) ?? null) }),
+    ...(has.includes("watch") && {
+      watch: (key, wake) =>
+        store === null ? watchLater(loaded(), key, wake) : (store.watch?.(key, wake) ?? (() => {})),
+    }),
+    ...(has.includes("within") && {
+      within: (tx: unknown) =>
+        store === null ? viewLater(loaded, tx) : (store as TransactionalStore<unknown>).within(tx),
+    }),
+  } satisfies Store & Partial<TransactionalStore<unknown>>;
 }
 
-class StoreOnDemand implements Store {
-  readonly name: string;
-  readonly batchRows?: number;
-  readonly crowdedBatchRows?: number;
-  readonly watch?: (key: string, wake: () => void) => () => void;
-  readonly refuses?: (policy: GuardedPolicy) => Promise<string | null>;
-  readonly within?: (tx: unknown) => TransactionView;
-  readonly #known: KnownFromName;
-  readonly #load: () => Promise<Store>;
-  #loading: Promise<Store> | null = null;
-  #store: Store | null = null;
+/** A hint only: where the store cannot be loaded, the calls themselves say so. */
+function watchLater(loading: Promise<Store>, key: string, wake: () => void): () => void {
+  let stop: (() => void) | null = () => {};
+  loading.then(
+    (store) => {
+      if (stop !== null) stop = store.watch?.(key, wake) ?? stop;
+    },
+    () => {},
+  );
+  return () => {
+    stop?.();
+    stop = null;
+  };
+}
 
-  constructor(known: KnownFromName, load: () => Promise<Store>) {
-    this.#known = known;
-    this.#load = load;
-    this.name = known.name;
-    if (known.batchRows !== undefined) this.batchRows = known.batchRows;
-    if (known.crowdedBatchRows !== undefined) this.crowdedBatchRows = known.crowdedBatchRows;
-    if (known.has.includes("watch")) this.watch = (key, wake) => this.#watch(key, wake);
-    if (known.has.includes("refuses"))
-      this.refuses = async (policy) => (await this.#loaded()).refuses?.(policy) ?? null;
-    if (known.has.includes("within")) this.within = (tx) => this.#within(tx);
-  }
+function viewLater(loaded: () => Promise<Store>, tx: unknown): TransactionView {
+  let view: Promise<TransactionView> | null = null;
+  const its = () => {
+    view ??= loaded().then((store) => (store as TransactionalStore<unknown>).within(tx));
+    return view;
+  };
+  return {
+    read: async (keys) => (await its()).read(keys),
+    write: async (puts) => (await its()).write(puts),
+    atomically: async (work) => {
+      const { atomically = (alone) => alone() } = await its();
+      return atomically(work);
+    },
+  };
+}
 
-  get traits(): StoreTraits {
-    return this.#store?.traits ?? this.#known.traits;
-  }
-
-  now(): number {
-    return this.#known.clock.instant().now;
-  }
-
-  instant(): Instant {
-    return this.#known.clock.instant();
-  }
-
-  read(keys: readonly string[]): Promise<(Stored | null)[]> {
-    return this.#store === null ? this.#loaded().then((store) => store.read(keys)) : this.#store.read(keys);
-  }
-
-  write(puts: readonly Put[]): Promise<PutResult[]> {
-    return this.#store === null ? this.#loaded().then((store) => store.write(puts)) : this.#store.write(puts);
-  }
-
-  async lease(query: LeaseQuery): Promise<Stored[]> {
-    return (await this.#loaded()).lease(query);
-  }
-
-  async list(query: ListQuery): Promise<Page> {
-    return (await this.#loaded()).list(query);
-  }
-
-  async stats(query?: StatsQuery): Promise<LedgerStats> {
-    return (await this.#loaded()).stats(query);
-  }
-
-  async sweep(query: SweepQuery): Promise<number> {
-    return (await this.#loaded()).sweep(query);
-  }
-
-  async quarantine(key: string): Promise<Quarantined | null> {
-    return (await this.#loaded()).quarantine?.(key) ?? null;
-  }
-
-  async inspect(query?: InspectQuery): Promise<readonly Finding[]> {
-    return (await this.#loaded()).inspect?.(query) ?? [];
-  }
-
-  /** Loads it even then: calls after close() are refused in the store's own words. */
-  async close(): Promise<void> {
-    await (await this.#loaded()).close();
-  }
-
-  #watch(key: string, wake: () => void): () => void {
-    if (this.#store !== null) return this.#store.watch?.(key, wake) ?? (() => {});
-    let stop: (() => void) | null = () => {};
-    // A hint only: where the store cannot be loaded, the calls themselves say so.
-    this.#loaded().then(
-      (store) => {
-        if (stop !== null) stop = store.watch?.(key, wake) ?? stop;
-      },
-      () => {},
-    );
-    return () => {
-      stop?.();
-      stop = null;
-    };
-  }
-
-  #within(tx: unknown): TransactionView {
-    const inside = (store: Store) => (store as TransactionalStore<unknown>).within(tx);
-    if (this.#store !== null) return inside(this.#store);
-    let view: Promise<TransactionView> | null = null;
-    const loaded = () => {
-      view ??= this.#loaded().then(inside);
-      return view;
-    };
-    return {
-      read: async (keys) => (await loaded()).read(keys),
-      write: async (puts) => (await loaded()).write(puts),
-      atomically: async (work) => {
-        const its = await loaded();
-        return its.atomically === undefined ? work() : its.atomically(work);
-      },
-    };
-  }
-
-  #loaded(): Promise<Store> {
-    this.#loading ??= this.#load().then(
-      (store) => {
-        this.#store = store;
-        return store;
-      },
-      (error: unknown) => {
-        this.#loading = null;
-        throw new NevertwiceError(
-          "STORE_UNAVAILABLE",
-          `the code of the store ${this.name} could not be loaded: ${messageOf(error)}. Nothing was run by this call. Install nevertwice again, or pass the store itself: import its factory and give what it returns as store.`,
-        );
-      },
-    );
-    return this.#loading;
-  }
+function notLoaded(name: string, error: unknown): NevertwiceError {
+  return new NevertwiceError(
+    "STORE_UNAVAILABLE",
+    `the code of the store ${name} could not be loaded: ${messageOf(error)}. Nothing was run by this call. Install nevertwice again, or pass the store itself: import its factory and give what it returns as store.`,
+  );
 }

@@ -2,9 +2,12 @@
  * Queries for stores that keep no index and look at every row: the memory store, the JSONL file.
  * Pure functions over rows, so that such a store is a row holder and nothing else.
  */
+import { type DamagedRecord, decodeIntact } from "../../core/damaged-record.ts";
 import { configError } from "../../core/errors.ts";
-import { attentionAt, type Instant, type LedgerRecord, leaseAlive, type State } from "../../core/record.ts";
-import type { ActionStats, LeaseQuery, LedgerStats, ListQuery, StatsQuery, SweepQuery } from "../../core/store.ts";
+import { attentionAt, type Instant, type LedgerRecord, leaseAlive } from "../../core/record.ts";
+import type { LeaseQuery, LedgerStats, ListQuery, Page, StatsQuery, Stored, SweepQuery } from "../../core/store.ts";
+import { transition } from "../../core/transition.ts";
+import { Tally } from "./stats.ts";
 
 /** What a query looks at: a store may keep this much of each row at hand and fetch the rest of those it hands out. */
 export type Scanned = Pick<
@@ -119,14 +122,18 @@ function dueSince(record: Scanned): number {
   return attentionAt(record) ?? record.updatedAt;
 }
 
-export function pageOf<R extends ScannedRow>(
-  rows: Iterable<R>,
-  query: ListQuery,
-  at: Instant,
-): { items: R[]; cursor: string | null } {
-  const page = new PageScan<R>(query, at);
-  for (const row of rows) page.add(row);
-  return page.page();
+/** The record as a worker's lease leaves it; null: it cannot be claimed. */
+export function claimed(record: LedgerRecord, query: LeaseQuery, at: Instant): LedgerRecord | null {
+  const { to, holder, leaseMs } = query;
+  const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
+  return change.ok ? change.record : null;
+}
+
+/** What can be read of a page's rows; what cannot is reported with it. */
+export function intactPage<R>(rows: Iterable<R>, decode: (row: R) => Stored, cursor: string | null): Page {
+  const damaged: DamagedRecord[] = [];
+  const items = decodeIntact(rows, decode, (found) => damaged.push(found));
+  return damaged.length === 0 ? { items, cursor } : { items, cursor, damaged };
 }
 
 /** A page, gathered row by row: a store with many rows adds them in slices, and lets its callers go on in between. */
@@ -183,7 +190,7 @@ export function isWanted(
   return query.providerIds === undefined || (providerId !== null && query.providerIds.includes(providerId));
 }
 
-function byCreation(a: Position, b: Position): number {
+export function byCreation(a: Position, b: Position): number {
   if (a.createdAt !== b.createdAt) return a.createdAt - b.createdAt;
   if (a.key === b.key) return 0;
   return a.key < b.key ? -1 : 1;
@@ -193,20 +200,12 @@ function lapsed(record: Scanned, at: Instant): boolean {
   return (record.state === "claimed" || record.state === "sent") && !leaseAlive(record, at);
 }
 
-export function statsOf(rows: Iterable<ScannedRow>, at: Instant, query: StatsQuery = {}): LedgerStats {
-  const scan = new StatsScan(query, at);
-  for (const row of rows) scan.add(row);
-  return scan.stats();
-}
-
 /** Statistics, gathered row by row. */
 export class StatsScan {
   readonly #tenant: string | undefined;
   readonly #at: Instant;
-  readonly #states = noStates();
-  readonly #actions = new Map<string, Record<State, number>>();
+  readonly #tally = new Tally();
   readonly #oldest: { pending: number | null; unknown: number | null } = { pending: null, unknown: null };
-  #total = 0;
   #lapsed = 0;
 
   constructor({ tenant }: StatsQuery, at: Instant) {
@@ -217,14 +216,7 @@ export class StatsScan {
   add({ record }: ScannedRow): void {
     if (this.#tenant !== undefined && record.tenant !== this.#tenant) return;
     const { action, state } = record;
-    let counts = this.#actions.get(action);
-    if (counts === undefined) {
-      counts = noStates();
-      this.#actions.set(action, counts);
-    }
-    counts[state] += 1;
-    this.#states[state] += 1;
-    this.#total += 1;
+    this.#tally.add(action, state);
     if (lapsed(record, this.#at)) this.#lapsed += 1;
     if (state !== "pending" && state !== "unknown") return;
     const since = attentionAt(record);
@@ -233,23 +225,9 @@ export class StatsScan {
   }
 
   stats(): LedgerStats {
-    return {
-      total: this.#total,
-      states: this.#states,
-      actions: [...this.#actions].map(actionStats).sort((a, b) => (a.action < b.action ? -1 : 1)),
-      lapsed: this.#lapsed,
-      oldestPendingAt: this.#oldest.pending,
-      oldestUnknownAt: this.#oldest.unknown,
-    };
+    const { pending, unknown } = this.#oldest;
+    return this.#tally.stats({ lapsed: this.#lapsed, oldestPendingAt: pending, oldestUnknownAt: unknown });
   }
-}
-
-function noStates(): Record<State, number> {
-  return { pending: 0, claimed: 0, sent: 0, confirmed: 0, failed: 0, unknown: 0 };
-}
-
-function actionStats([action, states]: [string, Record<State, number>]): ActionStats {
-  return { action, states, total: Object.values(states).reduce((sum, count) => sum + count, 0) };
 }
 
 /** Settled and past `keep`. The state is checked too: a doubt must never be swept, whatever its row says. */

@@ -3,11 +3,10 @@
  * a large ledger does not stop the calls of the program it lies in.
  */
 import { setImmediate } from "../../engine/real-timers.ts";
+import { SweepPlaces } from "./bounded-map.ts";
 
 // Some milliseconds of work.
 const SLICE_ROWS = 5_000;
-// More tenants than this sweep through one process: they begin anew.
-const MOST_ROTATIONS = 1_000;
 
 /** The iterator may be one over a Map that changes meanwhile: what is removed is passed over, what is added comes last. */
 export async function eachInSlices<R>(rows: Iterable<R>, visit: (row: R) => void): Promise<void> {
@@ -52,7 +51,7 @@ export class LoopShare {
  */
 export class Rotations<R> {
   readonly #all: () => Iterator<R>;
-  readonly #positions = new Map<string | undefined, Iterator<R>>();
+  readonly #positions = new SweepPlaces<Iterator<R>>();
 
   constructor(all: () => Iterator<R>) {
     this.#all = all;
@@ -86,7 +85,6 @@ export class Rotations<R> {
   #position(tenant: string | undefined): Iterator<R> {
     let position = this.#positions.get(tenant);
     if (position === undefined) {
-      if (this.#positions.size >= MOST_ROTATIONS) this.#positions.clear();
       position = this.#all();
       this.#positions.set(tenant, position);
     }

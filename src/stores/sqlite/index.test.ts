@@ -328,26 +328,6 @@ describe("sqliteStore", () => {
     expect(await store.write([put("nt1_c")])).toMatchObject([{ ok: true }]);
   });
 
-  it("a small batch is written without being waited for; a large one, and one that meets a lock, is not", async () => {
-    const path = join(temporaryFolder(), "ledger.db");
-    const store = sqliteStore({ path, busyMs: 2_000 });
-    onTestFinished(() => store.close());
-    expect(store.writeNow?.([put("nt1_a")])).toEqual([{ ok: true, version: expect.any(Number) }]);
-    // Opening the file may have taken this turn's share of the event loop.
-    await new Promise((turned) => setImmediate(turned));
-    expect(store.writeNow?.([put("nt1_a")])).toMatchObject([{ ok: false, current: { record: { key: "nt1_a" } } }]);
-    const many = Array.from({ length: 20 }, (_, i) => put(`nt1_many${i}`));
-    expect(store.writeNow?.(many)).toBeNull();
-    const db = connect(path);
-    onTestFinished(() => db.close());
-    db.exec("BEGIN IMMEDIATE");
-    const batch = [put("nt1_b")];
-    expect(store.writeNow?.(batch)).toBeNull();
-    setTimeout(() => db.exec("COMMIT"), 20);
-    expect(await store.write(batch)).toMatchObject([{ ok: true }]);
-    expect(await store.read(["nt1_b", "nt1_many0"])).toMatchObject([{ record: { key: "nt1_b" } }, null]);
-  });
-
   it("the long log that a crowd left behind is begun anew when it has gone", async () => {
     const path = join(temporaryFolder(), "ledger.db");
     const store = sqliteStore({ path });

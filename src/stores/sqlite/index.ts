@@ -6,8 +6,7 @@
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { performance } from "node:perf_hooks";
-import { type DamagedRecord, decodeIntact } from "../../core/damaged-record.ts";
-import { configError, isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
+import { configError, isNevertwiceError } from "../../core/errors.ts";
 import type { Instant } from "../../core/record.ts";
 import type {
   Finding,
@@ -26,9 +25,11 @@ import type {
   TransactionView,
 } from "../../core/store.ts";
 import { setTimeout } from "../../engine/real-timers.ts";
+import { refuseClosed } from "../shared/closed.ts";
 import { hostInstant } from "../shared/host-clock.ts";
+import { savepoint } from "../shared/savepoint.ts";
+import { intactPage } from "../shared/scan.ts";
 import { LoopShare, nextTurn } from "../shared/slices.ts";
-import { type Conflicts, packBatch, resultsOf, versionsOf } from "./batch.ts";
 import { openChecks } from "./checks.ts";
 import { isBusy, isSqliteHandle, isTransactionOpen, loadDriver, type SqliteHandle } from "./driver.ts";
 import { checkpointQuietly, firstValue, ledgerPath, type OpenedFile, openFile, storeError } from "./file.ts";
@@ -46,7 +47,6 @@ import {
 import { type AnswerOf, LARGE_SLICE, type Slice, SMALL_SLICE, SqliteLook } from "./look.ts";
 import { SqlitePresence } from "./presence.ts";
 import { decodeRow } from "./row.ts";
-import { savepoint } from "./savepoint.ts";
 import { migrate, readSchema, refuseNewer, SCHEMA_VERSION } from "./schema.ts";
 import { type SliceRunner, SqliteSurvey } from "./survey.ts";
 import { SqliteThread } from "./thread.ts";
@@ -128,7 +128,6 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   #crowded = false;
   /** Null: a connection of yours, or not open yet. */
   #presence: SqlitePresence | null = null;
-  #declined: readonly Put[] | null = null;
   readonly #views = new WeakMap<SqliteHandle, SqliteLedger>();
 
   constructor(options: SqliteStoreOptions) {
@@ -160,19 +159,11 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     // What goes to the thread waits for a turn anyway.
     const isHere = !this.#owned || puts.length <= INLINE_ROWS;
     if (isHere && this.#share.isSpent(performance.now())) await nextTurn();
-    // What has just been tried on the loop, and met a lock there, is not tried there again.
-    const here = puts === this.#declined ? null : this.writeNow(puts);
-    this.#declined = null;
-    return here ?? this.#decoded(await this.#commitElsewhere(puts.map(encodePut)));
-  }
-
-  writeNow(puts: readonly Put[]): PutResult[] | null {
     const now = performance.now();
-    if (!this.#mayCommitHere(puts, now) || this.#share.isSpent(now)) return null;
-    const settled = this.#commitHere(puts.map(encodePut), now);
-    if (settled !== null) return this.#decoded(settled);
-    this.#declined = puts;
-    return null;
+    const mayCommitHere = this.#mayCommitHere(puts, now);
+    const rows = puts.map(encodePut);
+    const settled = (mayCommitHere ? this.#commitHere(rows, now) : null) ?? (await this.#commitElsewhere(rows));
+    return settled.map((result) => decodePutResult(result, this.#path));
   }
 
   async lease(query: LeaseQuery): Promise<Stored[]> {
@@ -183,13 +174,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   async list(query: ListQuery): Promise<Page> {
     this.#requireFile();
     const { rows, cursor } = await this.#survey.list(query, this.instant());
-    const damaged: DamagedRecord[] = [];
-    const items = decodeIntact(
-      rows,
-      (row) => decodeRow(row, this.#path),
-      (found) => damaged.push(found),
-    );
-    return damaged.length === 0 ? { items, cursor } : { items, cursor, damaged };
+    return intactPage(rows, (row) => decodeRow(row, this.#path), cursor);
   }
 
   async stats(query: StatsQuery = {}): Promise<LedgerStats> {
@@ -222,7 +207,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
       read: async (keys) => within(() => ledger.read(keys)),
       write: async (puts) =>
         within(() => ledger.writeWithin(puts.map(encodePut)).map((result) => decodePutResult(result, this.#path))),
-      atomically: (work) => savepoint(tx, work),
+      atomically: (work) => savepoint(tx, (sql) => tx.exec(sql), work),
     };
   }
 
@@ -257,11 +242,7 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
   // ---- where the work is done ----
 
   #open(): OpenedFile {
-    if (this.#closed)
-      throw new NevertwiceError(
-        "STORE_UNAVAILABLE",
-        `the ledger ${this.#path} is closed. Call before close(), or make a new nevertwice().`,
-      );
+    refuseClosed(this.#closed, this.#path);
     this.#file ??= this.#owned ? this.#openOwn() : this.#openYours(this.#database as SqliteHandle);
     return this.#file;
   }
@@ -388,19 +369,13 @@ class SqliteStore implements TransactionalStore<SqliteHandle> {
     }
   }
 
-  #decoded(results: readonly RowPutResult[]): PutResult[] {
-    return results.map((result) => decodePutResult(result, this.#path));
-  }
-
   async #commitElsewhere(rows: readonly RowPut[]): Promise<RowPutResult[]> {
     if (!this.#owned) return this.#patiently(({ ledger }) => ledger.commit(rows));
-    // Of the rows only their versions are wanted afterwards: half a megabyte less to live through a collection.
-    const versions = versionsOf(rows);
     if (rows.length > INLINE_ROWS) {
       this.#crowded = true;
       this.#commits = 0;
     }
-    return resultsOf(versions, await this.#offLoop().request<Conflicts>({ op: "write", batch: packBatch(rows) }));
+    return this.#offLoop().request<RowPutResult[]>({ op: "write", rows });
   }
 
   #mayCommitHere(puts: readonly Put[], now: number): boolean {

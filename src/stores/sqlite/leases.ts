@@ -1,10 +1,9 @@
 /** Handing queued work out, on the loop's own connection: apart from stores/sqlite/ledger.ts, which the thread has a copy of and which needs none of this. */
 import { type DamagedRecord, decodeIntact } from "../../core/damaged-record.ts";
-import { configError } from "../../core/errors.ts";
 import type { Instant } from "../../core/record.ts";
 import type { LeaseQuery, Stored } from "../../core/store.ts";
-import { transition } from "../../core/transition.ts";
 import { LapsedLooks } from "../shared/lapsed-looks.ts";
+import { checkLimit, claimed } from "../shared/scan.ts";
 import { encodePut, type SqliteLedger } from "./ledger.ts";
 import { LAPSED } from "./list.ts";
 import { decodeRow, type Row } from "./row.ts";
@@ -25,7 +24,7 @@ export class SqliteLeases {
   }
 
   lease(query: LeaseQuery, at: Instant): Stored[] {
-    requirePositive(query.limit, "lease.limit");
+    checkLimit(query.limit, "lease");
     // A look takes no lock: idle workers that poll must not stand in the writers' way.
     if (
       this.#leasable({ ...query, limit: 1 }, at, false, query.damaged)
@@ -41,11 +40,10 @@ export class SqliteLeases {
       const leased: Stored[] = [];
       const found = (one: DamagedRecord) => damaged.push(one);
       for (const { record, version } of this.#leasable(query, at, lapsedFirst, found)) {
-        const { to, holder, leaseMs } = query;
-        const change = transition(record, { type: "claim", to, holder, leaseMs, newRound: false }, at);
-        if (!change.ok) continue;
-        const [result] = this.#ledger.writeWithin([encodePut({ record: change.record, expected: version })]);
-        if (result?.ok) leased.push({ record: change.record, version: result.version });
+        const claim = claimed(record, query, at);
+        if (claim === null) continue;
+        const [result] = this.#ledger.writeWithin([encodePut({ record: claim, expected: version })]);
+        if (result?.ok) leased.push({ record: claim, version: result.version });
         if (leased.length === query.limit) break;
       }
       return leased;
@@ -105,9 +103,4 @@ export class SqliteLeases {
       rows = limit + bad.length;
     }
   }
-}
-
-function requirePositive(value: number, where: string): void {
-  if (Number.isSafeInteger(value) && value > 0) return;
-  throw configError(`${where} is ${String(value)}; it takes a whole number above zero.`);
 }

@@ -5,16 +5,14 @@
  * A row just written is never read with `.get()`: it steps once and resets, and an error of the commit that happens at
  * the reset is swallowed. `.run()` and `.all()` step to the end.
  */
-import { type DamagedRecord, decodedOrError, decodeIntact, isDamagedRecord } from "../../core/damaged-record.ts";
-import { configError, type NevertwiceError } from "../../core/errors.ts";
+import { type DamagedRecord, decodeIntact, requireDamaged } from "../../core/damaged-record.ts";
 import type { Put, PutResult, Stored } from "../../core/store.ts";
 import { wallNow } from "../../engine/real-timers.ts";
+import { nextRevision } from "../shared/revision.ts";
 import type { SqliteHandle, SqliteStatement } from "./driver.ts";
 import { COLUMNS, decodeRow, encodeRow, type Row, type RowValues, versionOf } from "./row.ts";
+import { SELECT, Statements } from "./statements.ts";
 
-// Named by ourselves: left alone, SQLite names a column as the file's schema spells it, and a flipped bit there (Scope for
-// scope) would lose every null of that column without a word from the checksum.
-const SELECT = `SELECT id, ${COLUMNS.map((column) => `${column} AS ${column}`).join(", ")} FROM nevertwice_records`;
 // What a key fixes (itself, tenant, action, scope) is not set again: naming an indexed column in SET costs an index
 // entry removed and written, changed or not (10 µs of 35 measured).
 const FIXED: readonly string[] = ["key", "tenant", "action", "scope"];
@@ -53,22 +51,15 @@ export interface FileCheck {
 /** A put, encoded where the record lives, so that a worker thread only binds values. */
 export interface RowPut {
   readonly row: RowValues;
-  /** What the row's checksum was taken of. */
-  readonly text: string;
   readonly expected: number | null;
 }
-
-export type BarePut = Pick<RowPut, "row" | "expected">;
 
 export type RowPutResult =
   | { readonly ok: true; readonly version: number }
   | { readonly ok: false; readonly row: Row | null };
 
 export function encodePut(put: Put): RowPut {
-  // A first revision that no earlier row of this key can have had, also after a sweep: time in ms, times 1024, plus chance.
-  const rev = put.expected === null ? wallNow() * 1_024 + Math.floor(Math.random() * 1_024) : put.expected + 1;
-  const { row, text } = encodeRow(put.record, rev);
-  return { row, text, expected: put.expected };
+  return { row: encodeRow(put.record, nextRevision(put.expected, wallNow())), expected: put.expected };
 }
 
 export function decodePutResult(result: RowPutResult, where: string): PutResult {
@@ -79,13 +70,14 @@ export function decodePutResult(result: RowPutResult, where: string): PutResult 
 export class SqliteLedger {
   readonly #db: SqliteHandle;
   readonly #where: string;
-  readonly #statements = new Map<string, SqliteStatement>();
-  readonly #inserts = new Map<number, SqliteStatement>();
-  readonly #updates = new Map<number, SqliteStatement>();
+  readonly #statements: Statements;
+  readonly #inserts: Statements;
+  readonly #updates: Statements;
 
   constructor(db: SqliteHandle, where: string) {
     this.#db = db;
     this.#where = where;
+    [this.#statements, this.#inserts, this.#updates] = [new Statements(db), new Statements(db), new Statements(db)];
   }
 
   readRows(keys: readonly string[]): (Row | null)[] {
@@ -97,9 +89,9 @@ export class SqliteLedger {
   }
 
   /** One transaction for the batch; each put succeeds or conflicts on its own. */
-  write(puts: readonly BarePut[]): RowPutResult[] {
+  write(puts: readonly RowPut[]): RowPutResult[] {
     // A single statement is its own transaction: one caller pays for one statement.
-    if (puts.length === 1) return [this.#put(puts[0] as BarePut)];
+    if (puts.length === 1) return [this.#put(puts[0] as RowPut)];
     return this.transaction(() => puts.map((put) => this.#put(put)));
   }
 
@@ -107,16 +99,16 @@ export class SqliteLedger {
    * On a connection that is not ours alone. Always with a BEGIN of its own: it fails inside somebody else's transaction,
    * whose rollback would take an acknowledged claim back.
    */
-  commit(puts: readonly BarePut[]): RowPutResult[] {
+  commit(puts: readonly RowPut[]): RowPutResult[] {
     return this.transaction(() => this.writeWithin(puts));
   }
 
   /** Inside a transaction somebody else began. */
-  writeWithin(puts: readonly BarePut[]): RowPutResult[] {
+  writeWithin(puts: readonly RowPut[]): RowPutResult[] {
     return puts.map((put) => this.#put(put));
   }
 
-  #put({ row, expected }: BarePut): RowPutResult {
+  #put({ row, expected }: RowPut): RowPutResult {
     const { changes } = expected === null ? this.#insert(row) : this.#update(row, expected);
     if (Number(changes) === 1) return { ok: true, version: versionOf(row) };
     return { ok: false, row: this.readRows([row[KEY] as string])[0] ?? null };
@@ -130,7 +122,8 @@ export class SqliteLedger {
       if (value === null) shape |= 1 << i;
       else values.push(value);
     }
-    return this.#shaped(this.#inserts, shape, () => insertSql(row)).run(...values);
+    // A statement for each combination of nulls: a dozen in practice, 256 at the most.
+    return this.#inserts.shaped(shape, () => insertSql(row)).run(...values);
   }
 
   #update(row: RowValues, expected: number) {
@@ -144,17 +137,7 @@ export class SqliteLedger {
     const until = row[LEASE_UNTIL] as number | null;
     if (until !== null) values.push(until);
     values.push(row[KEY] as string, expected);
-    return this.#shaped(this.#updates, shape, () => updateSql(row)).run(...values);
-  }
-
-  /** A statement for each combination of nulls: a dozen in practice, 256 at the most. */
-  #shaped(statements: Map<number, SqliteStatement>, shape: number, sql: () => string): SqliteStatement {
-    let statement = statements.get(shape);
-    if (statement === undefined) {
-      statement = this.#db.prepare(sql());
-      statements.set(shape, statement);
-    }
-    return statement;
+    return this.#updates.shaped(shape, () => updateSql(row)).run(...values);
   }
 
   /** Rows, as they lie there. `where`: from there on to the end of the statement. */
@@ -177,7 +160,7 @@ export class SqliteLedger {
   quarantine(key: string, now: number): boolean {
     const [row] = this.readRows([key]);
     if (row === null || row === undefined) return false;
-    if (!isDamagedRecord(decodedOrError(() => decodeRow(row, this.#where)))) throw readable(key);
+    requireDamaged(key, () => decodeRow(row, this.#where));
     this.#db.exec(
       `CREATE TABLE IF NOT EXISTS ${QUARANTINE_TABLE} AS SELECT 0 AS quarantined_at, * FROM nevertwice_records WHERE 0`,
     );
@@ -283,15 +266,6 @@ export class SqliteLedger {
   }
 
   #prepare(sql: string): SqliteStatement {
-    let statement = this.#statements.get(sql);
-    if (statement === undefined) {
-      statement = this.#db.prepare(sql);
-      this.#statements.set(sql, statement);
-    }
-    return statement;
+    return this.#statements.prepare(sql);
   }
-}
-
-function readable(key: string): NevertwiceError {
-  return configError(`quarantine: the record ${key} can be read, and guards its key. Only a damaged one is set aside.`);
 }

@@ -5,9 +5,10 @@
  */
 import type { Instant, State } from "../../core/record.ts";
 import type { ListQuery, SweepQuery } from "../../core/store.ts";
-import type { SqliteHandle, SqliteStatement } from "./driver.ts";
+import type { SqliteHandle } from "./driver.ts";
 import { LAPSED, listFilter } from "./list.ts";
-import { COLUMNS, isIntact, type Row } from "./row.ts";
+import { isIntact, type Row } from "./row.ts";
+import { SELECT, Statements } from "./statements.ts";
 
 /** Where the rows of a list come from, each in the order of their ids. */
 export type Source =
@@ -106,15 +107,11 @@ export type AnswerOf<S extends Slice> = S extends ListSlice
 export const SMALL_SLICE = 500;
 export const LARGE_SLICE = 5_000;
 
-// Named by ourselves: see stores/sqlite/ledger.ts.
-const SELECT = `SELECT id, ${COLUMNS.map((column) => `${column} AS ${column}`).join(", ")} FROM nevertwice_records`;
-
 export class SqliteLook {
-  readonly #db: SqliteHandle;
-  readonly #statements = new Map<string, SqliteStatement>();
+  readonly #statements: Statements;
 
   constructor(db: SqliteHandle) {
-    this.#db = db;
+    this.#statements = new Statements(db);
   }
 
   /** Null: this is more than `size` rows of work, and there is no smaller slice of it. */
@@ -284,12 +281,7 @@ export class SqliteLook {
   }
 
   #all(sql: string, values: readonly unknown[]): unknown[] {
-    let statement = this.#statements.get(sql);
-    if (statement === undefined) {
-      statement = this.#db.prepare(sql);
-      this.#statements.set(sql, statement);
-    }
-    return statement.all(...values);
+    return this.#statements.all(sql, values);
   }
 }
 

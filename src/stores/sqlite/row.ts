@@ -1,9 +1,9 @@
 /** A record as a row and back, with a checksum: a flipped bit is noticed, never read as something else. */
 import { damagedRecord } from "../../core/damaged-record.ts";
-import type { NevertwiceError } from "../../core/errors.ts";
-import { isLone, loneFingerprint } from "../../core/key/fingerprint.ts";
-import { attentionAt, type Fingerprint, type Lease, type LedgerRecord, type SteadyMark } from "../../core/record.ts";
+import { attentionAt, type LedgerRecord, type SteadyMark } from "../../core/record.ts";
 import type { Stored } from "../../core/store.ts";
+import { checksum } from "../shared/checksum.ts";
+import { completed, type Doc, fingerprintOf, layout, loneDigest, packed, unpacked } from "../shared/codec.ts";
 import { decodePayload, encodePayload } from "../shared/payload-text.ts";
 
 export const COLUMNS = [
@@ -31,79 +31,57 @@ export type Row = Readonly<Record<(typeof COLUMNS)[number], string | number | nu
 export type RowValues = (string | number | null)[];
 
 /**
- * What has no column of its own, with what is as usual left out (null, false, empty, the first try, the time of creation):
- * most of it is, most of the time, and a row half as long means half as many pages to write. What stands in every row has
- * one letter: s firstSentAt, m firstSentMark, d settledAt, u updatedAt, k keepMs, f [holder, guarded, fields, free], of
- * which a lone field needs the first two.
- * Spelled out, because a rest spread of thirty fields costs more than the rest of a claim.
+ * What has no column of its own, without default values: a row half as long means half as many pages to write. What stands
+ * in every row has one letter; f is [holder, guarded, fields, free], of which a lone field needs the first two.
  */
-function docOf(r: LedgerRecord): string {
-  let text = `${SHORT_DOC}${JSON.stringify(printsOf(r))}`;
-  if (r.keepMs !== null) text += `,"k":${r.keepMs}`;
-  if (r.firstSentAt !== null) text += `,"s":${r.firstSentAt === r.createdAt ? "true" : r.firstSentAt}`;
-  if (r.firstSentMark !== null) text += `,"m":${markText(r.firstSentMark, r.lease)}`;
-  if (r.settledAt !== null) text += `,"d":${r.settledAt}`;
-  if (r.updatedAt !== (r.settledAt ?? r.createdAt)) text += `,"u":${r.updatedAt}`;
-  if (r.version !== 1) text += `,"version":${r.version}`;
-  if (r.attempt !== 1) text += `,"attempt":${r.attempt}`;
-  if (r.fence !== 1) text += `,"fence":${r.fence}`;
-  if (r.tries !== 1) text += `,"tries":${r.tries}`;
-  if (r.queued) text += `,"queued":true`;
-  if (r.terms !== null) text += `,"terms":${JSON.stringify(r.terms)}`;
-  if (r.dueAt !== null) text += `,"dueAt":${r.dueAt}`;
-  if (r.lastSentAt !== r.firstSentAt) text += `,"lastSentAt":${r.lastSentAt}`;
-  if (r.doubted) text += `,"doubted":true`;
-  if (r.doubtSince !== null) text += `,"doubtSince":${r.doubtSince}`;
-  if (r.doubtMark !== null) text += `,"doubtMark":${JSON.stringify(r.doubtMark)}`;
-  if (r.why !== null) text += `,"why":${JSON.stringify(r.why)}`;
-  if (r.final) text += `,"final":true`;
-  if (r.error !== null) text += `,"error":${JSON.stringify(r.error)}`;
-  if (r.agent !== null) text += `,"agent":${JSON.stringify(r.agent)}`;
-  if (r.providerId !== null) text += `,"providerId":${JSON.stringify(r.providerId)}`;
-  if (r.history.length > 0) text += `,"history":${JSON.stringify(r.history)}`;
-  return `${text}}`;
-}
+const DOC = layout({
+  keepMs: "k",
+  firstSentAt: "s",
+  firstSentMark: "m",
+  settledAt: "d",
+  updatedAt: "u",
+  version: "version",
+  attempt: "attempt",
+  fence: "fence",
+  tries: "tries",
+  queued: "queued",
+  terms: "terms",
+  dueAt: "dueAt",
+  lastSentAt: "lastSentAt",
+  doubted: "doubted",
+  doubtSince: "doubtSince",
+  doubtMark: "doubtMark",
+  why: "why",
+  final: "final",
+  error: "error",
+  agent: "agent",
+  providerId: "providerId",
+  history: "history",
+});
 
-const SHORT_DOC = '{"f":';
-
-function printsOf({ holder, fingerprint }: LedgerRecord): Doc["f"] {
+function docOf(record: LedgerRecord): string {
+  const { holder, fingerprint, firstSentAt, firstSentMark, lease } = record;
   const { guarded, fields, free } = fingerprint;
-  if (isLone(fingerprint)) return [holder, guarded];
-  return free === null ? [holder, guarded, fields] : [holder, guarded, fields, free];
+  const lone = loneDigest(fingerprint) !== undefined;
+  const f = lone ? [holder, guarded] : free === null ? [holder, guarded, fields] : [holder, guarded, fields, free];
+  const doc: Doc = { f, ...packed(record, DOC) };
+  if (firstSentAt !== null && firstSentAt === record.createdAt) doc.s = true;
+  // A mark on the clock of the lease beside it needs no name of the clock.
+  if (firstSentMark !== null && lease?.epoch === firstSentMark.epoch) doc.m = firstSentMark.at;
+  return JSON.stringify(doc);
 }
 
-function fingerprintOf({ f: [, guarded, fields, free] }: Doc): Fingerprint {
-  return fields === undefined ? loneFingerprint(guarded) : { guarded, free: free ?? null, fields };
-}
-
-/** A mark on the clock of the lease beside it needs no name of the clock. */
-function markText(mark: SteadyMark, lease: Lease | null): string {
-  return lease !== null && lease.epoch === mark.epoch ? String(mark.at) : JSON.stringify(mark);
-}
-
-/** A document as it was written, whatever was left out of it. */
-type Doc = Partial<LedgerRecord> & {
-  readonly f: readonly [
-    holder: string | null,
-    guarded: string,
-    fields?: Readonly<Record<string, string>>,
-    free?: string,
-  ];
-  readonly k?: number;
-  readonly s?: number | true;
-  readonly m?: number | SteadyMark;
-  readonly d?: number;
-  readonly u?: number;
-};
-
-function readDoc(text: string): Doc {
-  const kept = JSON.parse(text);
-  if (kept.f !== undefined) return kept;
-  // Rows of schema 1 spell every field out.
-  const { holder = null, fingerprint, keepMs, firstSentAt, firstSentMark, settledAt, updatedAt } = kept;
-  const { guarded, fields, free } = fingerprint;
-  const f = [holder, guarded, fields, free ?? undefined];
-  return { ...kept, f, k: keepMs, s: firstSentAt, m: firstSentMark, d: settledAt, u: updatedAt };
+function readDoc(text: string, createdAt: number, epoch: string) {
+  const doc = JSON.parse(text) as Doc;
+  const [holder, guarded, fields, free] = doc.f as [string | null, string, Record<string, string>?, string?];
+  const known: Partial<LedgerRecord> = unpacked(doc, DOC);
+  return {
+    ...known,
+    ...(doc.s === true && { firstSentAt: createdAt }),
+    ...(typeof doc.m === "number" && { firstSentMark: { at: doc.m, epoch } satisfies SteadyMark }),
+    holder,
+    fingerprint: fingerprintOf(guarded, free, fields),
+  };
 }
 
 const REV = COLUMNS.indexOf("rev");
@@ -112,8 +90,7 @@ export function versionOf(row: RowValues): number {
   return row[REV] as number;
 }
 
-/** The values of a row, and the text its checksum was taken of. */
-export function encodeRow(record: LedgerRecord, rev: number): { readonly row: RowValues; readonly text: string } {
+export function encodeRow(record: LedgerRecord, rev: number): RowValues {
   const row: RowValues = [
     record.key,
     rev,
@@ -132,62 +109,36 @@ export function encodeRow(record: LedgerRecord, rev: number): { readonly row: Ro
     encodePayload(record.result),
     0,
   ];
-  const text = textOf(row);
-  row[CHECKED] = checksum(text);
-  return { row, text };
+  row[CHECKED] = checksum(textOf(row));
+  return row;
 }
 
 export function decodeRow(row: Row, where: string): Stored {
-  if (!isIntact(row)) throw damaged(row.key, where);
-  let doc: Doc;
-  let fingerprint: Fingerprint;
   try {
-    doc = readDoc(row.doc as string);
-    fingerprint = fingerprintOf(doc);
+    if (!isIntact(row)) throw new TypeError("its row does not match its checksum");
+    return decode(row);
   } catch {
-    throw damaged(row.key, where);
+    throw damagedRecord({ key: String(row.key), where, what: "its row does not match its checksum" });
   }
-  const [holder] = doc.f;
+}
+
+function decode(row: Row): Stored {
   const createdAt = row.created_at as number;
   const epoch = row.lease_epoch as string;
-  const firstSentAt = doc.s === true ? createdAt : (doc.s ?? null);
-  const record: LedgerRecord = {
+  const record = completed({
+    ...readDoc(row.doc as string, createdAt, epoch),
     key: row.key as string,
     tenant: row.tenant as string,
     action: row.action as string,
-    version: doc.version ?? 1,
     scope: row.scope as string | null,
-    agent: doc.agent ?? null,
     state: row.state as LedgerRecord["state"],
-    attempt: doc.attempt ?? 1,
-    fence: doc.fence ?? 1,
-    tries: doc.tries ?? 1,
-    holder,
     lease: row.lease_until === null ? null : { until: row.lease_until as number, epoch },
-    queued: doc.queued ?? false,
-    terms: doc.terms ?? null,
     createdAt,
-    updatedAt: doc.u ?? doc.d ?? createdAt,
-    dueAt: doc.dueAt ?? null,
-    firstSentAt,
-    lastSentAt: doc.lastSentAt === undefined ? firstSentAt : doc.lastSentAt,
-    firstSentMark: typeof doc.m === "number" ? { at: doc.m, epoch } : (doc.m ?? null),
-    doubted: doc.doubted ?? false,
-    doubtSince: doc.doubtSince ?? null,
-    doubtMark: doc.doubtMark ?? null,
-    why: doc.why ?? null,
-    settledAt: doc.d ?? null,
     expiresAt: row.expires_at as number | null,
-    final: doc.final ?? false,
+    input: decodePayload(row.input as string | null),
     draft: decodePayload(row.draft as string | null),
     result: decodePayload(row.result as string | null),
-    providerId: doc.providerId ?? null,
-    error: doc.error ?? null,
-    history: doc.history ?? [],
-    fingerprint,
-    input: decodePayload(row.input as string | null),
-    keepMs: doc.k ?? null,
-  };
+  });
   return { record, version: row.rev as number };
 }
 
@@ -208,64 +159,10 @@ function textOf(row: RowValues): string {
   return text + nulls;
 }
 
-/** Rows of schema 1, which begin their document otherwise, had a null look like an empty text. */
-function oldTextOf(row: RowValues): string {
-  let text = "";
-  for (let i = 0; i < CHECKED; i += 1) text += `${row[i] ?? ""}${SEPARATOR}`;
-  return text;
-}
-
 /** The row is as it was written. */
 export function isIntact(row: Row): boolean {
-  const values: RowValues = [];
-  for (const column of COLUMNS) {
-    const value = row[column];
-    // One bit makes a text a blob of the same bytes, and an empty blob joins into the checksum like an empty text.
-    if (typeof value === "object" && value !== null) return false;
-    values.push(value);
-  }
-  const short = (row.doc as string | null)?.startsWith(SHORT_DOC);
-  return checksum(short ? textOf(values) : oldTextOf(values)) === row.sum;
-}
-
-/** Whether the text can be told apart again into the row's values. */
-export function splits(row: RowValues): boolean {
-  for (let i = 0; i < CHECKED; i += 1) {
-    const value = row[i];
-    if (typeof value === "string" && value.includes(SEPARATOR)) return false;
-  }
-  return true;
-}
-
-/** The row behind a text, for another thread: the text is there anyway, and sixteen values are dear to hand over. */
-export function splitRow(text: string, sum: number): RowValues {
-  const values = text.split(SEPARATOR);
-  const nulls = Number(values.at(-1));
-  const row: RowValues = [];
-  let next = 0;
-  for (let i = 0; i < CHECKED; i += 1) {
-    if ((nulls >> i) & 1) {
-      row.push(null);
-      continue;
-    }
-    const value = values[next] as string;
-    next += 1;
-    row.push(NUMERIC[i] ? Number(value) : value);
-  }
-  row.push(sum);
-  return row;
-}
-
-const NUMERIC: readonly boolean[] = COLUMNS.map((column) => /^(?:rev|lease_until|.*_at)$/.test(column));
-
-function damaged(key: unknown, where: string): NevertwiceError {
-  return damagedRecord({ key: String(key), where, what: "its row does not match its checksum" });
-}
-
-let crc32: ((text: string) => number) | undefined;
-
-/** Node's module for it is loaded with the first row: a program on another store needs none of it. */
-function checksum(text: string): number {
-  crc32 ??= process.getBuiltinModule("node:zlib").crc32 as (text: string) => number;
-  return crc32(text);
+  const values = COLUMNS.map((column) => row[column]);
+  // One bit makes a text a blob of the same bytes, and an empty blob joins into the checksum like an empty text.
+  if (values.some((value) => typeof value === "object" && value !== null)) return false;
+  return checksum(textOf(values)) === row.sum;
 }

@@ -37,8 +37,7 @@ const MIGRATIONS: readonly string[] = [
    CREATE INDEX nevertwice_attention ON nevertwice_records (state, attention_at) WHERE attention_at IS NOT NULL;
    CREATE INDEX nevertwice_leases ON nevertwice_records (lease_watch) WHERE lease_watch IS NOT NULL;
    INSERT INTO nevertwice_meta (name, value) VALUES ('watched_to', '0');`,
-  // 2. Documents in short form (see stores/sqlite/row.ts). Rows of schema 1 are read as they are and written short when they
-  //    change; the number is here so that an older release, which would misread a short one, refuses the file.
+  // 2. Documents in short form (see stores/sqlite/row.ts). No published release has written the long form of schema 1.
   "",
   // 3. Due work and doubts of one tenant are found by the index alone, however many of other tenants stand before them.
   `DROP INDEX nevertwice_attention;

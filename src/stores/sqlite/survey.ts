@@ -1,8 +1,10 @@
 /** Lists, statistics and sweeps of a SQLite ledger, put together from slices (see stores/sqlite/look.ts). */
 import { performance } from "node:perf_hooks";
-import { type Instant, STATES, type State } from "../../core/record.ts";
+import type { Instant, State } from "../../core/record.ts";
 import type { LedgerStats, ListQuery, StatsQuery, SweepQuery } from "../../core/store.ts";
+import { SweepPlaces } from "../shared/bounded-map.ts";
 import { checkLimit } from "../shared/scan.ts";
+import { Tally } from "../shared/stats.ts";
 import { cursorId } from "./list.ts";
 import {
   type AnswerOf,
@@ -34,8 +36,6 @@ const SLICES_A_PASS = 20;
 // Passes may follow each other closely. Watched more often than this, claims that live for milliseconds would get into the
 // index of leases.
 const WATCH_EVERY_MS = 10_000;
-// More tenants than this sweep through one process: they begin anew.
-const MOST_SWEEPERS = 1_000;
 // "nt1_" and four characters of a digest: one record in a million begins like that.
 const SELECTIVE_PREFIX = 8;
 
@@ -43,8 +43,7 @@ const INDEXED: readonly State[] = ["pending", "failed", "unknown"];
 
 export class SqliteSurvey {
   readonly #run: SliceRunner;
-  /** How far the sweeps of each tenant (undefined: of all) have come: one must not pass over what is another's to remove. */
-  readonly #sweptTo = new Map<string | undefined, number>();
+  readonly #sweptTo = new SweepPlaces<number>();
   #watchedAt = Number.NEGATIVE_INFINITY;
 
   constructor(run: SliceRunner) {
@@ -121,16 +120,11 @@ export class SqliteSurvey {
       const round = next === null ? ended || started === 0 : ended && after >= started;
       ended ||= next === null;
       if (removed >= query.limit || contended || round || (!thorough && slices >= SLICES_A_PASS)) {
-        this.#remember(tenant, ended && !thorough && removed < query.limit ? 0 : after);
+        this.#sweptTo.set(tenant, ended && !thorough && removed < query.limit ? 0 : after);
         if (!ended && !contended) query.unfinished?.();
         return removed;
       }
     }
-  }
-
-  #remember(tenant: string | undefined, sweptTo: number): void {
-    if (this.#sweptTo.size >= MOST_SWEEPERS) this.#sweptTo.clear();
-    this.#sweptTo.set(tenant, sweptTo);
   }
 
   async #watch(always: boolean): Promise<void> {
@@ -153,29 +147,7 @@ function sourcesOf({ states, lapsed, keyPrefix }: ListQuery): Source[] {
 }
 
 function statsOf(counts: readonly Count[], lapsed: number, oldest: Oldest | null): LedgerStats {
-  const actions = new Map<string, { total: number; states: Record<State, number> }>();
-  const states = emptyCounts();
-  let total = 0;
-  for (const { action, state, n } of counts) {
-    const one = actions.get(action) ?? { total: 0, states: emptyCounts() };
-    actions.set(action, one);
-    one.total += n;
-    total += n;
-    // The state of a damaged row may be none that there is.
-    if (!Object.hasOwn(states, state)) continue;
-    one.states[state] += n;
-    states[state] += n;
-  }
-  return {
-    total,
-    states,
-    actions: [...actions].map(([action, one]) => ({ action, ...one })).sort((a, b) => b.total - a.total),
-    lapsed,
-    oldestPendingAt: oldest?.pending ?? null,
-    oldestUnknownAt: oldest?.unknown ?? null,
-  };
-}
-
-function emptyCounts(): Record<State, number> {
-  return Object.fromEntries(STATES.map((state) => [state, 0])) as Record<State, number>;
+  const tally = new Tally();
+  for (const { action, state, n } of counts) tally.add(action, state, n);
+  return tally.stats({ lapsed, oldestPendingAt: oldest?.pending ?? null, oldestUnknownAt: oldest?.unknown ?? null });
 }

@@ -2,9 +2,8 @@
 import type { Worker } from "node:worker_threads";
 import { type ErrorCode, messageOf, NevertwiceError } from "../../core/errors.ts";
 import { loadDriver } from "./driver.ts";
-import { STARTED, type WorkerOptions, type WorkerReply, type WorkerRequest } from "./protocol.ts";
 import { THREAD_SOURCE } from "./thread-source.ts";
-import type { Work } from "./work.ts";
+import { STARTED, type Work, type WorkerOptions, type WorkerReply, type WorkerRequest } from "./work.ts";
 
 interface Waiting {
   readonly request: WorkerRequest;

@@ -59,7 +59,7 @@ function scriptFile(body: string): string {
 /** Commits, then ends as by a power cut: nothing closed, nothing checkpointed but what `between` says. */
 function commitAndDie(path: string, between = ""): void {
   const script = `
-    import { sqliteStore } from ${JSON.stringify(built("stores/sqlite.js"))};
+    import { sqliteStore } from ${JSON.stringify(built("stores/sqlite/index.js"))};
     import { sampleRecord } from ${JSON.stringify(built("testing/index.js"))};
     const path = ${JSON.stringify(path)};
     const store = sqliteStore({ path });

@@ -5,8 +5,7 @@ import { isNevertwiceError } from "../../core/errors.ts";
 import { driverAt, isBusy } from "./driver.ts";
 import { openFile, storeError } from "./file.ts";
 import { SqliteLook } from "./look.ts";
-import { STARTED, type WorkerOptions, type WorkerReply, type WorkerRequest } from "./protocol.ts";
-import { perform } from "./work.ts";
+import { perform, STARTED, type WorkerOptions, type WorkerReply, type WorkerRequest } from "./work.ts";
 
 // 32 MiB of log: the pages of the key index are written by every batch, and copied into the file once per checkpoint.
 // Twice as much log as that saves little more; a fourth of it costs a batch a fifth of its time.

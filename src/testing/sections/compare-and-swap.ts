@@ -47,23 +47,6 @@ export const compareAndSwap: readonly Case[] = [
     },
   },
   {
-    name: "what it writes at once, where it offers that, is written as by write; what it declines is not written",
-    body: async ({ store }) => {
-      const put = { record: sampleRecord({ holder: "first" }), expected: null };
-      const won = store.writeNow?.([put]) ?? (await store.write([put]));
-      const first = { record: put.record, version: wonVersion(won[0], "an insert") };
-      await assertHolds(store, first, "what was written at once");
-      const again = { record: sampleRecord({ holder: "second" }), expected: null };
-      const lost = store.writeNow?.([again]) ?? (await store.write([again]));
-      assert.deepStrictEqual(lostTo(lost[0], "a second insert"), first, "the conflict must carry the first record");
-      const many = times(300, (i) => ({ record: sampleRecord({ key: numberedKey(i) }), expected: null }));
-      const keys = many.map(({ record }) => record.key);
-      const written = store.writeNow?.(many) ?? null;
-      const there = (await store.read(keys)).filter((one) => one !== null).length;
-      assert.equal(there, written === null ? 0 : many.length, "a batch is declined as a whole, or written as a whole");
-    },
-  },
-  {
     name: "a row that was swept and begun again refuses its old version",
     body: async ({ store, at }) => {
       const old = await insert(store, settledRecord(at, "nt1_again", { expiresAt: Math.floor(at.now) - LONG }));

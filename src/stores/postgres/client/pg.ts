@@ -1,9 +1,9 @@
 /** node-postgres: a Pool, or a Client of the ledger's own. */
 import { configError } from "../../../core/errors.ts";
-import { Turns } from "../../shared/turns.ts";
+import { Turns } from "../../shared/savepoint.ts";
 import { beginning, type Connection, type Driver, type Listening, type ListenOptions } from "./connection.ts";
 import { Asker, type Listener, type Session } from "./session.ts";
-import { type PgPool, type SessionOptions, Sessions } from "./sessions.ts";
+import { onSession, type PgPool } from "./sessions.ts";
 import { answerWithin } from "./timeout.ts";
 
 export type { PgPool };
@@ -26,18 +26,15 @@ interface OwnClient extends Session {
   unref?(): void;
 }
 
-export function pgPoolDriver(pool: PgPool, options: SessionOptions): Driver {
-  const { timeoutMs, owned } = options;
+export function pgPoolDriver(pool: PgPool, { timeoutMs, owned }: { timeoutMs: number; owned: boolean }): Driver {
   // Without a listener, a server that restarts while a connection idles would end the process.
   if (owned) pool.on?.("error", () => {});
   listenFromTheStart(pool);
   const asker = new Asker(timeoutMs);
-  const sessions = new Sessions(pool, options);
   return {
-    ...statements(asker, (work) => sessions.use(work)),
+    ...statements(asker, (work) => onSession(pool, timeoutMs, work)),
     listen: (options) => listenApart(pool, options, { asker, timeoutMs }),
     close: async () => {
-      sessions.close();
       if (owned) await pool.end();
     },
   };
@@ -60,16 +57,15 @@ type OnSession = <T>(work: (client: Session) => Promise<T>) => Promise<T>;
 
 function statements(
   asker: Asker,
-  onSession: OnSession,
+  use: OnSession,
 ): Pick<Driver, "query" | "count" | "queryAgain" | "sendsTexts" | "transaction"> {
-  const queryAgain: Driver["query"] = (text, values = []) =>
-    onSession((client) => asker.rowsAgain(client, text, values));
+  const queryAgain: Driver["query"] = (text, values = []) => use((client) => asker.rowsAgain(client, text, values));
   return {
-    query: (text, values) => onSession((client) => asker.rows(client, text, values)),
-    count: (text, values) => onSession((client) => asker.count(client, text, values)),
+    query: (text, values) => use((client) => asker.rows(client, text, values)),
+    count: (text, values) => use((client) => asker.count(client, text, values)),
     sendsTexts: true,
     queryAgain,
-    transaction: (work, setup) => onSession((client) => transactionOn(client, { work, setup, asker })),
+    transaction: (work, setup) => use((client) => transactionOn(client, { work, setup, asker })),
   };
 }
 

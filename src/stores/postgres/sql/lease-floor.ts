@@ -5,6 +5,7 @@
  * what came to stand before that place since: urgent work, and transactions that committed late.
  */
 import type { LeaseQuery } from "../../../core/store.ts";
+import { BoundedMap } from "../../shared/bounded-map.ts";
 import { leaseKind } from "../../shared/lapsed-looks.ts";
 
 const FROM_THE_BEGINNING_MS = 500;
@@ -17,7 +18,7 @@ interface Place {
 }
 
 export class LeaseFloor {
-  readonly #places = new Map<string, Place>();
+  readonly #places = new BoundedMap<string, Place>(MOST_KINDS);
 
   /** Null: from the beginning. */
   of(query: LeaseQuery, now: number): number | null {
@@ -29,7 +30,6 @@ export class LeaseFloor {
   reached(query: LeaseQuery, since: number, from: number | null, now: number): void {
     const kind = leaseKind(query);
     const lookedAt = from === null ? now : (this.#places.get(kind)?.lookedAt ?? now);
-    if (this.#places.size >= MOST_KINDS) this.#places.clear();
     this.#places.set(kind, { since, lookedAt });
   }
 

@@ -8,7 +8,6 @@ import type { Store } from "../../../core/store.ts";
 import { transition } from "../../../core/transition.ts";
 import { sampleRecord } from "../../../testing/index.ts";
 import { postgresStore } from "../index.ts";
-import { integersOf } from "./leased-row.ts";
 
 const database = await freshDatabase();
 const pool = new pg.Pool({ connectionString: database.url, max: 4 });
@@ -128,13 +127,4 @@ it("hands out what it leased though its next statement failed: held back, nobody
   await expect(lease()).rejects.toThrow(/not now/);
   await pool.query("DROP TRIGGER refuse ON nevertwice.records");
   expect((await lease()).map(({ record }) => record.key)).toEqual(["nt1_due"]);
-});
-
-it("reads the numbers of a row as they are, however long, negative or missing", () => {
-  const number = fc.option(fc.maxSafeInteger(), { nil: null });
-  fc.assert(
-    fc.property(fc.array(number), (numbers) => {
-      expect(integersOf(`{${numbers.map((value) => value ?? "NULL").join(",")}}`)).toEqual(numbers);
-    }),
-  );
 });

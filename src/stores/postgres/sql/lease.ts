@@ -2,8 +2,7 @@
 import type { LeaseQuery } from "../../../core/store.ts";
 import { Parameters } from "./arrays.ts";
 import { anyOf, type LeaseTables, lapsed } from "./groups.ts";
-import { LEASED_LIST } from "./leased-row.ts";
-import { LEASED, SAME_MARK, YOUNG_MS } from "./row.ts";
+import { LEASED, SAME_MARK, selectList, YOUNG_MS } from "./row.ts";
 import type { Statement } from "./write.ts";
 
 /** Before anything that is ever due. */
@@ -83,7 +82,7 @@ function take(
   }
   return {
     text: `UPDATE ${table} r SET ${set.join(", ")} FROM ${same} WHERE r.ctid = ANY(ARRAY(
-  ${picked})) RETURNING ${LEASED_LIST}`,
+  ${picked})) RETURNING ${selectList("r")}`,
     values: parameters.values,
   };
 }

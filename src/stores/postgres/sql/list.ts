@@ -1,7 +1,6 @@
 /** Pages for people: each filter by the index that serves it, and a bounded number of rows however large the ledger. */
-import { type DamagedRecord, decodeIntact } from "../../../core/damaged-record.ts";
 import type { ListQuery, Page, Stored } from "../../../core/store.ts";
-import { checkLimit, decodeCursor, encodeCursor } from "../../shared/scan.ts";
+import { checkLimit, decodeCursor, encodeCursor, intactPage } from "../../shared/scan.ts";
 import { escapedArray, Parameters } from "./arrays.ts";
 import { anyOf, groupsOf, type LeaseTables, lapsed, leasedRows } from "./groups.ts";
 import { keyHex, keyRange } from "./key.ts";
@@ -29,10 +28,8 @@ export function listStatement(tables: LeaseTables, query: ListQuery, now: number
 export function pageOf(rows: readonly Row[], { limit }: ListQuery, decode: (row: Row) => Stored): Page {
   const page = rows.slice(0, limit);
   const last = page.at(-1);
-  const damaged: DamagedRecord[] = [];
-  const items = decodeIntact(page, decode, (found) => damaged.push(found));
   const cursor = last === undefined || rows.length <= limit ? null : encodeCursor(positionOf(last));
-  return damaged.length === 0 ? { items, cursor } : { items, cursor, damaged };
+  return intactPage(page, decode, cursor);
 }
 
 interface Parts {

@@ -1,7 +1,7 @@
 /** Rows by their names, in one statement. */
 
 import { CLOCK } from "../migrate.ts";
-import { ofOne, ofTexts, Parameters } from "./arrays.ts";
+import { type GivenColumn, Parameters } from "./arrays.ts";
 import { selectList } from "./row.ts";
 import type { Statement } from "./write.ts";
 
@@ -24,17 +24,13 @@ function one(table: string, parameters: Parameters, { hex, tenant }: RowNames): 
 }
 
 function several(table: string, parameters: Parameters, names: readonly RowNames[]): string {
-  const columns = [
-    ofTexts(
-      { name: "key", type: "bytea" },
-      names.map(({ hex }) => hex),
-    ),
-  ];
+  const columns: GivenColumn[] = [{ name: "key", type: "bytea", given: { each: names.map(({ hex }) => hex) } }];
   const tenants = names.flatMap(({ tenant }) => (tenant === undefined ? [] : [tenant]));
   const [first] = tenants;
-  const named = { name: "tenant", type: "text" };
-  if (tenants.some((tenant) => tenant !== first)) columns.push(ofTexts(named, tenants));
-  else if (first !== undefined) columns.push(ofOne(named, first));
+  if (first !== undefined) {
+    const given = tenants.every((tenant) => tenant === first) ? { same: first } : { each: tenants };
+    columns.push({ name: "tenant", type: "text", given });
+  }
   const { from, column } = parameters.rows(columns);
   return `${from} ${lookedUp(table, columns.map(({ name }) => `r.${name} = ${column(name)}`).join(" AND "))}`;
 }

@@ -3,67 +3,41 @@
  * of their own, query builders rename columns, and neither must change what a record says.
  */
 import { damagedRecord } from "../../../core/damaged-record.ts";
-import { isLone, loneFingerprint } from "../../../core/key/fingerprint.ts";
 import { attentionAt, type Fingerprint, type LedgerRecord, type State, type SteadyMark } from "../../../core/record.ts";
 import type { Stored } from "../../../core/store.ts";
+import {
+  completed,
+  type Doc,
+  fingerprintOf,
+  isObject,
+  loneDigest,
+  packed,
+  plainLayout,
+  requireSound,
+  unpacked,
+} from "../../shared/codec.ts";
 import { decodePayload, encodePayload } from "../../shared/payload-text.ts";
 import { keyFromHex } from "./key.ts";
-import { soundCount, soundDoc, soundObject, soundState, soundTime } from "./sound.ts";
 
 export type SqlText = string | null;
 /** As a query returns it: columns are c0, c1, … in the order of COLUMNS. */
 export type Row = Readonly<Record<string, SqlText>>;
 
-interface Column {
-  readonly name: string;
-  readonly type: "bytea" | "text" | "bigint" | "integer" | "boolean" | "double precision";
+type Type = "bytea" | "text" | "bigint" | "integer" | "boolean" | "double precision";
+type Value = string | number | boolean | null;
+
+/** A put that will be written: its record, its key in hexadecimal, and the revision that its row will have. */
+export interface Written {
+  readonly record: LedgerRecord;
+  readonly hex: string;
+  readonly rev: number;
 }
 
-/** What a plain confirm leaves as it is, but for the key. */
-const KEPT_COLUMNS = [
-  { name: "tenant", type: "text" },
-  { name: "action", type: "text" },
-  { name: "scope", type: "text" },
-  { name: "created_at", type: "bigint" },
-  { name: "keep_ms", type: "bigint" },
-  { name: "queued", type: "boolean" },
-  { name: "doc", type: "text" },
-  { name: "input", type: "text" },
-  { name: "draft", type: "text" },
-  { name: "agent", type: "text" },
-] as const satisfies readonly Column[];
-
-/** What a write may change, but for the revision. */
-const SETTLED_COLUMNS = [
-  { name: "state", type: "text" },
-  { name: "attempt", type: "integer" },
-  { name: "fence", type: "integer" },
-  { name: "tries", type: "integer" },
-  { name: "holder", type: "text" },
-  { name: "lease_until", type: "double precision" },
-  { name: "lease_epoch", type: "text" },
-  { name: "updated_at", type: "bigint" },
-  { name: "first_sent_at", type: "bigint" },
-  { name: "last_sent_at", type: "bigint" },
-  { name: "sent_mark", type: "text" },
-  { name: "attention", type: "text" },
-  { name: "attention_at", type: "bigint" },
-  { name: "expires_at", type: "bigint" },
-  { name: "fate", type: "text" },
-  { name: "result", type: "text" },
-  { name: "provider_id", type: "text" },
-] as const satisfies readonly Column[];
-
-export const FIXED = [{ name: "key", type: "bytea" }, ...KEPT_COLUMNS] as const satisfies readonly Column[];
-export const MOVING = [{ name: "rev", type: "bigint" }, ...SETTLED_COLUMNS] as const satisfies readonly Column[];
-export const COLUMNS: readonly Column[] = [...FIXED, ...MOVING];
-
-/** Every column as text under a name that no query builder's plugin rewrites. */
-export function selectList(alias: string): string {
-  return COLUMNS.map(({ name, type }, i) => {
-    if (type === "bytea") return `encode(${alias}.${name}, 'hex') AS c${i}`;
-    return type === "text" ? `${alias}.${name} AS c${i}` : `${alias}.${name}::text AS c${i}`;
-  }).join(", ");
+export interface Column {
+  readonly name: string;
+  readonly type: Type;
+  /** What the row is to hold. Two rows for which it is the same hold the same. */
+  value(written: Written, now: number): Value;
 }
 
 // A claim this old is in the index of what wants attention; a younger one is found by its creation (stores/postgres/sql/groups.ts),
@@ -79,97 +53,69 @@ const FOREVER = -1;
 /** The mark of a first send that the same clock took as the time beside it. */
 export const SAME_MARK = "=";
 
-/** Times are whole milliseconds; a fraction marks one that was read before the server's clock was known. */
-const whole = rememberingLast((value) => String(Math.floor(value)));
-const untilText = rememberingLast(String);
-
-type RecordName = (typeof KEPT_COLUMNS | typeof SETTLED_COLUMNS)[number]["name"];
-
-/** The text of each column, one at a time: most are the same in all rows of a batch, or in the row as it was. */
-const TEXTS: { readonly [Name in RecordName]: (record: LedgerRecord, now: number) => SqlText } = {
-  tenant: ({ tenant }) => tenant,
-  action: ({ action }) => action,
-  scope: ({ scope }) => scope,
-  created_at: ({ createdAt }) => whole(createdAt),
-  keep_ms: (record) => whole(keepClass(record)),
-  queued: ({ queued }) => (queued ? "t" : "f"),
-  doc: docOf,
-  input: ({ input }) => encodePayload(input),
-  draft: ({ draft }) => encodePayload(draft),
-  agent: ({ agent }) => agent,
-  state: ({ state }) => state,
-  attempt: ({ attempt }) => String(attempt),
-  fence: ({ fence }) => String(fence),
-  tries: ({ tries }) => String(tries),
-  holder: ({ holder }) => holder,
-  lease_until: ({ lease }) => (lease === null ? null : untilText(lease.until)),
-  // "" is this store's own clock; any other epoch is a lease that is over.
-  lease_epoch: ({ lease }) => (lease === null || lease.epoch === "" ? null : lease.epoch),
-  updated_at: ({ updatedAt }) => whole(updatedAt),
-  first_sent_at: ({ firstSentAt }) => wholeOrNull(firstSentAt),
-  last_sent_at: ({ lastSentAt }) => wholeOrNull(lastSentAt),
-  sent_mark: ({ firstSentMark, firstSentAt }) => encodeMark(firstSentMark, firstSentAt),
-  attention: attentionKind,
-  attention_at: (record, now) => {
-    const kind = attentionKind(record, now);
-    return kind === null ? null : whole(kind === LEASED ? record.createdAt : (attentionAt(record) ?? 0));
-  },
-  expires_at: ({ expiresAt }) => wholeOrNull(expiresAt),
-  fate: fateOf,
-  result: ({ result }) => encodePayload(result),
-  provider_id: ({ providerId }) => providerId,
-};
-
-/** Columns whose text costs more than a look at what it is made of. True where the texts may differ. */
-const MAY_DIFFER: { readonly [Name in RecordName]?: (before: LedgerRecord, after: LedgerRecord) => boolean } = {
-  created_at: (before, after) => before.createdAt !== after.createdAt,
-  keep_ms: (before, after) => keepClass(before) !== keepClass(after),
-  doc: (before, after) => before !== after,
-  attempt: (before, after) => before.attempt !== after.attempt,
-  fence: (before, after) => before.fence !== after.fence,
-  tries: (before, after) => before.tries !== after.tries,
-  lease_until: (before, after) => before.lease?.until !== after.lease?.until,
-  updated_at: (before, after) => before.updatedAt !== after.updatedAt,
-  first_sent_at: (before, after) => before.firstSentAt !== after.firstSentAt,
-  last_sent_at: (before, after) => before.lastSentAt !== after.lastSentAt,
-  expires_at: (before, after) => before.expiresAt !== after.expiresAt,
-};
-
-/** Times, where the column holds nothing else. */
-const NUMBERS: { readonly [Name in RecordName]?: NumberOf } = {
-  created_at: ({ createdAt }) => createdAt,
-  lease_until: ({ lease }) => lease?.until ?? null,
-  updated_at: ({ updatedAt }) => updatedAt,
-  first_sent_at: ({ firstSentAt }) => firstSentAt,
-  last_sent_at: ({ lastSentAt }) => lastSentAt,
-  expires_at: ({ expiresAt }) => expiresAt,
-};
-
-export type NumberOf = (record: LedgerRecord) => number | null;
-
-/** A column that a record has a text for, and whether the texts of two records may differ. */
-export interface RecordColumn extends Column {
-  text(record: LedgerRecord, now: number): SqlText;
-  /** The same as a number, where it is one that the rows of a batch have close together. */
-  readonly number: NumberOf | null;
-  differs(one: LedgerRecord, other: LedgerRecord, now: number): boolean;
+function column(name: string, type: Type, of: (record: LedgerRecord, now: number) => Value): Column {
+  return { name, type, value: ({ record }, now) => of(record, now) };
 }
 
-/** A list of functions: they run for every row, and to look each up by its column's name cost more than to call it. */
-function recordColumns(columns: readonly (Column & { readonly name: RecordName })[]): readonly RecordColumn[] {
-  return columns.map(({ name, type }) => {
-    const text = TEXTS[name];
-    const differs: RecordColumn["differs"] =
-      MAY_DIFFER[name] ?? ((one, other, now) => text(one, now) !== text(other, now));
-    return { name, type, text, number: NUMBERS[name] ?? null, differs };
-  });
-}
+/** What no settle changes. */
+const FIXED: readonly Column[] = [
+  { name: "key", type: "bytea", value: ({ hex }) => hex },
+  column("tenant", "text", ({ tenant }) => tenant),
+  column("action", "text", ({ action }) => action),
+  column("scope", "text", ({ scope }) => scope),
+  column("created_at", "bigint", ({ createdAt }) => createdAt),
+  column("keep_ms", "bigint", keepClass),
+  column("queued", "boolean", ({ queued }) => queued),
+  column("doc", "text", docOf),
+  column("input", "text", ({ input }) => encodePayload(input)),
+  column("draft", "text", ({ draft }) => encodePayload(draft)),
+  column("agent", "text", ({ agent }) => agent),
+];
 
 /** What a settle may change. The revision is counted in SQL. */
-export const SETTLED = recordColumns(SETTLED_COLUMNS);
+export const SETTLED: readonly Column[] = [
+  column("state", "text", ({ state }) => state),
+  column("attempt", "integer", ({ attempt }) => attempt),
+  column("fence", "integer", ({ fence }) => fence),
+  column("tries", "integer", ({ tries }) => tries),
+  column("holder", "text", ({ holder }) => holder),
+  column("lease_until", "double precision", ({ lease }) => lease?.until ?? null),
+  // "" is this store's own clock; any other epoch is a lease that is over.
+  column("lease_epoch", "text", ({ lease }) => lease?.epoch || null),
+  column("updated_at", "bigint", ({ updatedAt }) => updatedAt),
+  column("first_sent_at", "bigint", ({ firstSentAt }) => firstSentAt),
+  column("last_sent_at", "bigint", ({ lastSentAt }) => lastSentAt),
+  column("sent_mark", "text", ({ firstSentMark, firstSentAt }) => encodeMark(firstSentMark, firstSentAt)),
+  column("attention", "text", attentionKind),
+  column("attention_at", "bigint", (record, now) => {
+    const kind = attentionKind(record, now);
+    return kind === null ? null : kind === LEASED ? record.createdAt : (attentionAt(record) ?? 0);
+  }),
+  column("expires_at", "bigint", ({ expiresAt }) => expiresAt),
+  column("fate", "text", fateOf),
+  column("result", "text", ({ result }) => encodePayload(result)),
+  column("provider_id", "text", ({ providerId }) => providerId),
+];
 
-/** By the place of a column in COLUMNS; null where the record itself does not know. */
-export const WRITTEN: readonly (RecordColumn | null)[] = [null, ...recordColumns(KEPT_COLUMNS), null, ...SETTLED];
+export const REV: Column = { name: "rev", type: "bigint", value: ({ rev }) => rev };
+/** They name a row. */
+export const NAMING: readonly Column[] = FIXED.slice(0, 2);
+export const COLUMNS: readonly Column[] = [...FIXED, REV, ...SETTLED];
+
+/** Times are whole milliseconds; a fraction marks one that was read before the server's clock was known. */
+export function textOf(type: Type, value: Value): SqlText {
+  if (typeof value === "string" || value === null) return value;
+  if (typeof value === "boolean") return value ? "t" : "f";
+  return String(type === "double precision" ? value : Math.floor(value));
+}
+
+/** Every column as text under a name that no query builder's plugin rewrites. */
+export function selectList(alias: string): string {
+  return COLUMNS.map(({ name, type }, i) => {
+    if (type === "bytea") return `encode(${alias}.${name}, 'hex') AS c${i}`;
+    return type === "text" ? `${alias}.${name} AS c${i}` : `${alias}.${name}::text AS c${i}`;
+  }).join(", ");
+}
 
 /**
  * What the sweep goes by: no row expires sooner than this after its creation. It is the action's keep, and so does not
@@ -194,140 +140,130 @@ export function attentionKinds(state: State): readonly string[] | null {
   return state === "unknown" || state === "failed" ? [state] : null;
 }
 
-interface Rest extends Pick<LedgerRecord, "version" | "doubted" | "history" | "keepMs" | "terms"> {}
+const REST = plainLayout("version", "doubted", "terms", "history");
 
 /**
- * What no claim changes: a fingerprint, and behind it what differs from the usual. A list, not an object: the names
- * would be half of its bytes, in every row and every log record. Where the digest of a lone field is all there is to
- * say, it is just that.
+ * What no claim changes: a fingerprint, and behind it what does not hold its default value. A list, not an object: the
+ * names would be half of its bytes, in every row and every log record. Where the digest of a lone field is all there is to
+ * write, it is just that.
  */
 function docOf(record: LedgerRecord): string {
-  const { version, doubted, history, keepMs, terms, fingerprint } = record;
-  let rest = "";
-  if (version !== 1) rest += `,"version":${version}`;
-  if (doubted) rest += `,"doubted":true`;
-  if (terms !== null) rest += `,"terms":${JSON.stringify(terms)}`;
-  if (keepClass(record) !== (keepMs ?? FOREVER)) rest += `,"keepMs":${keepMs}`;
-  if (history.length > 0) rest += `,"history":${JSON.stringify(history)}`;
+  const { keepMs, fingerprint } = record;
+  const rest = packed(record, REST);
+  if (keepClass(record) !== (keepMs ?? FOREVER)) rest.keepMs = keepMs;
+  const hasRest = Object.keys(rest).length > 0;
+  const lone = hasRest ? undefined : loneDigest(fingerprint);
+  if (lone !== undefined && PLAIN.test(lone)) return lone;
   const { guarded, free, fields } = fingerprint;
-  if (rest === "" && isLone(fingerprint) && PLAIN.test(guarded)) return guarded;
-  const print = `${JSON.stringify(guarded)},${JSON.stringify(free)},${JSON.stringify(fields)}`;
-  return rest === "" ? `[${print}]` : `[${print},{${rest.slice(1)}}]`;
+  return JSON.stringify(hasRest ? [guarded, free, fields, rest] : [guarded, free, fields]);
 }
 
 // Text that PostgreSQL takes as it is: no control characters, and nothing that UTF-8 does not know.
 const PLAIN = /^[ -~]*$/;
 
-type Doc = [guarded: string, free: string | null, fields: Record<string, string>, rest?: Partial<Rest>];
-
-export function decodeDoc(text: string): { readonly fingerprint: Fingerprint; readonly rest: Partial<Rest> } {
+export function decodeDoc(text: string): { readonly fingerprint: Fingerprint; readonly rest: Doc } {
   // No digest begins so.
-  if (!text.startsWith("[")) return { fingerprint: loneFingerprint(text), rest: {} };
-  const [guarded, free, fields, rest = {}] = soundDoc<Doc>(JSON.parse(text));
+  if (!text.startsWith("[")) return { fingerprint: fingerprintOf(text, null, undefined), rest: {} };
+  const [guarded, free, fields, rest = {}] = JSON.parse(text);
+  if (!isObject(rest)) throw new TypeError("its doc is not an object");
   return { fingerprint: { guarded, free, fields }, rest };
 }
 
-interface Fate
-  extends Pick<LedgerRecord, "dueAt" | "doubtSince" | "doubtMark" | "why" | "settledAt" | "final" | "error"> {}
+const FATE = plainLayout("dueAt", "doubtSince", "doubtMark", "why", "final", "error");
 
 /**
  * What every claim clears: SQL hands out due work by setting it to null. A plain confirm has none either, since it
  * settles at the moment it was written.
  */
-function fateOf(r: LedgerRecord): string | null {
-  let text = "";
-  if (r.dueAt !== null) text += `,"dueAt":${r.dueAt}`;
-  if (r.doubtSince !== null) text += `,"doubtSince":${r.doubtSince}`;
-  if (r.doubtMark !== null) text += `,"doubtMark":${JSON.stringify(r.doubtMark)}`;
-  if (r.why !== null) text += `,"why":${JSON.stringify(r.why)}`;
-  if (r.settledAt !== usualSettledAt(r.state, r.updatedAt)) text += `,"settledAt":${r.settledAt}`;
-  if (r.final) text += `,"final":true`;
-  if (r.error !== null) text += `,"error":${JSON.stringify(r.error)}`;
-  return text === "" ? null : `{${text.slice(1)}}`;
+function fateOf(record: LedgerRecord): string | null {
+  const { settledAt } = record;
+  const isUsual = settledAt === usualSettledAt(record.state, record.updatedAt);
+  const fate = isUsual ? packed(record, FATE) : { ...packed(record, FATE), settledAt };
+  return Object.keys(fate).length === 0 ? null : JSON.stringify(fate);
 }
 
 function usualSettledAt(state: State, updatedAt: number): number | null {
   return state === "confirmed" || state === "failed" ? updatedAt : null;
 }
 
-export function decodeRow(row: Row, where: string): Stored {
-  return readable(row, where, () => decode(row));
-}
-
 /** What goes wrong in reading a row is somebody else's doing. */
-export function readable<T>(row: Row, where: string, read: () => T): T {
+export function decodeRow(row: Row, where: string): Stored {
   try {
-    return read();
+    const stored = decode(row);
+    requireSound(stored);
+    return stored;
   } catch (cause) {
     const what = "its row cannot be read: something other than nevertwice wrote to it";
     throw damagedRecord({ key: keyFromHex(row.c0 as string), where, what, cause });
   }
 }
 
-/** Where a row stands in a list, also when the rest of it cannot be read. */
-export function positionOf(row: Row): { readonly createdAt: number; readonly key: string } {
-  return { createdAt: Number(row[AT.created_at]), key: keyFromHex(row[AT.key] as string) };
+const AT = new Map(COLUMNS.map(({ name }, i) => [name, `c${i}`]));
+
+function textAt(row: Row, name: string): SqlText {
+  return row[AT.get(name) as string] as SqlText;
 }
 
-const AT = Object.fromEntries(COLUMNS.map(({ name }, i) => [name, `c${i}`])) as Record<
-  (typeof FIXED)[number]["name"] | (typeof MOVING)[number]["name"],
-  string
->;
+function numberAt(row: Row, name: string): number | null {
+  const text = textAt(row, name);
+  return text === null ? null : Number(text);
+}
+
+/** Where a row stands in a list, also when the rest of it cannot be read. */
+export function positionOf(row: Row): { readonly createdAt: number; readonly key: string } {
+  return { createdAt: numberAt(row, "created_at") as number, key: keyFromHex(textAt(row, "key") as string) };
+}
+
+/** Since when it has wanted attention; of a row that a lease has just taken: since when it was due. */
+export function attentionSince(row: Row): number {
+  return numberAt(row, "attention_at") ?? 0;
+}
 
 function decode(row: Row): Stored {
-  const text = (name: keyof typeof AT) => row[AT[name]] as SqlText;
-  const number = (name: keyof typeof AT) => Number(text(name));
-  const count = (name: keyof typeof AT) => soundCount(number(name), name);
-  const numberOrNull = (name: keyof typeof AT) => (text(name) === null ? null : number(name));
+  const text = (name: string) => textAt(row, name);
+  const number = (name: string) => numberAt(row, name);
   const { fingerprint, rest } = decodeDoc(text("doc") as string);
-  const fate = soundObject<Partial<Fate>>(JSON.parse(text("fate") ?? "{}"), "fate");
-  const state = soundState(text("state"));
-  const updatedAt = number("updated_at");
-  const firstSentAt = numberOrNull("first_sent_at");
-  const record: LedgerRecord = {
+  const fate: unknown = JSON.parse(text("fate") ?? "{}");
+  if (!isObject(fate)) throw new TypeError("its fate is not an object");
+  const state = text("state") as State;
+  const updatedAt = number("updated_at") as number;
+  const firstSentAt = number("first_sent_at");
+  const until = number("lease_until");
+  const keepMs = rest.keepMs === undefined ? keepOf(number("keep_ms") as number) : rest.keepMs;
+  const settledAt = fate.settledAt === undefined ? usualSettledAt(state, updatedAt) : fate.settledAt;
+  const record = completed({
+    ...unpacked(rest, REST),
+    ...unpacked(fate, FATE),
     key: keyFromHex(text("key") as string),
     tenant: text("tenant") as string,
     action: text("action") as string,
-    version: rest.version ?? 1,
     scope: text("scope"),
     agent: text("agent"),
     state,
-    attempt: count("attempt"),
-    fence: count("fence"),
-    tries: count("tries"),
+    attempt: number("attempt") as number,
+    fence: number("fence") as number,
+    tries: number("tries") as number,
     holder: text("holder"),
-    lease:
-      text("lease_until") === null
-        ? null
-        : { until: soundTime(number("lease_until"), "lease"), epoch: text("lease_epoch") ?? "" },
+    lease: until === null ? null : { until, epoch: text("lease_epoch") ?? "" },
     queued: text("queued") === "true",
-    terms: rest.terms ?? null,
-    createdAt: number("created_at"),
+    createdAt: number("created_at") as number,
     updatedAt,
-    dueAt: fate.dueAt ?? null,
     firstSentAt,
-    lastSentAt: numberOrNull("last_sent_at"),
+    lastSentAt: number("last_sent_at"),
     firstSentMark: decodeMark(text("sent_mark"), firstSentAt),
-    doubted: rest.doubted ?? false,
-    doubtSince: fate.doubtSince ?? null,
-    doubtMark: fate.doubtMark ?? null,
-    why: fate.why ?? null,
-    settledAt: fate.settledAt === undefined ? usualSettledAt(state, updatedAt) : fate.settledAt,
-    expiresAt: numberOrNull("expires_at"),
-    keepMs: rest.keepMs === undefined ? keepOf(number("keep_ms")) : rest.keepMs,
-    final: fate.final ?? false,
+    settledAt: settledAt as number | null,
+    expiresAt: number("expires_at"),
+    keepMs: keepMs as number | null,
     fingerprint,
     input: decodePayload(text("input")),
     draft: decodePayload(text("draft")),
     result: decodePayload(text("result")),
     providerId: text("provider_id"),
-    error: fate.error ?? null,
-    history: rest.history ?? [],
-  };
-  return { record, version: count("rev") };
+  });
+  return { record, version: number("rev") as number };
 }
 
-export function keepOf(column: number): number | null {
+function keepOf(column: number): number | null {
   return column === FOREVER ? null : column;
 }
 
@@ -336,26 +272,9 @@ function encodeMark(mark: SteadyMark | null, at: number | null): string | null {
   return mark.at === at && mark.epoch === "" ? SAME_MARK : JSON.stringify([mark.at, mark.epoch]);
 }
 
-export function decodeMark(text: string | null, at: number | null): SteadyMark | null {
+function decodeMark(text: string | null, at: number | null): SteadyMark | null {
   if (text === null) return null;
   if (text === SAME_MARK) return { at: at as number, epoch: "" };
   const [markAt, epoch] = JSON.parse(text) as [number, string];
   return { at: markAt, epoch };
-}
-
-/** The rows of a batch share most of their times, and so do the columns of a row: the last text is kept. */
-function rememberingLast(textOf: (value: number) => string): (value: number) => string {
-  let last = Number.NaN;
-  let text = "";
-  return (value) => {
-    if (value !== last) {
-      text = textOf(value);
-      last = value;
-    }
-    return text;
-  };
-}
-
-function wholeOrNull(value: number | null): string | null {
-  return value === null ? null : whole(value);
 }

@@ -2,14 +2,14 @@
 import { expect, it } from "vitest";
 import { sampleRecord } from "../../../testing/index.ts";
 import { keyHex } from "./key.ts";
-import { SingleWrites } from "./single.ts";
+import { singleWrite } from "./single.ts";
 import { type PlannedPut, planPut } from "./write.ts";
 
 const NOW = 1_700_000_000_000;
 type Record = ReturnType<typeof sampleRecord>;
 
 function planned(record: Record, expected: number | null, before: PlannedPut | null = null): PlannedPut {
-  return planPut({ record, expected }, { hex: keyHex(record.key), now: NOW, before: before?.put.record ?? null });
+  return planPut({ record, expected, before: before?.record }, { hex: keyHex(record.key), now: NOW });
 }
 
 function parametersOf(text: string): number {
@@ -19,7 +19,6 @@ function parametersOf(text: string): number {
 const at = { createdAt: NOW, updatedAt: NOW };
 
 it("has as many values as parameters, whatever is null and whichever way it goes", () => {
-  const singles = new SingleWrites("t");
   const shapes: Partial<Record>[] = [
     {},
     { queued: true },
@@ -32,7 +31,7 @@ it("has as many values as parameters, whatever is null and whichever way it goes
     const insert = planned(record, null);
     const changed = { ...record, fence: record.fence + 1, updatedAt: NOW + 5, lease: null };
     for (const put of [insert, planned(changed, insert.rev), planned(changed, insert.rev, insert)]) {
-      const { text, values } = singles.statement(put, NOW);
+      const { text, values } = singleWrite("t", put, NOW);
       expect(parametersOf(text), text).toBe(values.length);
       expect(values).not.toContain(null);
     }
@@ -40,8 +39,7 @@ it("has as many values as parameters, whatever is null and whichever way it goes
 });
 
 it("says booleans in the text, and leaves out what is null", () => {
-  const singles = new SingleWrites("t");
-  const textOf = (queued: boolean) => singles.statement(planned(sampleRecord({ ...at, queued }), null), NOW).text;
+  const textOf = (queued: boolean) => singleWrite("t", planned(sampleRecord({ ...at, queued }), null), NOW).text;
   expect(textOf(true)).toMatch(/^INSERT INTO t \(key, tenant, .*, true, /);
   expect(textOf(false)).toMatch(/, false, /);
   expect(textOf(false)).not.toContain("NULL");
@@ -50,20 +48,17 @@ it("says booleans in the text, and leaves out what is null", () => {
 
 it("says nothing of texts to a client that sends them as they are", () => {
   const put = planned(sampleRecord(at), null);
-  const [typed, told] = [new SingleWrites("t", { typed: true }), new SingleWrites("t")].map((singles) =>
-    singles.statement(put, NOW),
-  );
+  const [typed, told] = [true, false].map((isTyped) => singleWrite("t", put, NOW, isTyped));
   expect(typed?.values).toEqual(told?.values);
   expect(typed?.text).toMatch(/\$\d+::bigint/);
   expect(typed?.text).toBe(told?.text.replaceAll(/::text(?=::)/g, ""));
 });
 
 it("settles what has changed, and in one text for all who change the same", () => {
-  const singles = new SingleWrites("t");
   const settle = (key: string) => {
     const record = sampleRecord({ ...at, key });
     const claim = planned(record, null);
-    return singles.statement(planned({ ...record, fence: 9 }, claim.rev, claim), NOW);
+    return singleWrite("t", planned({ ...record, fence: 9 }, claim.rev, claim), NOW);
   };
   const [one, other] = [settle("nt1_a"), settle("nt1_b")];
   expect(one.text).toMatch(/^UPDATE t SET rev = rev \+ 1, fence = \$1::text::integer WHERE key = /);
@@ -72,10 +67,9 @@ it("settles what has changed, and in one text for all who change the same", () =
 });
 
 it("a claim that is no longer young may have been marked by a sweep: its attention is written too", () => {
-  const singles = new SingleWrites("t");
   const record = sampleRecord({ createdAt: NOW - 120_000, updatedAt: NOW - 120_000 });
   const claim = planned(record, null);
-  const { text } = singles.statement(planned({ ...record, fence: 9 }, claim.rev, claim), NOW);
+  const { text } = singleWrite("t", planned({ ...record, fence: 9 }, claim.rev, claim), NOW);
   expect(text).toContain("attention = ");
   expect(text).toContain("attention_at = ");
 });

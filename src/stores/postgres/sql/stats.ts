@@ -3,8 +3,9 @@
  * settled records are shared out by a sample of pages, while doubts, dead letters, waiting and leased work are always
  * counted one by one, from their indexes.
  */
-import { STATES, type State } from "../../../core/record.ts";
-import type { ActionStats, LedgerStats } from "../../../core/store.ts";
+import type { State } from "../../../core/record.ts";
+import type { LedgerStats } from "../../../core/store.ts";
+import { Tally } from "../../shared/stats.ts";
 import type { Connection } from "../client/connection.ts";
 import { Parameters } from "./arrays.ts";
 import { groupsOf, type LeaseTables, lapsed, leasedRows } from "./groups.ts";
@@ -42,7 +43,9 @@ export async function ledgerStats(
           ...(await attention(connection, tables, tenant)),
           ...leased.counts,
         ];
-  return { ...summed(counts), lapsed: leased.lapsed, ...(await oldest(connection, tables, tenant)) };
+  const tally = new Tally();
+  for (const { action, state, count } of counts) tally.add(action, state, count);
+  return tally.stats({ lapsed: leased.lapsed, ...(await oldest(connection, tables, tenant)) });
 }
 
 async function countAll(connection: Connection, { table }: LeaseTables, tenant: string | undefined): Promise<Count[]> {
@@ -118,30 +121,4 @@ function of(parameters: Parameters, tenant: string | undefined): string {
 
 function countOf({ c0, c1, c2 }: Row): Count {
   return { action: c0 as string, state: c1 as State, count: Number(c2) };
-}
-
-function summed(counts: readonly Count[]): Pick<LedgerStats, "total" | "states" | "actions"> {
-  const states = none();
-  const actions = new Map<string, { total: number; states: Record<State, number> }>();
-  let total = 0;
-  for (const { action, state, count } of counts) {
-    if (count === 0) continue;
-    const one = actions.get(action) ?? { total: 0, states: none() };
-    actions.set(action, one);
-    one.total += count;
-    total += count;
-    // The state of a damaged row may be none that there is.
-    if (!Object.hasOwn(states, state)) continue;
-    one.states[state] += count;
-    states[state] += count;
-  }
-  return { total, states, actions: byTotal([...actions].map(([action, one]) => ({ action, ...one }))) };
-}
-
-function byTotal(actions: ActionStats[]): ActionStats[] {
-  return actions.sort((a, b) => b.total - a.total);
-}
-
-function none(): Record<State, number> {
-  return Object.fromEntries(STATES.map((state) => [state, 0])) as Record<State, number>;
 }

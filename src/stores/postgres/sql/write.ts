@@ -4,91 +4,87 @@
  */
 import type { LedgerRecord } from "../../../core/record.ts";
 import type { Put } from "../../../core/store.ts";
+import { nextRevision } from "../../shared/revision.ts";
 import { CLOCK } from "../migrate.ts";
-import { type GivenColumn, ofNumbers, ofOne, ofTexts, Parameters } from "./arrays.ts";
+import { type GivenColumn, Parameters } from "./arrays.ts";
 import {
   COLUMNS,
-  FIXED,
-  type NumberOf,
-  type RecordColumn,
+  type Column,
+  keepClass,
+  NAMING,
+  REV,
   type Row,
   SETTLED,
   type SqlText,
-  WRITTEN,
+  textOf,
+  type Written,
   YOUNG_MS,
 } from "./row.ts";
 
 /** How a put is carried out: `settle` leaves alone what the row is known to hold. */
 export type Way = "insert" | "settle" | "replace";
 
-export interface PlannedPut {
-  readonly put: Put;
+export interface PlannedPut extends Written {
+  readonly expected: number | null;
   readonly way: Way;
-  readonly hex: string;
-  readonly rev: number;
-  /** The record that the row holds, as far as MOVING goes; null where that is not known. */
-  readonly before: LedgerRecord | null;
+  /** What the row holds now, where it is a settle. */
+  readonly before: Written | null;
 }
 
-export interface PutFacts {
-  readonly hex: string;
-  readonly now: number;
-  /** Known where all of FIXED is as before. */
-  readonly before: LedgerRecord | null;
+/** `whole`: all of the record is to be written. */
+export function planPut(
+  put: Put,
+  { hex, now, whole = false }: { hex: string; now: number; whole?: boolean },
+): PlannedPut {
+  const { record, expected } = put;
+  const rev = nextRevision(expected, now);
+  if (expected === null) return { record, expected, way: "insert", hex, rev, before: null };
+  const before =
+    put.before !== undefined && !whole && isSettle(put.before, record)
+      ? { ...put, record: put.before, hex, rev }
+      : null;
+  return { record, expected, way: before === null ? "replace" : "settle", hex, rev, before };
 }
 
-export function planPut(put: Put, { hex, now, before }: PutFacts): PlannedPut {
-  const { expected } = put;
-  if (expected === null) return { put, way: "insert", hex, rev: firstRevision(now), before };
-  return { put, way: before === null ? "replace" : "settle", hex, rev: expected + 1, before };
+/**
+ * Whether all that a settle leaves alone is as before, so that an input of 200 KB does not travel, and is not stored anew,
+ * at every heartbeat. The same objects, not equal ones: a record hands on to the next what a transition does not touch.
+ */
+function isSettle(before: LedgerRecord, after: LedgerRecord): boolean {
+  return UNTOUCHED.every((field) => before[field] === after[field]) && keepClass(before) === keepClass(after);
 }
 
-/** One that no earlier row of this key can have had, also after a sweep: time in ms, times 4096, plus chance. */
-function firstRevision(now: number): number {
-  return Math.floor(now) * 4_096 + Math.floor(Math.random() * 4_096);
-}
+const UNTOUCHED = [
+  "fingerprint",
+  "input",
+  "draft",
+  "history",
+  "doubted",
+  "version",
+  "createdAt",
+  "keepMs",
+  "queued",
+  "terms",
+  "tenant",
+  "action",
+  "scope",
+  "agent",
+] as const satisfies readonly (keyof LedgerRecord)[];
 
 export interface Statement {
   readonly text: string;
   readonly values: readonly SqlText[];
 }
 
-export type Columns = readonly { readonly name: string; readonly type: string }[];
+/** What a replacement sets. */
+export const REPLACED: readonly Column[] = COLUMNS.filter((column) => !NAMING.includes(column) && column !== REV);
+const EXPECTED = { name: "expected", type: "bigint" } as const;
 
-// COLUMNS begins with what names a row.
-const NAMING: Columns = COLUMNS.slice(0, 2);
-const [KEY_AT, TENANT_AT, REV_AT] = [0, 1, FIXED.length];
-/** Where in COLUMNS that begins which a replacement sets. */
-export const REPLACED_FROM = NAMING.length;
-const EXPECTED = { name: "expected", type: "bigint" };
-// What a settle leaves behind is the revision it expects, plus one: nothing to send.
-const NEXT_REV = "rev = r.rev + 1";
-
-/** By the place of a column in COLUMNS. */
-export function textAt(at: number, { put, hex, rev }: PlannedPut, now: number): SqlText {
-  const column = WRITTEN[at];
-  if (column) return column.text(put.record, now);
-  return at === KEY_AT ? hex : String(rev);
-}
-
-/** The columns that differ from before in any of the rows. */
-function changes(puts: readonly PlannedPut[], now: number): readonly RecordColumn[] {
-  const unsure = puts.some(({ put }) => isUnsure(put, now));
-  return SETTLED.filter(({ name, differs }) => {
-    if (unsure && isAttention(name)) return true;
-    for (const { put, before } of puts) if (differs(before as LedgerRecord, put.record, now)) return true;
-    return false;
-  });
-}
-
-/** The sweep marks claims that are no longer young, behind our back: whether they want attention is not known. */
-export function isUnsure({ record }: Put, now: number): boolean {
-  return record.createdAt < now - YOUNG_MS;
-}
-
-/** Why the row wants attention, and since when. */
-export function isAttention(column: string): boolean {
-  return column === "attention" || column === "attention_at";
+/** Whether a settle has to write the column. */
+export function isChanged(column: Column, planned: PlannedPut, now: number): boolean {
+  // The sweep marks claims that are no longer young, behind our back: whether they want attention is not known.
+  if (planned.record.createdAt < now - YOUNG_MS && column.name.startsWith("attention")) return true;
+  return column.value(planned.before as Written, now) !== column.value(planned, now);
 }
 
 /** The same, with the server's clock on the way back. */
@@ -107,15 +103,18 @@ export function batchWrite(table: string, puts: readonly PlannedPut[], now: numb
   const parts: string[] = [];
   const inserts = of("insert");
   if (inserts.length > 0) parts.push(`inserted AS (${insertAll(table, parameters, inserts, now)} RETURNING r.key)`);
-  const update = (name: string, rows: readonly PlannedPut[], columns: readonly GivenColumn[]) => {
+  const update = (name: string, rows: readonly PlannedPut[], columns: readonly Column[]) => {
     if (rows.length === 0) return;
     const after = parts.length === 0 ? "" : ` AND (SELECT count(*) FROM ${parts.at(-1)?.split(" ")[0]}) >= 0`;
-    parts.push(`${name} AS (${updateAll(table, parameters, rows, columns)}${after} RETURNING r.key)`);
+    parts.push(`${name} AS (${updateAll(table, parameters, rows, columns, now)}${after} RETURNING r.key)`);
   };
   const settles = of("settle");
-  update("settled", settles, settledColumns(settles, now));
-  const replacements = of("replace");
-  update("replaced", replacements, replacedColumns(replacements, now));
+  update(
+    "settled",
+    settles,
+    SETTLED.filter((column) => settles.some((planned) => isChanged(column, planned, now))),
+  );
+  update("replaced", of("replace"), REPLACED);
   const size = parameters.add(String(puts.length));
   const won = `(${parts.map((part) => `SELECT key FROM ${part.split(" ")[0]}`).join(" UNION ALL ")}) won`;
   const bytes = measured ? `, pg_relation_size('${table.replaceAll("'", "''")}')::text AS c3` : "";
@@ -129,12 +128,10 @@ SELECT ${CLOCK} AS clock, count(*)::text AS c1, CASE WHEN count(*) < ${size}::bi
 }
 
 function insertAll(table: string, parameters: Parameters, puts: readonly PlannedPut[], now: number): string {
-  const columns: GivenColumn[] = [];
-  for (let at = 0; at < COLUMNS.length; at += 1) {
-    const column = columnAt(at, puts, now);
-    // What is null in all of them is left out.
-    if (column.texts !== null || column.numbers !== null || column.value !== null) columns.push(column);
-  }
+  // What is null in all of them is left out.
+  const columns = COLUMNS.map((column) => given(column, puts, now)).filter(
+    (column) => "each" in column.given || column.given.same !== null,
+  );
   const { from, column } = parameters.rows(columns);
   const names = columns.map(({ name }) => name);
   return `INSERT INTO ${table} AS r (${names.join(", ")}) SELECT ${names.map(column).join(", ")} FROM ${from} ON CONFLICT (key, tenant) DO NOTHING`;
@@ -144,82 +141,24 @@ function updateAll(
   table: string,
   parameters: Parameters,
   puts: readonly PlannedPut[],
-  columns: readonly GivenColumn[],
+  columns: readonly Column[],
+  now: number,
 ): string {
-  const expected = ofNumbers(
-    EXPECTED,
-    numbersOf(puts, ({ put }) => put.expected as number),
-  );
-  const { from, column } = parameters.rows([
-    columnAt(KEY_AT, puts, 0),
-    columnAt(TENANT_AT, puts, 0),
-    expected,
-    ...columns,
-  ]);
-  const set = [NEXT_REV, ...columns.map(({ name }) => `${name} = ${column(name)}`)].join(", ");
+  const expected = { ...EXPECTED, given: { each: puts.map((put) => String(put.expected)) } };
+  const found = NAMING.map((column) => given(column, puts, now));
+  const { from, column } = parameters.rows([...found, expected, ...columns.map((one) => given(one, puts, now))]);
+  // What is left behind is the revision that is expected, plus one: nothing to send.
+  const set = ["rev = r.rev + 1", ...columns.map(({ name }) => `${name} = ${column(name)}`)].join(", ");
   return `UPDATE ${table} r SET ${set} FROM ${from} WHERE r.key = ${column("key")} AND r.tenant = ${column("tenant")} AND r.rev = ${column("expected")}`;
 }
 
-function settledColumns(puts: readonly PlannedPut[], now: number): GivenColumn[] {
-  return changes(puts, now).map((column) => recordColumn(column, puts, now));
-}
-
-function replacedColumns(puts: readonly PlannedPut[], now: number): GivenColumn[] {
-  const columns: GivenColumn[] = [];
-  if (puts.length === 0) return columns;
-  for (let at = REPLACED_FROM; at < COLUMNS.length; at += 1) if (at !== REV_AT) columns.push(columnAt(at, puts, now));
-  return columns;
-}
-
-/** What the rows hold in a column, by its place in COLUMNS. */
-function columnAt(at: number, puts: readonly PlannedPut[], now: number): GivenColumn {
-  const ofRecord = WRITTEN[at];
-  if (ofRecord) return recordColumn(ofRecord, puts, now);
-  const column = COLUMNS[at] as Columns[number];
-  if (at === REV_AT)
-    return ofNumbers(
-      column,
-      numbersOf(puts, ({ rev }) => rev),
-    );
-  return ofTexts(
-    column,
-    puts.map(({ hex }) => hex),
-  );
-}
-
-/** Most columns are the same in all rows, and no text is made to find that out, nor a list of it. */
-function recordColumn(column: RecordColumn, puts: readonly PlannedPut[], now: number): GivenColumn {
-  const { text, differs, number } = column;
-  const first = recordOf(puts, 0);
-  let isSame = true;
-  for (let row = 1; row < puts.length && isSame; row += 1) isSame = !differs(first, recordOf(puts, row), now);
-  if (isSame) return ofOne(column, text(first, now));
-  const numbers = number === null ? null : wholeNumbers(puts, number);
-  if (numbers !== null) return ofNumbers(column, numbers);
-  const texts: SqlText[] = [];
-  for (let row = 0; row < puts.length; row += 1) texts.push(text(recordOf(puts, row), now));
-  return ofTexts(column, texts);
-}
-
-function numbersOf(puts: readonly PlannedPut[], numberOf: (put: PlannedPut) => number): Float64Array {
-  const numbers = new Float64Array(puts.length);
-  for (let row = 0; row < puts.length; row += 1) numbers[row] = numberOf(puts[row] as PlannedPut);
-  return numbers;
-}
-
-/** Null: not all of them are. */
-function wholeNumbers(puts: readonly PlannedPut[], numberOf: NumberOf): Float64Array | null {
-  const numbers = new Float64Array(puts.length);
-  for (let row = 0; row < puts.length; row += 1) {
-    const number = numberOf(recordOf(puts, row));
-    if (!Number.isSafeInteger(number)) return null;
-    numbers[row] = number as number;
-  }
-  return numbers;
-}
-
-function recordOf(puts: readonly PlannedPut[], row: number): LedgerRecord {
-  return (puts[row] as PlannedPut).put.record;
+/** Most columns are the same in all rows, and no text is made to find that out. The key goes as an array in any case. */
+function given(column: Column, puts: readonly PlannedPut[], now: number): GivenColumn {
+  const { name, type } = column;
+  const first = column.value(puts[0] as PlannedPut, now);
+  const isSame = type !== "bytea" && puts.every((put) => column.value(put, now) === first);
+  if (isSame) return { name, type, given: { same: textOf(type, first) } };
+  return { name, type, given: { each: puts.map((put) => textOf(type, column.value(put, now))) } };
 }
 
 /** Who won, by hexadecimal key; null: everybody. */

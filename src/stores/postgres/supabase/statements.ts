@@ -33,13 +33,7 @@ export async function knownStatements(schema: string): Promise<readonly string[]
   note(watchStatement(tables, 0));
   note(sweptStatement(tables, { now: 0, from: 0 }));
   note(uniformRead(tables.table, [{ hex: "00", tenant: undefined }]));
-  note(
-    uniformWrite(
-      tables.table,
-      [planPut({ record: BLANK_RECORD, expected: null }, { hex: "00", now: 0, before: null })],
-      0,
-    ),
-  );
+  note(uniformWrite(tables.table, [planPut({ record: BLANK_RECORD, expected: null }, { hex: "00", now: 0 })], 0));
   for (const query of LISTS) note(listStatement(tables, query, 0));
   for (const tenant of [undefined, "t"]) {
     note(sweepStatement(tables, { limit: 1, now: 0, tenant, from: 0 }));

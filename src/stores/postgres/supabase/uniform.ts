@@ -4,33 +4,21 @@
  */
 
 import { CLOCK } from "../migrate.ts";
-import { arrayText, Parameters } from "../sql/arrays.ts";
+import { Parameters } from "../sql/arrays.ts";
 import { lookedUp, type RowNames } from "../sql/read.ts";
-import { COLUMNS, FIXED, type SqlText, selectList } from "../sql/row.ts";
-import { type PlannedPut, type Statement, textAt } from "../sql/write.ts";
-
-const SENT = [...COLUMNS, { name: "expected", type: "bigint" }];
-const NAMING = new Set(["key", "tenant"]);
-
-type Column = { readonly name: string; readonly type: string };
-
-function source(parameters: Parameters, columns: readonly Column[], rows: readonly (readonly SqlText[])[]): string {
-  const arrays = columns.map(({ type }, at) => `${parameters.add(arrayText(type, rows, at))}::${type}[] AS a${at}`);
-  const all = columns.map((_, at) => `p.a${at}`).join(", ");
-  const names = columns.map(({ name }) => name).join(", ");
-  return `(SELECT ${arrays.join(", ")} OFFSET 0) p CROSS JOIN LATERAL unnest(${all}) AS i(${names})`;
-}
+import { COLUMNS, NAMING, selectList, textOf } from "../sql/row.ts";
+import type { PlannedPut, Statement } from "../sql/write.ts";
 
 /** Every put names all of its record. Answers as batchWrite does. */
 export function uniformWrite(table: string, puts: readonly PlannedPut[], now: number): Statement {
   const parameters = new Parameters();
-  const rows = puts.map((planned) => {
-    const { expected } = planned.put;
-    return [...COLUMNS.map((_, at) => textAt(at, planned, now)), expected === null ? null : String(expected)];
+  const columns = COLUMNS.map(({ name, type, value }) => {
+    return { name, type, given: { each: puts.map((planned) => textOf(type, value(planned, now))) } };
   });
-  const from = source(parameters, SENT, rows);
+  const each = puts.map(({ expected }) => textOf("bigint", expected));
+  const { from } = parameters.rows([...columns, { name: "expected", type: "bigint", given: { each } }]);
   const names = COLUMNS.map(({ name }) => name).join(", ");
-  const set = COLUMNS.filter(({ name }) => !NAMING.has(name)).map(({ name }) => `${name} = i.${name}`);
+  const set = COLUMNS.filter((column) => !NAMING.includes(column)).map(({ name }) => `${name} = i.${name}`);
   const size = parameters.add(String(puts.length));
   return {
     text: `WITH i AS MATERIALIZED (SELECT i.* FROM ${from}),
@@ -44,8 +32,10 @@ SELECT ${CLOCK} AS clock, count(*)::text AS c1, CASE WHEN count(*) < ${size}::bi
 
 export function uniformRead(table: string, names: readonly RowNames[]): Statement {
   const parameters = new Parameters();
-  const rows = names.map(({ hex, tenant }) => [hex, tenant ?? null]);
-  const from = source(parameters, FIXED.slice(0, 2), rows);
+  const { from } = parameters.rows([
+    { name: "key", type: "bytea", given: { each: names.map(({ hex }) => hex) } },
+    { name: "tenant", type: "text", given: { each: names.map(({ tenant }) => tenant ?? null) } },
+  ]);
   return {
     text: `SELECT ${CLOCK} AS clock, ${selectList("r")} FROM ${from} ${lookedUp(table, "r.key = i.key AND (i.tenant IS NULL OR r.tenant = i.tenant)")}`,
     values: parameters.values,

@@ -2,8 +2,8 @@
  * Whether this endpoint can carry a ledger at all. Some S3-compatible servers accept If-None-Match and overwrite anyway:
  * on such a one two hosts would both win a claim. So it is tried out, on an object of its own, before the first record.
  */
-import { configError } from "../core/errors.ts";
-import type { S3Client } from "./s3/client.ts";
+import { configError } from "../../core/errors.ts";
+import type { S3Client } from "./client.ts";
 
 export async function selfTest(client: S3Client, name: string, where: string): Promise<{ conditionalDelete: boolean }> {
   const first = await client.put(name, "1", { ifNoneMatch: "*" });
