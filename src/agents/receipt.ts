@@ -1,20 +1,8 @@
 /** Whose answer a caller gets, for a transport that can tell whether it has arrived. */
 import type { Outcome } from "../core/outcome.ts";
 import { type Delivered, deliveredOf, fenceOf } from "../engine/delivered.ts";
-import type { Answer } from "./tool-answer.ts";
+import type { Answer, Receipt } from "./tool-answer.ts";
 import type { Live } from "./tool-result.ts";
-
-export interface Receipt {
-  readonly key: string;
-  /** Of the attempt whose answer it is. Null: the caller has been put off, and the answer is still owed to it. */
-  readonly fence: number | null;
-  /** The answer of an earlier call, or of one that was under way. */
-  readonly isRepeat: boolean;
-  /** It has arrived at everybody who asked: the same call is a new one from now on. */
-  arrived(): void;
-  /** It had not arrived after all. False: it is too late to say so. */
-  takeBack(): boolean;
-}
 
 /** The answer with its receipt, where the action is guarded until then. */
 export function withReceipt(

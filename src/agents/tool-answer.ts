@@ -5,8 +5,20 @@ import { isRemembered } from "../engine/error-memory.ts";
 import { settledLate } from "../engine/late-settling.ts";
 import { ControlFlow, isControlFlowError } from "./control-flow.ts";
 import { type Telling as AnyTelling, tellErrorReplay, tellRefusal, tellReplay, tellResultNotKept } from "./messages.ts";
-import type { Receipt } from "./receipt.ts";
 import { ErrorResult, errorMeaning, failureIn, isErrorAnswer, type Live, NOT_KEPT } from "./tool-result.ts";
+
+/** For a transport that can tell whether an answer has arrived. */
+export interface Receipt {
+  readonly key: string;
+  /** Of the attempt whose answer it is. Null: the caller has been put off, and the answer is still owed to it. */
+  readonly fence: number | null;
+  /** The answer of an earlier call, or of one that was under way. */
+  readonly isRepeat: boolean;
+  /** It has arrived at everybody who asked: the same call is a new one from now on. */
+  arrived(): void;
+  /** It had not arrived after all. False: it is too late to say so. */
+  takeBack(): boolean;
+}
 
 /**
  * The outcome of a call, for a wrapper to put into its framework's words. `receipt`: where the tool is guarded until its answer

@@ -3,8 +3,10 @@
  * ends with the delivery is promised by the claim, so it shortens nothing that anybody relies on. What is confirmed stays
  * confirmed while it is kept.
  */
+
+import type { Change } from "./ledger-event.ts";
 import type { Instant, LedgerRecord } from "./record.ts";
-import { accept, type Change, refuse } from "./record-changes.ts";
+import { accept, refuse } from "./record-changes.ts";
 
 /** The answer of the attempt with this fence has arrived at everybody who asked: from now on the same call is another one. */
 export function delivered(current: LedgerRecord, fence: number, at: Instant): Change {

@@ -3,10 +3,10 @@
 import { corrected, otherInputMeets } from "./conflict.ts";
 import { appended } from "./history.ts";
 import { keepFrom } from "./keep.ts";
+import type { Change, LedgerEvent } from "./ledger-event.ts";
 import { withoutPlace } from "./order.ts";
 import type { Instant, LedgerRecord, StoredError, WorkTerms } from "./record.ts";
 import { keptFor, longerKeep } from "./retention.ts";
-import type { Change, LedgerEvent } from "./transition.ts";
 
 type EventOf<T extends LedgerEvent["type"]> = Extract<LedgerEvent, { readonly type: T }>;
 

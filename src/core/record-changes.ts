@@ -5,20 +5,11 @@
 import { type Intent, leaseFrom, markOf } from "./begun-record.ts";
 import { appended } from "./history.ts";
 import { keepFrom } from "./keep.ts";
+import type { Change, Hold } from "./ledger-event.ts";
 import { withoutDeadline } from "./queued.ts";
 import type { HistoryEntry, Instant, LedgerRecord, Payload, StoredError } from "./record.ts";
 import type { Refusal } from "./refusal.ts";
 import { hasNoEnd, longerKeep } from "./retention.ts";
-
-/** Who holds an attempt: the fence it was claimed with and the random id of the claimer. */
-export interface Hold {
-  readonly fence: number;
-  readonly holder: string;
-}
-
-export type Change =
-  | { readonly ok: true; readonly record: LedgerRecord }
-  | { readonly ok: false; readonly refusal: Refusal };
 
 export function holds(record: LedgerRecord, hold: Hold): boolean {
   return record.fence === hold.fence && record.holder === hold.holder;

@@ -24,13 +24,13 @@ import { refuseClosed } from "../shared/closed.ts";
 import { Opening } from "../shared/opening.ts";
 import type { ServerClock } from "../shared/server-clock.ts";
 import { LAYOUT_NUMBER, Names } from "./buckets.ts";
-import { connectTo, type RedisClient, type Wire, wireOf } from "./client.ts";
+import { connectTo, type Wire, wireOf } from "./client.ts";
 import { redisClock } from "./clock.ts";
 import { RedisDue } from "./due.ts";
 import { otherLayout, redisError } from "./errors.ts";
 import { RedisIdentity } from "./identity.ts";
 import { RedisLink, textOf } from "./link.ts";
-import { type RedisLocation, readLocation } from "./location.ts";
+import { type RedisLocation, type RedisStoreOptions, readLocation } from "./location.ts";
 import { RedisPages } from "./pages.ts";
 import { RedisRows } from "./rows.ts";
 import { LAYOUT } from "./scripts.ts";
@@ -39,19 +39,7 @@ import { RedisUpkeep } from "./upkeep.ts";
 import { RedisWatch } from "./watch.ts";
 
 export type { RedisClient } from "./client.ts";
-
-export interface RedisStoreOptions {
-  /** A client of your own: ioredis (Redis, Cluster) or node-redis (createClient, createCluster). It stays yours to close. */
-  readonly client?: RedisClient;
-  /** Or where the server is: redis://user:password@host:6379/0, rediss:// for TLS. A cluster is found out by itself. */
-  readonly url?: string;
-  /** What all keys of this ledger begin with; "nevertwice" unless given. */
-  readonly prefix?: string;
-  /** Guard actions with doubt: "hold" although this server may forget what it acknowledged. */
-  readonly allowUnsafe?: boolean;
-  /** How long one answer is waited for. */
-  readonly timeoutMs?: number;
-}
+export type { RedisStoreOptions } from "./location.ts";
 
 // Somebody may turn eviction on while we run. The engine asks once a minute for each kind of action; the answer serves all of them.
 const FACTS_MS = 1_000;

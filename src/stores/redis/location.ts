@@ -4,7 +4,19 @@ import { requireGiven } from "../../core/given-option.ts";
 import { refuseUnknownOptions } from "../../core/options.ts";
 import { flagParameter, refuseUnknownParameters } from "../../core/store-url.ts";
 import type { RedisClient } from "./client.ts";
-import type { RedisStoreOptions } from "./index.ts";
+
+export interface RedisStoreOptions {
+  /** A client of your own: ioredis (Redis, Cluster) or node-redis (createClient, createCluster). It stays yours to close. */
+  readonly client?: RedisClient;
+  /** Or where the server is: redis://user:password@host:6379/0, rediss:// for TLS. A cluster is found out by itself. */
+  readonly url?: string;
+  /** What all keys of this ledger begin with; "nevertwice" unless given. */
+  readonly prefix?: string;
+  /** Guard actions with doubt: "hold" although this server may forget what it acknowledged. */
+  readonly allowUnsafe?: boolean;
+  /** How long one answer is waited for. */
+  readonly timeoutMs?: number;
+}
 
 export interface RedisLocation {
   readonly client: RedisClient | null;
