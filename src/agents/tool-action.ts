@@ -9,7 +9,7 @@ import type { LimitOptions } from "../core/limit.ts";
 import type { Action } from "../engine/action.ts";
 import { warningsOf } from "../engine/action-warnings.ts";
 import { type CallOptions, OF_TOOL, type ToolCallOptions } from "../engine/call.ts";
-import type { CheckContext } from "../engine/check.ts";
+import type { CheckContext } from "../engine/check-context.ts";
 import { currentAttempt } from "../engine/context.ts";
 import { type Formerly, runOfTool, type Verdictish } from "../engine/definition.ts";
 import { ControlFlow, isControlFlowError } from "./control-flow.ts";

@@ -10,7 +10,7 @@ import { deriveKey } from "../core/key/key.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { ownCopy } from "../core/own-copy.ts";
 import { namedError, ReturnedError, unwrapped } from "../core/returned-error.ts";
-import type { CheckContext } from "../engine/check.ts";
+import type { CheckContext } from "../engine/check-context.ts";
 import { silentLogger } from "../engine/context.ts";
 import { isVerdict, notAVerdict } from "../engine/definition.ts";
 import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";

@@ -8,7 +8,7 @@ import type { KeyOption } from "../core/key/parts.ts";
 import type { LimitOptions } from "../core/limit.ts";
 import type { Absent, Outcome } from "../core/outcome.ts";
 import { asContainer, asDelivered, isContainer, type PolicyOptions } from "../core/policy.ts";
-import type { Check } from "../engine/check.ts";
+import type { Check } from "../engine/check-context.ts";
 import type { DefineAction } from "../engine/define-action.ts";
 import type { Formerly, Probe, Verdictish } from "../engine/definition.ts";
 import type { Turn } from "./turns.ts";

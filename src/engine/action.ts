@@ -5,18 +5,8 @@ import { checkTenant, isKey } from "../core/key/key.ts";
 import { type Absent, errorForOutcome, type Outcome } from "../core/outcome.ts";
 import { expired } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
-import {
-  type Call,
-  type CallDefaults,
-  type CallOptions,
-  makeCall,
-  OF_TOOL,
-  requireGivenIn,
-  type ToolCallOptions,
-  warnOfKeyParts,
-  warnOfNearKeys,
-  warnOfShortKeep,
-} from "./call.ts";
+import type { Tally } from "./call.ts";
+import { type Call, type CallDefaults, type CallOptions, OF_TOOL, type ToolCallOptions } from "./call.ts";
 import type { Definition } from "./definition.ts";
 import { withDelivered } from "./delivered.ts";
 import { asItIs, type Finish } from "./drive.ts";
@@ -26,8 +16,10 @@ import type { Engine } from "./engine.ts";
 import { type Enqueued, type EnqueueOptions, enqueue, readTerms, stoppedEnqueue } from "./enqueue.ts";
 import { type Inputs, inChunks, oneByOneOrTogether, sharingStatements } from "./enqueue-many.ts";
 import { causeOf, isRemembered } from "./error-memory.ts";
-import { attemptGranted, type Tally } from "./granted.ts";
+import { attemptGranted } from "./granted.ts";
 import type { KeyNotes } from "./key-notes.ts";
+import { warnOfKeyParts, warnOfNearKeys, warnOfShortKeep } from "./key-warnings.ts";
+import { makeCall, requireGivenIn } from "./make-call.ts";
 import { checkSignature, type LookedFor, type Resolution, resolveDoubt } from "./operate.ts";
 import { type PastAccess, pastAccess } from "./past.ts";
 import { parseInput } from "./standard-schema.ts";

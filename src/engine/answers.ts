@@ -4,11 +4,12 @@ import { type Absent, type Outcome, outcomeOfRecord } from "../core/outcome.ts";
 import { preventedBy } from "../core/prevented.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
-import { type Call, rekeyed } from "./call.ts";
+import type { Call } from "./call.ts";
 import { withFence } from "./delivered.ts";
 import { rememberedError, withStoredCause } from "./error-memory.ts";
 import { about } from "./events.ts";
 import type { ExecutionServices } from "./execution.ts";
+import { rekeyed } from "./make-call.ts";
 import type { ReplayCache } from "./replay-cache.ts";
 import { asSeenBy, type Other, otherInputIfKnown, withDiffers, withFreeDiffers } from "./same-input.ts";
 

@@ -2,42 +2,19 @@
  * An action's check: user code that runs before the claim, and only where the call would claim. A repeat is answered from the
  * ledger, whatever the check would say by now. What a check throws was surely not sent, and leaves no record.
  */
+
 import { classify } from "../core/classify.ts";
 import { isStoreDown } from "../core/damaged-record.ts";
 import { unmarked } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Call } from "./call.ts";
+import type { Check, CheckContext } from "./check-context.ts";
 import type { Clock } from "./clock.ts";
 import { type Logger, probeAs } from "./context.ts";
 import { aliasSwapsOf, peek } from "./formerly.ts";
 import type { Ledger } from "./ledger.ts";
 import { type LimitServices, stoppedByLimit } from "./limited.ts";
 import { timeoutError } from "./work.ts";
-
-export interface CheckContext<Tx = unknown> {
-  /** The intent's key. */
-  readonly key: string;
-  /** Whose intent it is; "" where it has no tenant. */
-  readonly tenant: string;
-  readonly scope: string | null;
-  /** Aborted when the check takes longer than the action's `timeout`. */
-  readonly signal: AbortSignal;
-  readonly log: Logger;
-  /** The caller's transaction, where one was given. */
-  readonly tx: Tx | undefined;
-}
-
-export type Check<I, Tx = unknown> = (input: I, context: CheckContext<Tx>) => unknown;
-
-/** A check of what has no input: of once() and of a step. Anything but a function is left for the action's definition to refuse. */
-export function asCheck(check: (context: CheckContext) => unknown): Check<unknown> {
-  return typeof check === "function" ? (_input, context) => check(context) : check;
-}
-
-/** The first claim of a call is checked, by the action's check and by the limit of a tool, and no other. Shared by the copies of a call. */
-export interface Checking {
-  passed: boolean;
-}
 
 type Stopped = Extract<Outcome<unknown>, { readonly status: "failed" }>;
 

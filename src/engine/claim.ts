@@ -1,8 +1,9 @@
 /** What a call tells the ledger when it claims its intent. */
 import type { Stored } from "../core/store.ts";
-import { type Call, intentOf } from "./call.ts";
+import type { Call } from "./call.ts";
 import type { ExecutionServices } from "./execution.ts";
 import type { EventSource } from "./ledger.ts";
+import { intentOf } from "./make-call.ts";
 import { otherInputIfKnown } from "./same-input.ts";
 
 export interface Claiming {

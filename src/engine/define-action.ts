@@ -9,7 +9,7 @@
 import type { LimitOptions } from "../core/limit.ts";
 import type { PolicyOptions, ProbeAnswer } from "../core/policy.ts";
 import type { Action } from "./action.ts";
-import type { Check } from "./check.ts";
+import type { Check } from "./check-context.ts";
 import type { AttemptContext } from "./context.ts";
 import type { ProbeContext, Verdictish } from "./definition.ts";
 import type { StandardSchema } from "./standard-schema.ts";

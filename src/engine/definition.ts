@@ -6,7 +6,7 @@ import { type Limit, type LimitOptions, resolveLimit } from "../core/limit.ts";
 import { type Policy, type PolicyOptions, type ProbeAnswer, resolvePolicy } from "../core/policy.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { WrittenAs } from "../core/way-out.ts";
-import type { Check } from "./check.ts";
+import type { Check } from "./check-context.ts";
 import type { AttemptContext } from "./context.ts";
 import type { Exists } from "./exists.ts";
 import { HOLDER_NOTE } from "./holder-ids.ts";

@@ -4,9 +4,10 @@ import { formatDuration } from "../core/duration.ts";
 import { configError, isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { checkScope, checkTenant } from "../core/key/key.ts";
 import type { Outcome } from "../core/outcome.ts";
-import { type CallOptions, requireGivenIn } from "./call.ts";
+import type { CallOptions } from "./call.ts";
 import { type EachFailure, type EachProgress, type EachReport, type Fate, Tally } from "./each-tally.ts";
 import { type Inputs, iterate } from "./enqueue-many.ts";
+import { requireGivenIn } from "./make-call.ts";
 
 export interface EachOptions<I = unknown> extends Omit<CallOptions, "tx"> {
   /** Calls under way at once; 20 unless given. */

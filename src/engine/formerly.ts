@@ -15,8 +15,9 @@ import {
 } from "../core/key/formerly.ts";
 import type { Instant, LedgerRecord } from "../core/record.ts";
 import type { Put, PutResult, Stored, TransactionView } from "../core/store.ts";
-import { type Call, hasFormer, rekeyed } from "./call.ts";
+import { type Call, hasFormer } from "./call.ts";
 import type { Ledger } from "./ledger.ts";
+import { rekeyed } from "./make-call.ts";
 
 /** The ledger, or the caller's transaction. */
 export interface AliasSwaps {

@@ -4,15 +4,9 @@
  */
 import { about, isAbout, type OnceMore } from "../core/once-more.ts";
 import type { Outcome } from "../core/outcome.ts";
-import type { PreventedCause } from "../core/prevented.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { Engine } from "./engine.ts";
 import { readNote, swap } from "./once-more.ts";
-
-/** Why the last attempt was not run. */
-export interface Tally {
-  cause: PreventedCause | null;
-}
 
 export interface Versions {
   /** One attempt at this version. `by`: who granted it. */

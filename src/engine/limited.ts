@@ -13,11 +13,6 @@ import { type Lanes, laneOf } from "./lanes.ts";
 import type { Ledger } from "./ledger.ts";
 import type { PreventedCounts } from "./prevented.ts";
 
-/** A call's place under its limit: whoever made the call gives it back. */
-export interface Slot {
-  leave?: () => void;
-}
-
 export interface LimitServices {
   readonly lanes: Lanes;
   readonly prevented: PreventedCounts;

@@ -10,10 +10,11 @@ import { type NextCall, nextCallOf, type PastEnd, recordPast } from "../core/pas
 import type { LedgerRecord } from "../core/record.ts";
 import { storableText } from "../core/storable-text.ts";
 import type { Stored } from "../core/store.ts";
-import { type Call, type CallOptions, intentOf, rekeyed } from "./call.ts";
+import type { Call, CallOptions } from "./call.ts";
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
 import { inputDoesNotFit } from "./enqueued-input.ts";
+import { intentOf, rekeyed } from "./make-call.ts";
 import { DEFAULT_LIMITS } from "./payloads.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 

@@ -8,11 +8,12 @@ import { ALIAS_AGENT, aliasTarget, retiredAlias } from "../core/key/formerly.ts"
 import { nextStep } from "../core/plan.ts";
 import { expired, type LedgerRecord } from "../core/record.ts";
 import type { ListQuery, Page, Stored } from "../core/store.ts";
-import { type Call, type CallDefaults, makeCall, OF_TOOL, rekeyed } from "./call.ts";
+import { type Call, type CallDefaults, OF_TOOL } from "./call.ts";
 import type { Definition } from "./definition.ts";
 import type { Engine } from "./engine.ts";
 import { by } from "./events.ts";
 import type { Ledger } from "./ledger.ts";
+import { makeCall, rekeyed } from "./make-call.ts";
 import { isInputMissing, missingInput } from "./missing-input.ts";
 import { parseInput } from "./standard-schema.ts";
 import type { Pass } from "./sweep-loop.ts";

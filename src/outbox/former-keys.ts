@@ -3,12 +3,13 @@ import { otherInputMeets } from "../core/conflict.ts";
 import { errorForOutcome } from "../core/outcome.ts";
 import { leaseAlive } from "../core/record.ts";
 import type { Stored } from "../core/store.ts";
-import { type Call, type CallDefaults, makeCall } from "../engine/call.ts";
+import type { Call, CallDefaults } from "../engine/call.ts";
 import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { by } from "../engine/events.ts";
 import { aliasSwapsOf, keysOf, locate, otherFields, yieldTo } from "../engine/formerly.ts";
 import { giveBack, type NotBegun, parkLeased } from "../engine/leased-record.ts";
+import { makeCall } from "../engine/make-call.ts";
 
 interface Services {
   readonly engine: Engine;

@@ -4,7 +4,7 @@ import type { LaneAnswer } from "../core/limit.ts";
 import { type LedgerRecord, leaseAlive } from "../core/record.ts";
 import type { Refusal } from "../core/refusal.ts";
 import type { Stored } from "../core/store.ts";
-import { type Call, type CallDefaults, printOfInput } from "../engine/call.ts";
+import type { Call, CallDefaults } from "../engine/call.ts";
 import { sleep } from "../engine/clock.ts";
 import type { Definition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -12,6 +12,7 @@ import { type End, type Ending as ExecutionEnding, executeThen } from "../engine
 import { type LaneKey, type Lanes, laneOf } from "../engine/lanes.ts";
 import { giveBack, giveBackLater, holdOf, leaveToOthers, parkLeased, staleSince } from "../engine/leased-record.ts";
 import type { Applied } from "../engine/ledger.ts";
+import { printOfInput } from "../engine/make-call.ts";
 import { isInputMissing, missingInput } from "../engine/missing-input.ts";
 import { parseInput } from "../engine/standard-schema.ts";
 import { elsewhere, hasOtherKeys } from "./former-keys.ts";

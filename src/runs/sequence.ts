@@ -13,11 +13,12 @@ import { DEFAULT_KEEP, type Policy, type PolicyOptions, resolvePolicy, withDefau
 import { expired, type LedgerRecord } from "../core/record.ts";
 import { unstorableIn } from "../core/storable-text.ts";
 import type { Action } from "../engine/action.ts";
-import { type CallDefaults, requireGivenIn } from "../engine/call.ts";
+import type { CallDefaults } from "../engine/call.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import type { ActionOptions, Probe } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { keptUntilDone } from "../engine/enqueue.ts";
+import { requireGivenIn } from "../engine/make-call.ts";
 import { checkSignature, retryFailed, type Signature } from "../engine/operate.ts";
 import type { Swaps } from "../engine/order-place.ts";
 import { PAST, type PastAccess } from "../engine/past.ts";

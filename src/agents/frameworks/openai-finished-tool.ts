@@ -4,7 +4,7 @@
  * whether the tool failed, and by the SDK's own notice whether it was begun.
  */
 import { isNevertwiceError, messageOf, unmarked } from "../../core/errors.ts";
-import type { CheckContext } from "../../engine/check.ts";
+import type { CheckContext } from "../../engine/check-context.ts";
 import { type GuardedTool, guardTool, type ResultCodec } from "../guard-tool.ts";
 import { requireKey } from "../tool-fields.ts";
 import type { AnyInput, AnyToolOptions, Guarding, GuardOptions } from "../tool-options.ts";

@@ -2,7 +2,7 @@ import type { Duration } from "../../core/duration.ts";
 import { durationMs } from "../../core/duration.ts";
 import type { PreventedCause } from "../../core/prevented.ts";
 import { instantOf } from "../../core/store.ts";
-import { type Prevented, readPrevented } from "../../engine/prevented.ts";
+import { type Prevented, readPrevented } from "../../engine/list-prevented.ts";
 import type { Command, Context } from "../command.ts";
 import { readInstant } from "../instant.ts";
 import { ledgerJson, noLedgerYet } from "../ledger/open.ts";

@@ -1,6 +1,6 @@
 import { STATES } from "../../core/record.ts";
 import { type ActionStats, instantOf, type LedgerStats } from "../../core/store.ts";
-import { readPrevented } from "../../engine/prevented.ts";
+import { readPrevented } from "../../engine/list-prevented.ts";
 import type { Command, Context } from "../command.ts";
 import { countLedger, emptyStats } from "../ledger/counts.ts";
 import { ledgerJson, noLedgerYet } from "../ledger/open.ts";
