@@ -16,8 +16,8 @@ import { McpGuard } from "./mcp/guard.ts";
 import { mcpErrorMeaning, type ToolResult } from "./mcp/result.ts";
 import { RpcFailure } from "./mcp/rpc.ts";
 import { guardMcpServer } from "./mcp/server/index.ts";
-import { toolMemory } from "./tool-memory.ts";
-import type { AnyToolOptions } from "./tool-options.ts";
+import { toolMemory } from "./tool/memory.ts";
+import type { AnyToolOptions } from "./tool/options.ts";
 
 interface Warning {
   readonly code: string;

@@ -14,7 +14,7 @@ import { guardTool } from "./guard-tool.ts";
 import { mcpCodec, mcpErrorMeaning, type ToolResult } from "./mcp/result.ts";
 import { guardMcpServer } from "./mcp/server/index.ts";
 import { queuedTool } from "./queued-tool.ts";
-import { toolMemory } from "./tool-memory.ts";
+import { toolMemory } from "./tool/memory.ts";
 
 interface Warning {
   readonly code: string;

@@ -14,21 +14,21 @@ import { warningsOf } from "../engine/action-warnings.ts";
 import { AT_ONCE, type AtOnceOptions } from "../engine/call.ts";
 import type { AttemptContext } from "../engine/context.ts";
 import { OF_FENCE, type Resolution } from "../engine/operate.ts";
-import { isControlFlowResult } from "./control-flow.ts";
 import { tellUnavailable } from "./messages.ts";
 import { OBSERVE_ONLY, observed, saidObserving } from "./observe.ts";
-import { withReceipt } from "./receipt.ts";
-import { warnOfNewSession } from "./session-money.ts";
-import { actionFor, type GuardToolOptions, isThisVeryAttempt, live, ofTool, turnsOf } from "./tool-action.ts";
-import { type Answer, answerOf, refusalError } from "./tool-answer.ts";
-import { requireKeyOf } from "./tool-fields.ts";
-import { callerOf, checkGuarding, checkToolOptions, type Guarding, requireScope } from "./tool-options.ts";
-import { errorMeaning, keep, type Live, type ResultCodec } from "./tool-result.ts";
-import { repeatsOf } from "./turns.ts";
+import { actionFor, type GuardToolOptions, isThisVeryAttempt, live, ofTool, turnsOf } from "./tool/action.ts";
+import { type Answer, answerOf, refusalError } from "./tool/answer.ts";
+import { isControlFlowResult } from "./tool/control-flow.ts";
+import { requireKeyOf } from "./tool/fields.ts";
+import { callerOf, checkGuarding, checkToolOptions, type Guarding, requireScope } from "./tool/options.ts";
+import { withReceipt } from "./tool/receipt.ts";
+import { errorMeaning, keep, type Live, type ResultCodec } from "./tool/result.ts";
+import { warnOfNewSession } from "./tool/session-money.ts";
+import { repeatsOf } from "./tool/turns.ts";
 
-export type { GuardToolOptions } from "./tool-action.ts";
-export { type Answer, refusalError } from "./tool-answer.ts";
-export type { ResultCodec } from "./tool-result.ts";
+export type { GuardToolOptions } from "./tool/action.ts";
+export { type Answer, refusalError } from "./tool/answer.ts";
+export type { ResultCodec } from "./tool/result.ts";
 
 /** An attempt, as `currentAttempt()` names it. */
 export type AttemptOf = Pick<AttemptContext, "key" | "fence">;

@@ -15,7 +15,7 @@ export {
 export { type PromptFragmentOptions, type PromptOutcome, promptFragment } from "./prompt-fragment.ts";
 export { type QueuedAnswer, type QueuedTool, type QueuedToolOptions, queuedTool } from "./queued-tool.ts";
 export { STATUS_TOOL, type StatusTool, statusTool } from "./status-tool.ts";
-export { type ToolMemory, type ToolMemoryOptions, toolMemory } from "./tool-memory.ts";
+export { type ToolMemory, type ToolMemoryOptions, toolMemory } from "./tool/memory.ts";
 export type {
   AnyToolOptions,
   ErrorMeaning,
@@ -24,4 +24,4 @@ export type {
   GuardOptions,
   ToolOptions,
   ToolsOptions,
-} from "./tool-options.ts";
+} from "./tool/options.ts";

@@ -5,7 +5,7 @@ import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { guardTool } from "./guard-tool.ts";
 import { limitOf, readProxyConfig } from "./mcp/config.ts";
-import { toolMemory } from "./tool-memory.ts";
+import { toolMemory } from "./tool/memory.ts";
 
 interface Mail {
   readonly to: string;

@@ -4,11 +4,11 @@ import type { Outcome } from "../core/outcome.ts";
 import type { Action } from "../engine/action.ts";
 import { warningsOf } from "../engine/action-warnings.ts";
 import { AT_ONCE, type AtOnceOptions, type CallOptions } from "../engine/call.ts";
-import { withReceipt } from "./receipt.ts";
-import { live, ofTool } from "./tool-action.ts";
-import type { Answer } from "./tool-answer.ts";
-import type { Guarding } from "./tool-options.ts";
-import type { Live } from "./tool-result.ts";
+import { live, ofTool } from "./tool/action.ts";
+import type { Answer } from "./tool/answer.ts";
+import type { Guarding } from "./tool/options.ts";
+import { withReceipt } from "./tool/receipt.ts";
+import type { Live } from "./tool/result.ts";
 
 export const OBSERVE_ONLY =
   'mode is "observe": every call runs, repeats too. The ledger records what would have been prevented (nevertwice prevented). To guard, leave mode out.';

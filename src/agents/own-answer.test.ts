@@ -4,7 +4,7 @@ import type { Store } from "../core/store.ts";
 import { nevertwice } from "../nevertwice.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { guardTool } from "./guard-tool.ts";
-import { toolMemory } from "./tool-memory.ts";
+import { toolMemory } from "./tool/memory.ts";
 
 function open(store: Store = memoryStore()) {
   const nt = nevertwice({ store, sweep: false, onWarning: () => {} });

@@ -20,7 +20,7 @@ import {
   tellReplay,
   tellResultNotKept,
 } from "./messages.ts";
-import { callerOf, type GuardOptions, requireScope, requireWhose } from "./tool-options.ts";
+import { callerOf, type GuardOptions, requireScope, requireWhose } from "./tool/options.ts";
 
 type Terms = Omit<EnqueueOptions, "scope" | "tenant" | "agent">;
 

@@ -8,7 +8,7 @@ import { guardMastraTools } from "./frameworks/mastra.ts";
 import { guardOpenAiTools } from "./frameworks/openai-agents.ts";
 import { guardTool } from "./guard-tool.ts";
 import { statusTool } from "./status-tool.ts";
-import { toolMemory } from "./tool-memory.ts";
+import { toolMemory } from "./tool/memory.ts";
 
 function open() {
   const warned: { readonly code: string }[] = [];

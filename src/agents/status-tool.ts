@@ -2,7 +2,7 @@
 import { configError, isStoreUnavailable, noSuchOption } from "../core/errors.ts";
 import { isKey } from "../core/key/key.ts";
 import { tellStatus, tellStatusUnavailable } from "./messages.ts";
-import type { Guarding } from "./tool-options.ts";
+import type { Guarding } from "./tool/options.ts";
 
 export const STATUS_TOOL = "nevertwice_status";
 

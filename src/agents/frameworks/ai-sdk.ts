@@ -1,7 +1,7 @@
 /** Tools of the AI SDK (`ai` 6 and 7): `execute` is wrapped; types, schemas, approval and model output stay as they are. */
 import { configError } from "../../core/errors.ts";
 import { type Answer, guardTool, refusalError } from "../guard-tool.ts";
-import { requireKey } from "../tool-fields.ts";
+import { requireKey } from "../tool/fields.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -12,9 +12,9 @@ import {
   requireScope,
   requireWhose,
   type ToolsOptions,
-} from "../tool-options.ts";
-import { guardEach } from "../toolset.ts";
-import type { Turn } from "../turns.ts";
+} from "../tool/options.ts";
+import { guardEach } from "../tool/set.ts";
+import type { Turn } from "../tool/turns.ts";
 import { requireFramework } from "./version.ts";
 
 /** What `execute` gets as its second argument; `context` is `experimental_context` in version 6. */

@@ -6,8 +6,7 @@ import { configError } from "../../core/errors.ts";
 import { guardTool } from "../guard-tool.ts";
 import { passesInProgram, type ToolHints } from "../mcp/hints.ts";
 import { mcpCodec, mcpResult, type ToolResult } from "../mcp/result.ts";
-import { perSession } from "../session-money.ts";
-import { requireKey } from "../tool-fields.ts";
+import { requireKey } from "../tool/fields.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -22,8 +21,9 @@ import {
   requireWhose,
   saysHowToGuard,
   type ToolsOptions,
-} from "../tool-options.ts";
-import type { Turn } from "../turns.ts";
+} from "../tool/options.ts";
+import { perSession } from "../tool/session-money.ts";
+import type { Turn } from "../tool/turns.ts";
 import { requireFramework } from "./version.ts";
 
 /** What `tool()` returns. */

@@ -7,8 +7,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { configError } from "../../core/errors.ts";
 import { type Answer, guardTool, refusalError } from "../guard-tool.ts";
-import { perSession } from "../session-money.ts";
-import { requireKey } from "../tool-fields.ts";
+import { requireKey } from "../tool/fields.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -22,9 +21,10 @@ import {
   optionsOfTool,
   requireWhose,
   type ToolsOptions,
-} from "../tool-options.ts";
-import { guardEach } from "../toolset.ts";
-import type { Turn } from "../turns.ts";
+} from "../tool/options.ts";
+import { perSession } from "../tool/session-money.ts";
+import { guardEach } from "../tool/set.ts";
+import type { Turn } from "../tool/turns.ts";
 import {
   codecOfCalls,
   isKeptMessage,

@@ -1,9 +1,8 @@
 /** Tools of Mastra: `execute` is wrapped; a tool that suspends has not happened yet. */
 import { configError } from "../../core/errors.ts";
-import { ControlFlow } from "../control-flow.ts";
 import { guardTool, type ResultCodec, refusalError } from "../guard-tool.ts";
-import { perSession } from "../session-money.ts";
-import { requireKey } from "../tool-fields.ts";
+import { ControlFlow } from "../tool/control-flow.ts";
+import { requireKey } from "../tool/fields.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -13,8 +12,9 @@ import {
   noConversation,
   requireWhose,
   type ToolsOptions,
-} from "../tool-options.ts";
-import { guardEach } from "../toolset.ts";
+} from "../tool/options.ts";
+import { perSession } from "../tool/session-money.ts";
+import { guardEach } from "../tool/set.ts";
 import { requireFramework } from "./version.ts";
 
 /** What Mastra hands to `execute` beside its input. */

@@ -4,7 +4,7 @@
  */
 import { configError } from "../../core/errors.ts";
 import { guardTool } from "../guard-tool.ts";
-import { requireKey } from "../tool-fields.ts";
+import { requireKey } from "../tool/fields.ts";
 import {
   type AnyInput,
   type AnyInputs,
@@ -18,8 +18,8 @@ import {
   requireScope,
   requireWhose,
   type ToolsOptions,
-} from "../tool-options.ts";
-import { guardEach } from "../toolset.ts";
+} from "../tool/options.ts";
+import { guardEach } from "../tool/set.ts";
 import { guardFinishedTool, isFinishedTool, type OpenAiTool } from "./openai-finished-tool.ts";
 import { type OpenAiCall, openAiTurn, toModel } from "./openai-result.ts";
 import { requireFramework } from "./version.ts";

@@ -6,8 +6,8 @@
 import { isNevertwiceError, messageOf, unmarked } from "../../core/errors.ts";
 import type { CheckContext } from "../../engine/check-context.ts";
 import { type GuardedTool, guardTool, type ResultCodec } from "../guard-tool.ts";
-import { requireKey } from "../tool-fields.ts";
-import type { AnyInput, AnyToolOptions, Guarding, GuardOptions } from "../tool-options.ts";
+import { requireKey } from "../tool/fields.ts";
+import type { AnyInput, AnyToolOptions, Guarding, GuardOptions } from "../tool/options.ts";
 import { type OpenAiCall, openAiTurn, toModel } from "./openai-result.ts";
 
 /** A tool by shape: what `tool()` and its kin return. */

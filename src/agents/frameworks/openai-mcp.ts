@@ -7,7 +7,7 @@ import { configError, isNevertwiceError } from "../../core/errors.ts";
 import { type GuardedTool, guardTool } from "../guard-tool.ts";
 import { passesInProgram, type ToolHints } from "../mcp/hints.ts";
 import { mcpCodec, mcpErrorMeaning, mcpResult, type ToolResult } from "../mcp/result.ts";
-import { requireKey } from "../tool-fields.ts";
+import { requireKey } from "../tool/fields.ts";
 import {
   type AnyInput,
   type AnyToolOptions,
@@ -19,7 +19,7 @@ import {
   optionsOfTool,
   requireScope,
   type ToolsOptions,
-} from "../tool-options.ts";
+} from "../tool/options.ts";
 import { turnOfRun } from "./openai-result.ts";
 import { requireFramework } from "./version.ts";
 

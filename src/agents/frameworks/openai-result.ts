@@ -1,6 +1,6 @@
 /** What a call of an OpenAI tool gets, and what the model is told, whether its factory was guarded or the tool itself. */
 import { type Answer, refusalError } from "../guard-tool.ts";
-import type { Turn } from "../turns.ts";
+import type { Turn } from "../tool/turns.ts";
 
 /** What `execute` gets beside its input. */
 export interface OpenAiCall {

@@ -5,8 +5,8 @@ import { configError, noSuchOption } from "../../core/errors.ts";
 import { type LimitOptions, resolveLimit } from "../../core/limit.ts";
 import { type PolicyOptions, resolvePolicy } from "../../core/policy.ts";
 import type { RetryOptions } from "../../core/retry.ts";
-import type { ErrorMeaning, GuardMode } from "../tool-options.ts";
-import { repeatsOf } from "../turns.ts";
+import type { ErrorMeaning, GuardMode } from "../tool/options.ts";
+import { repeatsOf } from "../tool/turns.ts";
 import { principalProblem } from "./http/principal.ts";
 
 export interface LimitConfig extends Omit<LimitOptions<never>, "by"> {

@@ -1,6 +1,6 @@
 /** Which answers have arrived: added up over those who asked, and told by what a client on stdio does next. */
 import { expect, it } from "vitest";
-import type { Receipt } from "../tool-answer.ts";
+import type { Receipt } from "../tool/answer.ts";
 import { Deliveries, type Delivery } from "./delivery.ts";
 import type { RpcMessage } from "./rpc.ts";
 import { ClientLife, type Written } from "./stdio/client-life.ts";

@@ -3,7 +3,7 @@
  * who asked for it: at the caller that ran it, at callers that joined it, and at those that were put off while it was under way.
  * A transport says of each answer that it has arrived or was lost; this adds it up.
  */
-import type { Receipt } from "../tool-answer.ts";
+import type { Receipt } from "../tool/answer.ts";
 
 /** One answer on its way to one client. */
 export interface Delivery {

@@ -2,8 +2,8 @@
 import { stringifyExact } from "../../core/exact-json.ts";
 import { namedError } from "../../core/returned-error.ts";
 import type { Answer, ResultCodec } from "../guard-tool.ts";
-import { resultSoundsInterrupted } from "../interrupted.ts";
-import type { ErrorMeaning, ToolOptions } from "../tool-options.ts";
+import { resultSoundsInterrupted } from "../tool/interrupted.ts";
+import type { ErrorMeaning, ToolOptions } from "../tool/options.ts";
 
 export interface ToolResult {
   readonly content?: readonly { readonly type: string; readonly [field: string]: unknown }[];

@@ -1,6 +1,6 @@
 /** Whether a tool's annotations are what the SDK took for them. */
 import { configError } from "../../../core/errors.ts";
-import { isSchema } from "../../tool-fields.ts";
+import { isSchema } from "../../tool/fields.ts";
 
 /** SDK 1.x takes an object that is no shape of zod schemas for annotations, and then the tool for one without arguments. */
 export function requireAnnotations(annotations: unknown, where: string): void {

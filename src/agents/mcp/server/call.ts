@@ -8,7 +8,7 @@ import {
   type Guarding,
   type GuardOptions,
   type ToolOptions,
-} from "../../tool-options.ts";
+} from "../../tool/options.ts";
 import { Elicitations } from "../elicitation.ts";
 import { Judged } from "../judged.ts";
 import { mcpResult, type ToolResult } from "../result.ts";

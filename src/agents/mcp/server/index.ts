@@ -13,7 +13,7 @@ import {
   requireWhose,
   saysHowToGuard,
   type ToolsOptions,
-} from "../../tool-options.ts";
+} from "../../tool/options.ts";
 import type { McpGuardOptions, McpToolOptions } from "./call.ts";
 import {
   type Callback,

@@ -3,8 +3,8 @@
  * it made of them (schema, annotations) is what the guard goes by. A tool may change later: `update()` keeps its guard right.
  */
 import { configError } from "../../../core/errors.ts";
-import { requireKey } from "../../tool-fields.ts";
-import type { Guarding } from "../../tool-options.ts";
+import { requireKey } from "../../tool/fields.ts";
+import type { Guarding } from "../../tool/options.ts";
 import { passesInProgram, type ToolHints } from "../hints.ts";
 import { requireAnnotations } from "./annotations.ts";
 import { type Args, type GuardedCall, guardCall, type McpGuardOptions } from "./call.ts";

@@ -3,8 +3,8 @@
  * its own tools/list says, asked with the caller's context: another caller's list may be another one.
  */
 
-import { requireKey } from "../../tool-fields.ts";
-import type { Guarding } from "../../tool-options.ts";
+import { requireKey } from "../../tool/fields.ts";
+import type { Guarding } from "../../tool/options.ts";
 import { passesInProgram, type ToolHints } from "../hints.ts";
 import type { ToolResult } from "../result.ts";
 import type { Task } from "../tasks.ts";

@@ -1,6 +1,6 @@
 /** Which calls of a tool are of one turn, where its client does not say it: those under way together on one connection. */
 import { configError } from "../../../core/errors.ts";
-import type { Turn } from "../../turns.ts";
+import type { Turn } from "../../tool/turns.ts";
 import type { McpExtra } from "./scope.ts";
 
 export type Connection = () => object | undefined;

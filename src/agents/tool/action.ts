@@ -1,22 +1,22 @@
 /** The action behind a guarded tool: defined once per name, run with the handler and the context of the call at hand. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Duration } from "../core/duration.ts";
-import { ownName } from "../core/entry-name.ts";
-import { configError, type DoubtBecause, doubtBecause } from "../core/errors.ts";
-import { prepareInput } from "../core/key/canonical.ts";
-import { keyStandsFor } from "../core/key/definition.ts";
-import type { LimitOptions } from "../core/limit.ts";
-import type { Action } from "../engine/action.ts";
-import { warningsOf } from "../engine/action-warnings.ts";
-import { type CallOptions, OF_TOOL, type ToolCallOptions } from "../engine/call.ts";
-import type { CheckContext } from "../engine/check-context.ts";
-import { currentAttempt } from "../engine/context.ts";
-import { type Formerly, runOfTool, type Verdictish } from "../engine/definition.ts";
+import type { Duration } from "../../core/duration.ts";
+import { ownName } from "../../core/entry-name.ts";
+import { configError, type DoubtBecause, doubtBecause } from "../../core/errors.ts";
+import { prepareInput } from "../../core/key/canonical.ts";
+import { keyStandsFor } from "../../core/key/definition.ts";
+import type { LimitOptions } from "../../core/limit.ts";
+import type { Action } from "../../engine/action.ts";
+import { warningsOf } from "../../engine/action-warnings.ts";
+import { type CallOptions, OF_TOOL, type ToolCallOptions } from "../../engine/call.ts";
+import type { CheckContext } from "../../engine/check-context.ts";
+import { currentAttempt } from "../../engine/context.ts";
+import { type Formerly, runOfTool, type Verdictish } from "../../engine/definition.ts";
 import { ControlFlow, isControlFlowError } from "./control-flow.ts";
+import { type AnyToolOptions, type Guarding, type GuardOptions, policyOf, type ToolOptions } from "./options.ts";
+import { ErrorResult, keep, type Live } from "./result.ts";
+import { toolResultId } from "./result-id.ts";
 import { verdictFor } from "./thrown.ts";
-import { type AnyToolOptions, type Guarding, type GuardOptions, policyOf, type ToolOptions } from "./tool-options.ts";
-import { ErrorResult, keep, type Live } from "./tool-result.ts";
-import { toolResultId } from "./tool-result-id.ts";
 import { Turns } from "./turns.ts";
 
 export type GuardToolOptions<I, X, R> = ToolOptions<I, R> &

@@ -1,8 +1,8 @@
 /** Whose answer a caller gets, for a transport that can tell whether it has arrived. */
-import type { Outcome } from "../core/outcome.ts";
-import { type Delivered, deliveredOf, fenceOf } from "../engine/delivered.ts";
-import type { Answer, Receipt } from "./tool-answer.ts";
-import type { Live } from "./tool-result.ts";
+import type { Outcome } from "../../core/outcome.ts";
+import { type Delivered, deliveredOf, fenceOf } from "../../engine/delivered.ts";
+import type { Answer, Receipt } from "./answer.ts";
+import type { Live } from "./result.ts";
 
 /** The answer with its receipt, where the action is guarded until then. */
 export function withReceipt(

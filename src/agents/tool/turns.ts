@@ -3,7 +3,7 @@
  * theirs. A turn that is made again, by a model that plans again or after a restart, begins with the first: its calls are the same
  * intents.
  */
-import { configError } from "../core/errors.ts";
+import { configError } from "../../core/errors.ts";
 
 interface ListedCall {
   readonly id?: string | undefined;

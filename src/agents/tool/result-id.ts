@@ -1,5 +1,5 @@
 /** The provider's own id in what a tool answered: tools answer in texts and blocks, where an action returns an object. */
-import { idIn, providerId } from "../core/provider-id.ts";
+import { idIn, providerId } from "../../core/provider-id.ts";
 
 interface Blocks {
   readonly structuredContent?: unknown;

@@ -1,7 +1,7 @@
 /** The fields of a tool's arguments, and whether a key is left of them. An empty key would make every call the first one's repeat. */
-import { configError, NevertwiceError } from "../core/errors.ts";
-import { keyFieldNames } from "../core/key/parts.ts";
-import type { AnyToolOptions } from "./tool-options.ts";
+import { configError, NevertwiceError } from "../../core/errors.ts";
+import { keyFieldNames } from "../../core/key/parts.ts";
+import type { AnyToolOptions } from "./options.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 

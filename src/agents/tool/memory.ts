@@ -3,22 +3,22 @@
  * process; without one it lasts as long as the loop.
  */
 
-import { classify } from "../core/classify.ts";
-import { configError, messageOf, noSuchOption, unmarked } from "../core/errors.ts";
-import { canonicalInput } from "../core/key/canonical.ts";
-import { deriveKey } from "../core/key/key.ts";
-import type { Outcome } from "../core/outcome.ts";
-import { ownCopy } from "../core/own-copy.ts";
-import { namedError, ReturnedError, unwrapped } from "../core/returned-error.ts";
-import type { CheckContext } from "../engine/check-context.ts";
-import { silentLogger } from "../engine/context.ts";
-import { isVerdict, notAVerdict } from "../engine/definition.ts";
-import { type Answer, type GuardedTool, guardTool } from "./guard-tool.ts";
-import { isErrorAnswer, tellErrorReplay, tellRefusal, tellReplay } from "./messages.ts";
+import { classify } from "../../core/classify.ts";
+import { configError, messageOf, noSuchOption, unmarked } from "../../core/errors.ts";
+import { canonicalInput } from "../../core/key/canonical.ts";
+import { deriveKey } from "../../core/key/key.ts";
+import type { Outcome } from "../../core/outcome.ts";
+import { ownCopy } from "../../core/own-copy.ts";
+import { namedError, ReturnedError, unwrapped } from "../../core/returned-error.ts";
+import type { CheckContext } from "../../engine/check-context.ts";
+import { silentLogger } from "../../engine/context.ts";
+import { isVerdict, notAVerdict } from "../../engine/definition.ts";
+import { type Answer, type GuardedTool, guardTool } from "../guard-tool.ts";
+import { isErrorAnswer, tellErrorReplay, tellRefusal, tellReplay } from "../messages.ts";
+import { requireKeyOf } from "./fields.ts";
+import { type AnyToolOptions, checkErrors, type ErrorMeaning, type Guarding } from "./options.ts";
+import { failureIn } from "./result.ts";
 import { verdictOnThrown, whyDoubt } from "./thrown.ts";
-import { requireKeyOf } from "./tool-fields.ts";
-import { type AnyToolOptions, checkErrors, type ErrorMeaning, type Guarding } from "./tool-options.ts";
-import { failureIn } from "./tool-result.ts";
 
 export interface ToolMemoryOptions {
   /** The trace, run or session: what is remembered is remembered there. */

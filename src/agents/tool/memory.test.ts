@@ -1,8 +1,8 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import { notSent } from "../core/errors.ts";
-import { nevertwice } from "../nevertwice.ts";
-import { memoryStore } from "../stores/memory.ts";
-import { toolMemory } from "./tool-memory.ts";
+import { notSent } from "../../core/errors.ts";
+import { nevertwice } from "../../nevertwice.ts";
+import { memoryStore } from "../../stores/memory.ts";
+import { toolMemory } from "./memory.ts";
 
 function ledger() {
   const nt = nevertwice({ store: memoryStore(), sweep: false });

@@ -1,5 +1,5 @@
 /** Several tools at once: a list, each under its own name, or a record, each under the name it has there. */
-import { configError } from "../core/errors.ts";
+import { configError } from "../../core/errors.ts";
 import {
   type AnyToolOptions,
   checkToolNames,
@@ -7,7 +7,7 @@ import {
   type GuardOptions,
   optionsOfTool,
   type ToolsOptions,
-} from "./tool-options.ts";
+} from "./options.ts";
 
 export interface Toolset<T, X> {
   /** The wrapper's name, for errors. */

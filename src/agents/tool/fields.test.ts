@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import * as mini from "zod/mini";
 import * as z3 from "zod/v3";
-import { fieldsOf, requireKey, requireKeyOf } from "./tool-fields.ts";
+import { fieldsOf, requireKey, requireKeyOf } from "./fields.ts";
 
 describe("the fields of a schema", () => {
   it.each<[string, unknown, readonly string[] | null]>([

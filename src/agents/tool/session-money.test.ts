@@ -1,14 +1,14 @@
 /** A tool that sounds like money, scoped to a session: warned about once, with the remedy. */
 import { describe, expect, it, onTestFinished } from "vitest";
-import { nevertwice } from "../nevertwice.ts";
-import { memoryStore } from "../stores/memory.ts";
-import { guardAiTool } from "./frameworks/ai-sdk.ts";
-import { claudeGuard } from "./frameworks/claude-agent-sdk.ts";
-import { guardLangChainTool, guardToolCalls } from "./frameworks/langchain.ts";
-import { guardMastraTool } from "./frameworks/mastra.ts";
-import { guardTool } from "./guard-tool.ts";
-import type { ProxyConfig } from "./mcp/config.ts";
-import { McpGuard } from "./mcp/guard.ts";
+import { nevertwice } from "../../nevertwice.ts";
+import { memoryStore } from "../../stores/memory.ts";
+import { guardAiTool } from "../frameworks/ai-sdk.ts";
+import { claudeGuard } from "../frameworks/claude-agent-sdk.ts";
+import { guardLangChainTool, guardToolCalls } from "../frameworks/langchain.ts";
+import { guardMastraTool } from "../frameworks/mastra.ts";
+import { guardTool } from "../guard-tool.ts";
+import type { ProxyConfig } from "../mcp/config.ts";
+import { McpGuard } from "../mcp/guard.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: tools by shape
 type Any = any;

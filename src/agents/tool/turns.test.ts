@@ -1,10 +1,10 @@
 /** `repeats`: identical calls of one turn count as first, second, …; a turn that is made again has the same intents. */
 import { describe, expect, it, onTestFinished } from "vitest";
-import { steeredClock } from "../../test/support/each-store.ts";
-import { nevertwice } from "../nevertwice.ts";
-import { memoryStore } from "../stores/memory.ts";
-import { guardTool } from "./guard-tool.ts";
-import type { Guarding } from "./tool-options.ts";
+import { steeredClock } from "../../../test/support/each-store.ts";
+import { nevertwice } from "../../nevertwice.ts";
+import { memoryStore } from "../../stores/memory.ts";
+import { guardTool } from "../guard-tool.ts";
+import type { Guarding } from "./options.ts";
 import type { Turn } from "./turns.ts";
 
 interface Mail {

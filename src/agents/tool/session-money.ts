@@ -2,8 +2,8 @@
  * A tool that moves money, in a scope that its wrapper took from the session: the same call in the next session is another
  * intent there, and pays again. With effect: "payment" a scope has to be given; a tool without it is judged by its name.
  */
-import { soundsLikeMoney } from "../core/money-name.ts";
-import { warningsOf } from "../engine/action-warnings.ts";
+import { soundsLikeMoney } from "../../core/money-name.ts";
+import { warningsOf } from "../../engine/action-warnings.ts";
 
 const PER_SESSION = Symbol("nevertwice.perSession");
 

@@ -1,17 +1,17 @@
 /** What a tool's result or error means, and what the ledger keeps of it. */
-import { classify as classifyError } from "../core/classify.ts";
-import { messageOf } from "../core/errors.ts";
-import type { KeyOption } from "../core/key/parts.ts";
-import { namedError, ReturnedError, returnedError, unwrapped } from "../core/returned-error.ts";
-import { isUnclassified } from "../core/way-out.ts";
-import type { Slot } from "../engine/call.ts";
-import { currentAttempt } from "../engine/context.ts";
-import { requestsOf } from "../engine/requests-seen.ts";
-import { leaveUnjudged } from "../engine/result-warnings.ts";
+import { classify as classifyError } from "../../core/classify.ts";
+import { messageOf } from "../../core/errors.ts";
+import type { KeyOption } from "../../core/key/parts.ts";
+import { namedError, ReturnedError, returnedError, unwrapped } from "../../core/returned-error.ts";
+import { isUnclassified } from "../../core/way-out.ts";
+import type { Slot } from "../../engine/call.ts";
+import { currentAttempt } from "../../engine/context.ts";
+import { requestsOf } from "../../engine/requests-seen.ts";
+import { leaveUnjudged } from "../../engine/result-warnings.ts";
 import { ControlFlow, isControlFlowResult, isGraphCommand } from "./control-flow.ts";
 import { answerSoundsInterrupted, resultSoundsInterrupted } from "./interrupted.ts";
+import { type AnyToolOptions, type ErrorMeaning, isErrorMeaning, type ToolOptions } from "./options.ts";
 import { verdictOnThrown } from "./thrown.ts";
-import { type AnyToolOptions, type ErrorMeaning, isErrorMeaning, type ToolOptions } from "./tool-options.ts";
 
 /** How a framework's results are read and kept. */
 export interface ResultCodec<R> {

@@ -1,11 +1,17 @@
 /** From the outcome of a guarded call to what its caller gets. */
-import { messageOf, NevertwiceError } from "../core/errors.ts";
-import { errorForOutcome, type Outcome } from "../core/outcome.ts";
-import { isRemembered } from "../engine/error-memory.ts";
-import { settledLate } from "../engine/late-settling.ts";
+import { messageOf, NevertwiceError } from "../../core/errors.ts";
+import { errorForOutcome, type Outcome } from "../../core/outcome.ts";
+import { isRemembered } from "../../engine/error-memory.ts";
+import { settledLate } from "../../engine/late-settling.ts";
+import {
+  type Telling as AnyTelling,
+  tellErrorReplay,
+  tellRefusal,
+  tellReplay,
+  tellResultNotKept,
+} from "../messages.ts";
 import { ControlFlow, isControlFlowError } from "./control-flow.ts";
-import { type Telling as AnyTelling, tellErrorReplay, tellRefusal, tellReplay, tellResultNotKept } from "./messages.ts";
-import { ErrorResult, errorMeaning, failureIn, isErrorAnswer, type Live, NOT_KEPT } from "./tool-result.ts";
+import { ErrorResult, errorMeaning, failureIn, isErrorAnswer, type Live, NOT_KEPT } from "./result.ts";
 
 /** For a transport that can tell whether an answer has arrived. */
 export interface Receipt {

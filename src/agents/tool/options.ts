@@ -1,16 +1,16 @@
 /** The options of a guarded tool: the words of an action, and what only tools have. */
 
-import { agentFrom, checkAgent } from "../core/agent-name.ts";
-import { movesMoney } from "../core/effect.ts";
-import { configError, isNevertwiceError, messageOf, NevertwiceError, noSuchOption } from "../core/errors.ts";
-import { requireGiven } from "../core/given-option.ts";
-import type { KeyOption } from "../core/key/parts.ts";
-import type { LimitOptions } from "../core/limit.ts";
-import type { Absent, Outcome } from "../core/outcome.ts";
-import { asContainer, asDelivered, isContainer, type PolicyOptions } from "../core/policy.ts";
-import type { Check } from "../engine/check-context.ts";
-import type { DefineAction } from "../engine/define-action.ts";
-import type { Formerly, Probe, Verdictish } from "../engine/definition.ts";
+import { agentFrom, checkAgent } from "../../core/agent-name.ts";
+import { movesMoney } from "../../core/effect.ts";
+import { configError, isNevertwiceError, messageOf, NevertwiceError, noSuchOption } from "../../core/errors.ts";
+import { requireGiven } from "../../core/given-option.ts";
+import type { KeyOption } from "../../core/key/parts.ts";
+import type { LimitOptions } from "../../core/limit.ts";
+import type { Absent, Outcome } from "../../core/outcome.ts";
+import { asContainer, asDelivered, isContainer, type PolicyOptions } from "../../core/policy.ts";
+import type { Check } from "../../engine/check-context.ts";
+import type { DefineAction } from "../../engine/define-action.ts";
+import type { Formerly, Probe, Verdictish } from "../../engine/definition.ts";
 import type { Turn } from "./turns.ts";
 
 /** What the guards need of `nevertwice()`. */

@@ -1,10 +1,10 @@
 /** What a tool's thrown error means by the tool's own options; undefined leaves it to the built-in rules. */
-import { classify } from "../core/classify.ts";
-import { type DoubtBecause, doubtBecause, doubtReason, isNevertwiceError } from "../core/errors.ts";
-import { isUnclassified } from "../core/way-out.ts";
-import type { Verdictish } from "../engine/definition.ts";
+import { classify } from "../../core/classify.ts";
+import { type DoubtBecause, doubtBecause, doubtReason, isNevertwiceError } from "../../core/errors.ts";
+import { isUnclassified } from "../../core/way-out.ts";
+import type { Verdictish } from "../../engine/definition.ts";
 import { soundsInterrupted } from "./interrupted.ts";
-import type { AnyToolOptions, ErrorMeaning } from "./tool-options.ts";
+import type { AnyToolOptions, ErrorMeaning } from "./options.ts";
 
 export function verdictOnThrown(
   error: unknown,
