@@ -43,15 +43,31 @@ type Written = "key" | "action" | "state" | "createdAt" | "fingerprint";
 export type Known = Pick<LedgerRecord, Written> & Partial<LedgerRecord>;
 
 /** The fields of a document and their names there, in the order in which they are written. */
-export type Layout = readonly (readonly [field: keyof LedgerRecord, name: string])[];
+export type Layout = readonly {
+  readonly field: keyof LedgerRecord;
+  readonly name: string;
+  /** What is not written. */
+  readonly omitted: unknown;
+  /** The same where it depends on other fields of the record. */
+  readonly derived: ((record: LedgerRecord) => unknown) | undefined;
+}[];
+
+const DERIVED: { readonly [Field in keyof LedgerRecord]?: (record: LedgerRecord) => unknown } = {
+  updatedAt: ({ settledAt, createdAt }) => settledAt ?? createdAt,
+  lastSentAt: ({ firstSentAt }) => firstSentAt,
+  history: ({ history }) => (history.length === 0 ? history : null),
+};
 
 export function layout(names: Partial<Record<keyof LedgerRecord, string>>): Layout {
-  return Object.entries(names) as unknown as Layout;
+  return (Object.entries(names) as [keyof LedgerRecord, string][]).map(([field, name]) => {
+    const derived = DERIVED[field];
+    return { field, name, omitted: derived ? undefined : DEFAULTS[field as keyof typeof DEFAULTS], derived };
+  });
 }
 
 /** Under their own names. */
 export function plainLayout(...fields: readonly (keyof LedgerRecord)[]): Layout {
-  return fields.map((field) => [field, field] as const);
+  return layout(Object.fromEntries(fields.map((field) => [field, field])));
 }
 
 export type Doc = Record<string, unknown>;
@@ -59,20 +75,24 @@ export type Doc = Record<string, unknown>;
 /** The fields that do not hold their default value. */
 export function packed(record: LedgerRecord, fields: Layout): Doc {
   const doc: Doc = {};
-  for (const [field, name] of fields) if (!isDefault(record, field)) doc[name] = record[field];
+  for (const one of fields) if (!isDefault(record, one)) doc[one.name] = record[one.field];
   return doc;
 }
 
-function isDefault(record: LedgerRecord, field: keyof LedgerRecord): boolean {
-  if (field === "updatedAt") return record.updatedAt === (record.settledAt ?? record.createdAt);
-  if (field === "lastSentAt") return record.lastSentAt === record.firstSentAt;
-  if (field === "history") return record.history.length === 0;
-  return record[field] === DEFAULTS[field as keyof typeof DEFAULTS];
+/** Whether nothing of it would be written. */
+export function isPlain(record: LedgerRecord, fields: Layout): boolean {
+  for (const one of fields) if (!isDefault(record, one)) return false;
+  return true;
+}
+
+function isDefault(record: LedgerRecord, { field, omitted, derived }: Layout[number]): boolean {
+  const value = record[field];
+  return value === omitted || (derived !== undefined && value === derived(record));
 }
 
 export function unpacked(doc: Doc, fields: Layout): Partial<LedgerRecord> {
   const known: Doc = {};
-  for (const [field, name] of fields) if (doc[name] !== undefined) known[field] = doc[name];
+  for (const { field, name } of fields) if (doc[name] !== undefined) known[field] = doc[name];
   return known;
 }
 

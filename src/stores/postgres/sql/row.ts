@@ -10,6 +10,7 @@ import {
   type Doc,
   fingerprintOf,
   isObject,
+  isPlain,
   loneDigest,
   packed,
   plainLayout,
@@ -149,13 +150,14 @@ const REST = plainLayout("version", "doubted", "terms", "history");
  */
 function docOf(record: LedgerRecord): string {
   const { keepMs, fingerprint } = record;
-  const rest = packed(record, REST);
-  if (keepClass(record) !== (keepMs ?? FOREVER)) rest.keepMs = keepMs;
-  const hasRest = Object.keys(rest).length > 0;
-  const lone = hasRest ? undefined : loneDigest(fingerprint);
-  if (lone !== undefined && PLAIN.test(lone)) return lone;
   const { guarded, free, fields } = fingerprint;
-  return JSON.stringify(hasRest ? [guarded, free, fields, rest] : [guarded, free, fields]);
+  const isUsualKeep = keepClass(record) === (keepMs ?? FOREVER);
+  if (isUsualKeep && isPlain(record, REST)) {
+    const lone = loneDigest(fingerprint);
+    return lone !== undefined && PLAIN.test(lone) ? lone : JSON.stringify([guarded, free, fields]);
+  }
+  const rest = packed(record, REST);
+  return JSON.stringify([guarded, free, fields, isUsualKeep ? rest : { ...rest, keepMs }]);
 }
 
 // Text that PostgreSQL takes as it is: no control characters, and nothing that UTF-8 does not know.
@@ -178,8 +180,8 @@ const FATE = plainLayout("dueAt", "doubtSince", "doubtMark", "why", "final", "er
 function fateOf(record: LedgerRecord): string | null {
   const { settledAt } = record;
   const isUsual = settledAt === usualSettledAt(record.state, record.updatedAt);
-  const fate = isUsual ? packed(record, FATE) : { ...packed(record, FATE), settledAt };
-  return Object.keys(fate).length === 0 ? null : JSON.stringify(fate);
+  if (isUsual && isPlain(record, FATE)) return null;
+  return JSON.stringify(isUsual ? packed(record, FATE) : { ...packed(record, FATE), settledAt });
 }
 
 function usualSettledAt(state: State, updatedAt: number): number | null {
