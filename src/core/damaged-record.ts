@@ -99,9 +99,8 @@ export function decodedOrError<T>(decode: () => T): T | NevertwiceError {
 export function requireDamaged(key: string, decode: () => unknown): void {
   const decoded = decodedOrError(decode);
   if (isDamagedRecord(decoded) && decoded.code === "STORE_UNAVAILABLE") return;
-  throw configError(
-    `quarantine: the record ${key} can be read, or will be by another release. Only a damaged one is set aside.`,
-  );
+  const why = isDamagedRecord(decoded) ? "is of a later release, which can read it" : "can be read, and guards its key";
+  throw configError(`quarantine: the record ${key} ${why}. Only a damaged one is set aside.`);
 }
 
 /**

@@ -91,6 +91,8 @@ export interface ActionOptions<I, R, D = undefined, Tx = unknown> extends Policy
   /** The effect is a row under a unique key: when `run` throws its violation, what is there. undefined: it is about another row. */
   readonly exists?: Exists<I, R>;
   readonly [HOLDER_NOTE]?: () => string | undefined;
+  /** @internal */
+  readonly [OWN_NAME]?: true;
 }
 
 export interface Definition {
@@ -142,8 +144,11 @@ export function runOfContext<R>(
 }
 
 /** Runs, sequences, jobs and notes have records under names of their own, and are told by them. A command job marks its options. */
+/** Of the package's own entries (slots of jobs, imported steps), whose names no action of a program may have. Registered: they may be of another copy. */
+export const OWN_NAME = Symbol.for("nevertwice.own-name");
+
 export function requireUsersName(name: unknown, what: string, options?: object): void {
-  if (typeof options === "object" && options !== null && HOLDER_NOTE in options) return;
+  if (typeof options === "object" && options !== null && OWN_NAME in options) return;
   const why = typeof name === "string" ? ownName(name) : null;
   if (why !== null) throw configError(`${what} ${JSON.stringify(name)}: ${why}.`);
 }

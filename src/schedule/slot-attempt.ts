@@ -7,6 +7,7 @@ import { classify } from "../core/classify.ts";
 import type { LedgerRecord } from "../core/record.ts";
 import { instantOf, type Store } from "../core/store.ts";
 import { transition } from "../core/transition.ts";
+import { OWN_NAME } from "../engine/definition.ts";
 import { HOLDER_NOTE, noteIn } from "../engine/holder-ids.ts";
 import { COMMAND_FAILED } from "./command/failed.ts";
 import {
@@ -75,6 +76,7 @@ export function groupOf(record: Pick<LedgerRecord, "draft">, read: DraftReader =
 
 /** For the action of a job: its claims name their process. Asked at each claim, since a process may be restored from a snapshot. */
 export const CLAIMED_BY_PROCESS = {
+  [OWN_NAME]: true as const,
   [HOLDER_NOTE]: (): string | undefined => {
     const runner = thisProcess();
     return runner === null ? undefined : processNote(runner);

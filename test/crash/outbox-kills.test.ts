@@ -52,6 +52,13 @@ async function untilDrained(open: () => Promise<number>): Promise<void> {
   }
 }
 
+type Worker = ReturnType<typeof startProgram>;
+
+/** Until this worker has begun something, or nothing is left to begin. */
+async function untilBusy(worker: Worker | undefined, open: () => Promise<number>): Promise<void> {
+  await Promise.race([worker?.event("begun").catch(() => {}), untilDrained(open)]);
+}
+
 const stores: Record<string, () => Promise<string>> = {
   PostgreSQL: async () => (await freshDatabase()).url,
   "one SQLite file": async () => `sqlite:${temporaryFolder()}/ledger.db`,
@@ -67,7 +74,7 @@ describe.each(Object.keys(stores))("workers on %s", (name) => {
     let kills = 0;
     for (; kills < KILLS.keyed && (await left()) > 0; kills += 1) {
       const victim = Math.floor(random() * fleet.length);
-      await fleet[victim]?.event("begun").catch(() => {});
+      await untilBusy(fleet[victim], left);
       await pause(random() * 300);
       await fleet[victim]?.kill();
       fleet[victim] = start();
@@ -89,7 +96,7 @@ describe.each(Object.keys(stores))("workers on %s", (name) => {
       const share = (kills + random()) / KILLS.plain;
       await untilDrained(async () => Math.max(0, (await left()) - INTENTS * (1 - 0.9 * share)));
       const victim = Math.floor(random() * fleet.length);
-      await fleet[victim]?.event("begun").catch(() => {});
+      await untilBusy(fleet[victim], left);
       await fleet[victim]?.kill();
       fleet[victim] = start();
     }

@@ -3,6 +3,7 @@
 import { existsSync } from "node:fs";
 import { ownName } from "../../core/entry-name.ts";
 import type { Store } from "../../core/store.ts";
+import { OWN_NAME } from "../../engine/definition.ts";
 import { PAST, type PastAccess, type PastIntent } from "../../engine/past.ts";
 import { type Nevertwice, nevertwice } from "../../nevertwice.ts";
 import { ledgerFile } from "../../open-store.ts";
@@ -178,9 +179,13 @@ function plainTarget(context: Context, values: Values, source: string): Target {
   const actionColumn = args.all("action-column");
   const actions = new Map<string, PastAccess>();
   let parts: readonly unknown[] = [];
+  // A preset may import the steps of a sequence, whose names are the ledger's own.
+  const own = args.text("as") === undefined ? {} : { [OWN_NAME]: true as const };
   const define = (name: string): PastAccess => {
     const key = fields.length > 0 ? fields : () => parts;
-    const access = accessOf(nt.action<Record<string, unknown>, void>(name, { key, run: () => {} })) as PastAccess;
+    const access = accessOf(
+      nt.action<Record<string, unknown>, void>(name, { key, run: () => {}, ...own }),
+    ) as PastAccess;
     actions.set(name, access);
     return access;
   };
