@@ -2,6 +2,7 @@
 import { nevertwice } from "nevertwice";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { flushableRedisDb, freshDatabase, freshPrefix } from "../services/addresses.ts";
+import { sample } from "../support/effort.mjs";
 import { until } from "../support/gate.ts";
 import { startS3 } from "../support/s3-server.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";
@@ -48,7 +49,7 @@ async function scene(store: string, { orderKey }: { orderKey?: string } = {}) {
   return { ids, start, states, ran, nt, send };
 }
 
-describe.each(Object.keys(stores))("a worker on %s", (name) => {
+describe.each(sample(Object.keys(stores), 2))("a worker on %s", (name) => {
   const open = stores[name] as () => Promise<string>;
 
   it("killed after its lease and before any begin: all of it runs once, nothing is in doubt", async () => {
