@@ -8,7 +8,7 @@ import { startProvider } from "./lib/provider.mjs";
 
 const WORKER = new URL("./outbox-worker.mjs", import.meta.url).pathname;
 const INTENTS = effort(4_000, 20_000);
-const KILLS = effort({ keyed: 5, plain: 3 }, { keyed: 12, plain: 6 });
+const KILLS = effort({ keyed: 5, plain: 4 }, { keyed: 12, plain: 6 });
 // Of the drain that one worker finishes.
 const SHARED = effort(2_000, 4_000);
 // What one worker has under way, and so the most that its death can leave in doubt.
@@ -95,7 +95,8 @@ describe.each(Object.keys(stores))("workers on %s", (name) => {
       // Spread over the drain, so that the last ones too hit workers that are busy.
       const share = (kills + random()) / KILLS.plain;
       await untilDrained(async () => Math.max(0, (await left()) - INTENTS * (1 - 0.9 * share)));
-      const victim = Math.floor(random() * fleet.length);
+      // In turn: one that was just started has nothing under way yet.
+      const victim = kills % fleet.length;
       await untilBusy(fleet[victim], left);
       await fleet[victim]?.kill();
       fleet[victim] = start();
