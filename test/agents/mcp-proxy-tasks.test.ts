@@ -200,6 +200,14 @@ describe.each(TRANSPORTS)("a call that is answered with a task, over %s", (over)
     await expect.poll(effects).toHaveLength(2);
   });
 
+  it("repeats: a second identical call is a second task, also while the first one works", async () => {
+    const { enter, effects } = await scene(over, { tools: { render: { key: ["film"], repeats: 2 } } });
+    const { client } = await enter();
+    const [first, second] = [await begin(client), await begin(client)];
+    expect(second.taskId).not.toBe(first.taskId);
+    await expect.poll(effects).toEqual(["render M", "render M"]);
+  });
+
   it("a plain call of the same intent joins the task", async () => {
     const { enter, effects, ends } = await scene(over, INTENT);
     const { client } = await enter();

@@ -216,6 +216,8 @@ export class McpGuard {
     });
     const first = await Promise.race([created.promise, answering]);
     if ("task" in first) {
+      // Its place is taken while the task works, whatever becomes of the connection.
+      place.isFree = () => false;
       // From here on the ledger has the word. What the task came to has not arrived until the client asks for it.
       const settled = (delivery: Delivery) => {
         delivery.lost();
@@ -303,7 +305,7 @@ export class McpGuard {
     const created = taskIn(result);
     const ask = this.#callers.find(scope)?.ask;
     if (created === null) return void settle(result).catch(() => {});
-    void this.#tasks.keep(of.key, created.task);
+    void this.#tasks.keep(of, created.task);
     if (ask) void this.#tasks.adopt({ scope, asked, ask, ...created }, settle).catch(() => {});
   }
 
@@ -370,7 +372,10 @@ export class McpGuard {
         ...(config.statusTool === true && { statusTool: STATUS_TOOL }),
         ...(config.onceMoreTool === true && { onceMoreTool: ONCE_MORE_TOOL }),
         ...(config.mode !== undefined && { mode: config.mode }),
-        classify: (error) => judged.verdict(error) ?? verdictOnLost(error),
+        classify: (error) => {
+          const said = judged.verdict(error);
+          return said === "refused" ? said : (verdictOnLost(error) ?? said);
+        },
         [OF_PROXY]: true,
       },
       (args, run) => {
@@ -381,7 +386,7 @@ export class McpGuard {
         return judged.run(run.asked, async () => {
           const answered = call.forward(withKey(call.message, args, own?.keyArgument, of.key), of);
           const answer = mode === "undelivered" ? answered.catch(errorAsAnswer) : answered;
-          return this.#tasks.follow(answer, { ...run, key: of.key, ended: (end) => judged.ended(end) });
+          return this.#tasks.follow(answer, { ...run, of, ended: (end) => judged.ended(end) });
         });
       },
       judged.codec,

@@ -50,11 +50,12 @@ function proxied(config: ProxyConfig, serve: (message: Message) => object | unde
   };
   const call = (task?: object) =>
     ask("tools/call", { name: "render", arguments: { film: "M" }, ...(task && { task }) });
-  const states = async () => {
+  const records = async () => {
     const { items } = await nt.store.list({ limit: 10 });
-    return items.filter(({ record }) => !record.action.startsWith("nevertwice.")).map(({ record }) => record.state);
+    return items.map(({ record }) => record).filter(({ action }) => !action.startsWith("nevertwice."));
   };
-  return { relay, send, ask, call, calls, states, toClient };
+  const states = async () => (await records()).map(({ state }) => state);
+  return { nt, relay, send, ask, call, calls, records, states, toClient };
 }
 
 const text = ({ result }: Message) => result?.content?.map((block) => block.text).join("\n");
@@ -157,4 +158,46 @@ it("a question that names a task which is not known here is nobody's", async () 
   relay.fromServer(JSON.stringify({ jsonrpc: "2.0", id: calls[0]?.id, result: said("film.mp4") }));
   expect(text(await first)).toBe("film.mp4");
   expect(text(await call())).toMatch(/^Already done/);
+});
+
+it("a task that comes late is of its own attempt, and none of the one that followed", async () => {
+  const work: Record<string, string> = { t1: "working", t2: "working" };
+  const { nt, relay, send, ask, call, calls, records, states } = proxied({ tools }, ({ method, params }) => {
+    const taskId = String(params?.taskId);
+    if (method === "tasks/get") return { result: { taskId, status: work[taskId], pollInterval: 50 } };
+    return method === "tasks/result" ? { result: said(`of ${taskId}`) } : undefined;
+  });
+  const begin = async (id: number) => {
+    const made = calls.length + 1;
+    send({ id, method: "tools/call", params: { name: "render", arguments: { film: "M" }, task: {} } });
+    await expect.poll(() => calls.length).toBe(made);
+    send({ method: "notifications/cancelled", params: { requestId: id } });
+    await relay.idle();
+  };
+  const answer = (id: number, message: object) => relay.fromServer(JSON.stringify({ jsonrpc: "2.0", id, ...message }));
+  await begin(900);
+  const [doubt] = await records();
+  await nt.resolve({ key: doubt?.key as string }, { as: "not-done", by: "test", reason: "so it is" });
+  await begin(901);
+  answer(901, { result: { task: { taskId: "t2", pollInterval: 50 } } });
+  await expect.poll(async () => (await call({})).result?.task).toMatchObject({ taskId: "t2" });
+  answer(900, { result: { task: { taskId: "t1", pollInterval: 50 } } });
+  expect((await call({})).result?.task).toMatchObject({ taskId: "t2" });
+  work.t2 = "completed";
+  expect(text(await ask("tasks/result", { taskId: "t2" }))).toBe("of t2");
+  await expect.poll(states).toEqual(["confirmed"]);
+  expect(calls).toHaveLength(2);
+});
+
+it("a task that its server has lost is a doubt that says so", async () => {
+  const { call, ask, states } = proxied({ tools }, ({ method }) =>
+    method === "tools/call"
+      ? { result: { task: { taskId: "t1", status: "working", pollInterval: 50 } } }
+      : { error: { code: -32_602, message: "no such task" } },
+  );
+  await call({});
+  await expect.poll(states).toEqual(["unknown"]);
+  const task = (await call({})).result?.task as { taskId: string };
+  const told = text(await ask("tasks/result", { taskId: task.taskId }));
+  expect(told).toMatch(/^It may have happened.*task t1 cannot be found any more/s);
 });

@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import { deriveKey } from "../../core/key/key.ts";
 import { readNote, writeNote } from "../../core/note.ts";
 import type { Outcome } from "../../core/outcome.ts";
+import type { LedgerRecord } from "../../core/record.ts";
 import { instantOf, type Store } from "../../core/store.ts";
 import { withoutTimeout } from "../../engine/context.ts";
 import type { AttemptOf } from "../guard-tool.ts";
@@ -99,13 +100,13 @@ export class ProxiedTasks {
   /** Until the answer is there, or the task that it names has ended. `opened`: there is a task, and the client is to have it. */
   async follow(
     answered: Promise<ToolResult>,
-    of: Omit<TaskOf, "task"> & {
-      readonly key: string;
+    call: Omit<TaskOf, "task"> & {
+      readonly of: AttemptOf;
       opened(opened: Opened): void;
       ended(end: TaskEnd): ToolResult;
     },
   ): Promise<ToolResult> {
-    const { key } = of;
+    const { key } = call.of;
     this.running.begin(
       key,
       answered.then(taskIn, () => null),
@@ -115,9 +116,9 @@ export class ProxiedTasks {
       const created = taskIn(result);
       if (created === null) return result;
       withoutTimeout();
-      await this.keep(key, created.task);
-      of.opened({ ...created, result });
-      return of.ended(await this.watch({ ...of, ...created }));
+      await this.keep(call.of, created.task);
+      call.opened({ ...created, result });
+      return call.ended(await this.watch({ ...call, ...created }));
     } finally {
       this.running.end(key);
     }
@@ -181,15 +182,16 @@ export class ProxiedTasks {
     return { task };
   }
 
-  /** Another proxy, or this one started again, may ask for it then. */
-  async keep(key: string, { taskId }: Task): Promise<void> {
+  /** Another proxy, or this one started again, may ask for it then. That of a later attempt stays. */
+  async keep({ key, fence }: AttemptOf, { taskId }: Task): Promise<void> {
     const store = this.#store;
     if (store === null) return;
     const name = { key: noteKey(key), tenant: "", action: NOTE_ACTION, keepMs: NOTE_KEPT_MS };
     try {
-      const [before = null, of] = await store.read([name.key, key]);
-      const text = JSON.stringify([of?.record.fence, taskId]);
-      const record = writeNote(before?.record ?? null, name, text, instantOf(store));
+      const [before = null] = await store.read([name.key]);
+      const known = before?.record ?? null;
+      if (fence < (keptIn(known, store)[0] ?? 0)) return;
+      const record = writeNote(known, name, JSON.stringify([fence, taskId]), instantOf(store));
       await store.write([{ record, expected: before?.version ?? null }]);
     } catch {
       // Without it a restart leaves a doubt.
@@ -199,8 +201,9 @@ export class ProxiedTasks {
   async #kept(key: string): Promise<{ readonly fence: number; readonly taskId: string } | null> {
     if (this.#store === null) return null;
     const [note = null, of] = await this.#store.read([noteKey(key), key]);
-    const [fence, taskId] = JSON.parse(readNote(note?.record ?? null, instantOf(this.#store)) ?? "[]");
-    return typeof taskId === "string" && fence === of?.record.fence ? { fence, taskId } : null;
+    const [fence, taskId] = keptIn(note?.record ?? null, this.#store);
+    if (fence === undefined || taskId === undefined) return null;
+    return fence === of?.record.fence ? { fence, taskId } : null;
   }
 
   /** For a client that asked for a task, and gets an answer that is there already, or will be. */
@@ -279,6 +282,10 @@ class MadeTask {
 export function taskIn(result: ToolResult): CreatedTask | null {
   const created = result?.resultType === "task" ? { task: result } : result;
   return isCreatedTask(created) && created.content === undefined ? created : null;
+}
+
+function keptIn(note: LedgerRecord | null, store: Store): [fence: number, taskId: string] | [] {
+  return JSON.parse(readNote(note, instantOf(store)) ?? "[]");
 }
 
 function noteKey(key: string): string {
