@@ -193,7 +193,7 @@ describe("nevertwice mcp --only", () => {
     await expect
       .poll(stderr)
       .toMatch(/the config names "togle", and the server has no such tool\. It has: write, toggle/);
-    expect(stderr()).toMatch(/all tools but these pass: togle/);
+    expect(stderr()).toMatch(/only these tools are guarded: togle/);
   });
 });
 

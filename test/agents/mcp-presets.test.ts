@@ -140,7 +140,7 @@ describe("mcp init in front of a server that no preset knows", () => {
     const lines = proposal(place)
       .split("\n")
       .map((line) => line.trim());
-    const passes = (name: string, seen = "") => `// "${name}" passes: read-only by its own word${seen}`;
+    const passes = (name: string, seen = "") => `// "${name}" passes: the server declares it read-only${seen}`;
     expect(lines).toEqual(
       expect.arrayContaining([
         passes("list_mails", '; its answer is JSON, so that the "verify" of another tool can look with it'),
@@ -155,7 +155,7 @@ describe("mcp init in front of a server that no preset knows", () => {
   it("--no-probe: calls none, and says nothing of their answers", () => {
     const place = folder();
     expect(init(place, [READERS_SERVER, "readers"], {}, ["--no-probe"]).status).toBe(0);
-    expect(proposal(place)).toContain('"list_mails" passes: read-only by its own word\n');
+    expect(proposal(place)).toContain('"list_mails" passes: the server declares it read-only\n');
   });
 
   it("says which tools pass, and proposes the rest in comments", () => {
