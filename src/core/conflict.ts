@@ -29,10 +29,8 @@ export function otherInputMeets(record: LedgerRecord, at: Instant): OtherInput {
     case "sent":
       return leaseAlive(record, at) ? "conflict" : "in-doubt";
     case "claimed":
-      if (leaseAlive(record, at)) return "conflict";
-      // An attempt with an earlier input may have had the effect, and nobody has decided about it yet.
-      if (record.doubted) return "in-doubt";
-      return isGoingToRun(record) ? "conflict" : "new-round";
+      // Doubted: an attempt with an earlier input has had the effect, and nobody has decided about it yet.
+      return leaseAlive(record, at) || record.doubted || isGoingToRun(record) ? "conflict" : "new-round";
     case "pending":
       return isGoingToRun(record) ? "conflict" : "new-round";
     case "failed":

@@ -119,11 +119,9 @@ function claim(current: LedgerRecord | null, event: EventOf<"claim">, at: Instan
   return accept(take(actedBy(renewed, event.intent.agent ?? null, at), event, at));
 }
 
-const MEANS = { conflict: "other-input", "in-doubt": "in-doubt", "new-round": null } as const;
-
 /** A refusal for good is about the input that was refused: another one may follow it. */
 function claimRefusal(current: LedgerRecord, otherInput: boolean, at: Instant): Refusal | null {
-  const guarded = () => (otherInput ? MEANS[otherInputMeets(current, at)] : null);
+  const guarded = () => (otherInput && otherInputMeets(current, at) === "conflict" ? "other-input" : null);
   switch (current.state) {
     case "pending":
       return current.queued && (current.dueAt ?? 0) > at.now ? "not-due" : guarded();

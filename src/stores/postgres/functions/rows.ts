@@ -132,7 +132,8 @@ BEGIN
   meets := CASE
     WHEN differs = '{}' THEN NULL
     WHEN r.state = 'confirmed' OR (r.state IN ('claimed', 'sent') AND @._alive(r, at)) THEN 'conflict'
-    WHEN r.state IN ('sent', 'unknown') OR (r.state = 'claimed' AND coalesce((rest ->> 'doubted')::boolean, false)) THEN 'in-doubt'
+    WHEN r.state = 'claimed' AND coalesce((rest ->> 'doubted')::boolean, false) THEN 'conflict'
+    WHEN r.state IN ('sent', 'unknown') THEN 'in-doubt'
     WHEN r.state = 'failed' OR NOT r.queued THEN 'new-round'
     WHEN (SELECT h.entry ->> 'event' FROM json_array_elements(coalesce(rest -> 'history', '[]')) WITH ORDINALITY h(entry, place)
       WHERE h.entry ->> 'event' <> 'taken-over' ORDER BY h.place DESC LIMIT 1) = 'resolved-not-done' THEN 'new-round'
